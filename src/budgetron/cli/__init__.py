@@ -50,7 +50,7 @@ COMMANDS = {  # name → module of `cli.commands`, and the line that --help prin
 # These errors mean that the user named a wrong path, which is wrong input (exit code 2). Any other OSError, a full disk
 # for instance, is an operational failure (exit code 3).
 _WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP}
-_OPTIONS = {  # a remedy as the library words it for Python → the same remedy as an option
+_OPTIONS = {  # a Python argument in an error message → the option to show instead
     'on_error="skip"': "--on-error skip",
     "classes=[...]": "--classes A,B",
     "label=...": "--label COLUMN",
@@ -58,7 +58,7 @@ _OPTIONS = {  # a remedy as the library words it for Python → the same remedy 
     "format=...": "--format NAME",
     "or None for no limit": "or none for no limit",
 }
-# Arguments of `io.read` with their values, task="Kunde Nr" or drop=["x.2"], which are options with the same names.
+# Arguments of `io.read` with their values, such as task="Kunde Nr" or drop=["x.2"]. The options have the same names.
 _ARGUMENT = re.compile(
     r"\b(label|task|weight|offset|decimal|encoding|format|drop|text|categorical|na_values|classes)="
     r'("(?:[^"\\]|\\.)*"|\[(?:"(?:[^"\\]|\\.)*"(?:, )?)+\])'
@@ -108,12 +108,15 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
-    """Print what the library logs as a warning, and with --verbose as information, in the words of the command line."""
+    """Print the library's log messages on standard error, with options in place of Python arguments.
+
+    Warnings are always printed, information only with --verbose.
+    """
     import logging
 
     class Printed(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if logger.handlers != [self]:  # the service writes a log of its own
+            if logger.handlers != [self]:  # `serve` has set up its own log
                 return
             kind = "Warning" if record.levelno >= logging.WARNING else "Note"
             click.echo(f"{kind}: {with_options(record.getMessage())}", err=True)
@@ -125,7 +128,7 @@ def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
     handler.setLevel(logging.INFO if verbose else logging.WARNING)
     if verbose:
         logger.setLevel(logging.INFO)
-    logger.propagate = False  # otherwise a handler of the program that called us would print them again
+    logger.propagate = False  # otherwise a handler of the calling program would print the messages again
     try:
         yield
     finally:
@@ -153,7 +156,7 @@ def _as_option(argument: re.Match[str]) -> str:
 
 
 def _os_error_message(ctx: click.Context, error: OSError) -> str:
-    """The system's own reason and the path it is about: `run: No such file or directory: mail.csv`."""
+    """Return the command, the system's reason and the path: `run: No such file or directory: mail.csv`."""
     reason = error.strerror or str(error)
     where = "" if error.filename is None else f": {os.fsdecode(error.filename)}"
     return f"{ctx.invoked_subcommand}: {reason}{where}"

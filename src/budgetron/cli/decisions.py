@@ -1,4 +1,4 @@
-"""Operating points on the command line: the options of `run`, `calibrate` and `predict` that set one."""
+"""Options of `run`, `calibrate` and `predict` that set an operating point: a threshold, costs or a limit on errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_from_options(who: str, given: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the options out of `given` and return the settings of a point; None if there are none."""
+    """Remove these options from `given`, and return the settings of an operating point; None if none was given."""
     taken = {name: given.pop(name) for name in NAMES}
     if taken["costs"] is not None:
         taken["costs"] = _costs(who, taken["costs"])
@@ -41,7 +41,7 @@ def settings_from_options(who: str, given: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _costs(who: str, text: str) -> dict[str, float]:
-    """The costs in a text such as fp=1,fn=20,ask=0.5."""
+    """Parse costs such as fp=1,fn=20,ask=0.5."""
     accepted = "costs above 0 of a false positive and a false negative, and perhaps of asking: fp=1,fn=20,ask=0.5"
     costs = {}
     for part in text.split(","):
@@ -59,7 +59,7 @@ def _costs(who: str, text: str) -> dict[str, float]:
 
 
 def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
-    """Give the model an operating point with these settings; without settings it keeps the one it has."""
+    """Set the operating point of a model. Without settings the model keeps the operating point that it has."""
     if settings is None:
         return
     if not hasattr(type(model), "operating_point"):
@@ -72,7 +72,7 @@ def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
 
 
 def check_labels(who: str, settings: dict[str, Any] | None, labels: Sequence[Any] | None) -> None:
-    """Reject settings that cannot decide on the labels of a stream, before anything is learned."""
+    """Reject settings that do not fit the labels of a stream, before anything is learned."""
     if settings is not None and labels is not None:
         import numpy as np
 
@@ -84,7 +84,7 @@ def check_labels(who: str, settings: dict[str, Any] | None, labels: Sequence[Any
 
 @contextmanager
 def _named_by_options(who: str) -> Iterator[None]:
-    """Let errors about an operating point name the options of the command."""
+    """Replace argument names by option names in errors about an operating point."""
     try:
         yield
     except InputError as error:

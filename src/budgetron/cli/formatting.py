@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-NOTHING = "–"
-SHOWN_LETTERS = 40
-_UNBOUND = 160  # columns of output into a pipe or file; no table needs more
+NOTHING = "–"  # shown in place of a figure that is undefined
+SHOWN_LETTERS = 40  # names from user data are cut to this length
+_PIPE_WIDTH = 160  # characters per line in a pipe or file, which has no width of its own; no table needs more
 
 
 def percent(share: float | None, unit: str = " %") -> str:
@@ -24,7 +24,7 @@ def decimal(value: float | None) -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes in a fitting unit, as in 64.5 KiB."""
+    """Format a number of bytes with a unit, as in 64.5 KiB."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
@@ -33,7 +33,7 @@ def size(count: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """A speed with two significant digits; more would be noise."""
+    """Format a speed with two significant digits; more would be noise."""
     return f"{float(f'{per_second:.2g}'):,.0f}"
 
 
@@ -42,29 +42,30 @@ def counted(n: int, one: str, many: str | None = None) -> str:
 
 
 def shorten(text: Any, limit: int = SHOWN_LETTERS) -> str:
-    """Text from user data for one line: shortened, and without control characters, which could alter the terminal."""
+    """Prepare user data for one line of output: shorten it, and replace control characters, which could alter the
+    terminal."""
     words = str(text).lower() if isinstance(text, bool) else str(text)  # labels true and false, as in JSON
     plain = "".join(letter if letter.isprintable() else "�" for letter in words)
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def console() -> Console:
-    """A console for standard output: as wide as the terminal, or wide enough for any table in a pipe or file."""
+    """Return a console for standard output: as wide as the terminal; in a pipe or file, wide enough for any table."""
     import sys
 
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _UNBOUND
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
     return Console(highlight=False, markup=False, width=width)
 
 
 def source_words(source: str) -> str:
-    """The short name of a stream."""
+    """Return a short name of a stream: its file name, or "standard input"."""
     return "standard input" if source == "-" else shorten(os.path.basename(source))
 
 
 def kernel_words(kernel: Any) -> str:
-    """A kernel with its numeric parameters, in words."""
+    """Describe a kernel with its numeric parameters."""
     if kernel is None:
         return "no kernel"
     figures = [f"{name} {value:.3g}" for name, value in vars(kernel).items() if not isinstance(value, bool | str)]
@@ -73,7 +74,7 @@ def kernel_words(kernel: Any) -> str:
 
 
 def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
-    """A table without rules; columns named in `left` are aligned left, the others right."""
+    """Return an empty table without lines. Columns named in `left` are aligned left, the others right."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 0, 0, 2 if len(columns) < 7 else 1))
@@ -83,5 +84,5 @@ def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as a Python value, for JSON."""
+    """Convert a NumPy scalar to a Python value, for JSON."""
     return value.item() if hasattr(value, "item") else value

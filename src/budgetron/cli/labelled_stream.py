@@ -1,4 +1,4 @@
-"""A labelled stream for `run`, `compare` and `tune`: its rows, its classes, and checks of its label column."""
+"""`LabelledStream`: reads a stream with labels for `run`, `compare` and `tune`, and checks its label column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetron.cli.options import StreamOptions
 from budgetron.cli.signals import SignalGuard
 from budgetron.errors import InputError, shown
 
-_MAX_GUESSED_CLASSES = 20  # a guessed label column with more values is probably not the label
+_MAX_GUESSED_CLASSES = 20  # a guessed label column with more different values is probably not the label
 
 
 class Rows(NamedTuple):
@@ -39,7 +39,7 @@ class LabelledStream:
         skip: int = 0,
     ) -> None:
         self._who, self._options = who, options
-        self._clustered: list[Sequence[Any]] = []  # the tasks that the files of --graph clusters:FILE name
+        self._clustered: list[Sequence[Any]] = []  # the tasks in the file of --graph clusters:FILE, per model
         self.stream = io.read(
             options.source,
             format=options.file_format,
@@ -93,7 +93,7 @@ class LabelledStream:
             yield Rows(block.X, block.y, block.tasks, block.weights, block.offsets)
 
     def expect_tasks_of(self, models: Collection[Any]) -> None:
-        """Treat rows whose task is missing from the graph of at least one of these models as bad lines."""
+        """Treat a row as a bad line if its task is missing from the graph of one of these models."""
         # An open graph accepts any task. Several models learn the same rows, hence the intersection.
         named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
         self.stream.tasks = set.intersection(*named) if named else None
@@ -101,7 +101,7 @@ class LabelledStream:
         self._clustered = [mapping.names for mapping in mappings if mapping is not None]
 
     def _check_clusters(self, tasks: Any) -> None:
-        """Reject clusters of other tasks than those of the stream: they would silently mean no clusters at all."""
+        """Reject clusters that contain none of the tasks of the stream, because they would silently have no effect."""
         found = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
         for named in self._clustered:
             known = set(named)
@@ -120,7 +120,7 @@ class LabelledStream:
                 )  # fmt: skip
 
     def _check(self, labels: NDArray[Any]) -> None:
-        """Reject a label column that cannot be right, judging by the first rows."""
+        """Reject a label column that, judging by the first rows, cannot be right."""
         found = np.unique(labels).tolist()
         label = self.stream.columns.label
         if len(found) > _MAX_GUESSED_CLASSES and self._options.label is None and not self._options.classes:

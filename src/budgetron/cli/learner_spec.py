@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KERNELS = {"gaussian": ("Gaussian", "gamma"), "polynomial": ("Polynomial", "degree"), "linear": ("Linear", "bias")}
 GRAPHS = "complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE"
 _MAX_GRAPH_LINES = 10_000_000
-_OWN_OPTIONS = {"budget", "kernel", "graph"}
+_OWN_OPTIONS = {"budget", "kernel", "graph"}  # parameters with an option of their own, which --set does not take
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LearnerSpec:
     graph_rows: Sequence[Sequence[str]] = field(default=(), repr=False, compare=False)
 
     def checked(self, who: str) -> LearnerSpec:
-        """Validate every part, complete the learner's name and read the graph's file."""
+        """Validate every part, find the learner's class name, and read the graph's file."""
         name = learner_named(who, self.learner)
         kernel_of(who, self.kernel)
         _parameters(who, name, self.others)
@@ -77,7 +77,7 @@ class LearnerSpec:
         return learner(**given)
 
     def options(self) -> str:
-        """The command-line options that give this learner, without defaults."""
+        """Return the command-line options for this learner, without options that have their defaults."""
         plain = LearnerSpec()
         words = [f"--learner {self.learner}"] if self.learner != plain.learner else []
         words += [f"--budget {_quoted(self.budget)}"] if self.budget is not None else []
@@ -87,12 +87,12 @@ class LearnerSpec:
 
 
 def has_parameter(learner: str, parameter: str) -> bool:
-    """Whether this learner has such a parameter."""
+    """Return whether this learner has a parameter of this name."""
     return parameter in inspect.signature(_class_and_preset(learner)[0]).parameters
 
 
 def works_without_kernel(learner: str) -> bool:
-    """Whether this learner also runs with --kernel none, with its linear models alone."""
+    """Return whether this learner also runs with --kernel none, that is, with linear models only."""
     from budgetron.engine.registry import rule_class
 
     kind, _ = _class_and_preset(learner)
@@ -100,12 +100,12 @@ def works_without_kernel(learner: str) -> bool:
 
 
 def default_budget(learner: str) -> str:
-    """The budget that the learner has if none is given."""
+    """Return the learner's default budget."""
     return str(inspect.signature(_class_and_preset(learner)[0]).parameters["budget"].default)
 
 
 def learner_named(who: str, text: str) -> str:
-    """The class name for a class or paper name, or the name of a preset; ignoring case."""
+    """Return the class name for a class name or a paper's abbreviation, or the name of a preset, ignoring case."""
     for name in learner_names():
         if text.lower() == name.lower():
             return name
@@ -120,7 +120,7 @@ def learner_named(who: str, text: str) -> str:
 
 
 def _class_and_preset(learner: str) -> tuple[Any, Mapping[str, Any]]:
-    """The class for a name that `learner_named` returned, and the parameters that a preset fixes."""
+    """Return the class for a name that `learner_named` returned, and the parameters that a preset sets."""
     if learner not in learner_names():
         for name in learner_names():
             if learner in learner_class(name).presets:
@@ -129,7 +129,7 @@ def _class_and_preset(learner: str) -> tuple[Any, Mapping[str, Any]]:
 
 
 def budget_from(who: str, text: str) -> int | str | None:
-    """A number of examples, a size, or None for no limit."""
+    """Parse a budget: a number of examples, a size, or None for no limit."""
     from budgetron.engine.memory import budget_of
 
     # 1,000 and 1_000 are accepted, as people write large numbers.
@@ -144,7 +144,7 @@ def budget_from(who: str, text: str) -> int | str | None:
 
 
 def kernel_of(who: str, text: str) -> Kernel | None:
-    """Parse a kernel; None means a Budgetron of linear models alone."""
+    """Parse a kernel. None means a Budgetron with linear models only."""
     from budgetron import kernels
 
     name, _, rest = text.strip().partition(":")
@@ -159,7 +159,8 @@ def kernel_of(who: str, text: str) -> Kernel | None:
     given = {}
     for place, part in enumerate(filter(None, rest.split(","))):
         key, equals, value = part.partition("=")
-        # gaussian:0.5 sets the main parameter; in polynomial:3,normalize a bare name later on is a flag.
+        # A first value without a name is the main parameter: gaussian:0.5. A later name without a value is a flag:
+        # polynomial:3,normalize.
         if not equals:
             key, value = (first, part) if place == 0 else (part, "true")
         if key.strip() not in known:
@@ -170,7 +171,7 @@ def kernel_of(who: str, text: str) -> Kernel | None:
 
 
 def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
-    """Create the task graph. Task names are parsed as in a stream, so that both denote the same tasks."""
+    """Create the task graph. Task names are parsed as in a stream, so that both name the same tasks."""
     from budgetron import graphs
     from budgetron.io.encoding.values import parse_task
 
@@ -188,7 +189,7 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
 
 
 def _graph_rows(who: str, text: str) -> list[list[str]]:
-    """Read a graph's file: lines of task,cluster; or of task,task[,weight], or a task alone."""
+    """Read the file of a graph. Lines are task,cluster for clusters; task,task[,weight] or a single task for edges."""
     kind, _, rest = text.strip().partition(":")
     if kind == "complete" or (kind == "disconnected" and not rest):
         return []
@@ -234,7 +235,7 @@ def _weight(who: str, text: str, row: Sequence[str]) -> float:
 
 
 def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, Any]:
-    """Parse the values of --set, NAME=VALUE."""
+    """Parse the values of --set, each NAME=VALUE."""
     hints = inspect.signature(_class_and_preset(learner)[0]).parameters
     # A value on the command line is a number or a word; parameters of other types can be set in Python only.
     known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}

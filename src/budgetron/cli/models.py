@@ -1,4 +1,4 @@
-"""Load, resume or create the model of a command: a model file, or a directory with a sharded model."""
+"""Load, resume or create the model that a command works on: a model file, or a directory with a sharded model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def in_shards(path: str | None) -> bool:
-    """Whether the path holds a sharded model."""
-    # A plain file is the usual case. It is recognised before `distributed` is imported, which takes a while.
+    """Return whether a sharded model is at this path."""
+    # Most models are plain files. They are recognised here without importing `distributed`, which takes a while.
     if path is None or not ("://" in path or Path(path).is_dir()):
         return False
     from budgetron.distributed import is_in_shards
@@ -22,7 +22,7 @@ def in_shards(path: str | None) -> bool:
 
 
 def load(path: str) -> tuple[Any, Columns | None]:
-    """Load a model for prediction, with its columns. A live directory is copied, so its owner keeps running."""
+    """Load a model and its columns for prediction. A directory in use is copied, so that its owner keeps running."""
     from budgetron import io
 
     if not in_shards(path):
@@ -37,7 +37,7 @@ def load(path: str) -> tuple[Any, Columns | None]:
 
 
 def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
-    """Open a sharded model to continue learning: in its own directory, or from a copy in a new one."""
+    """Open a sharded model to continue learning, in its own directory or as a copy in a new directory."""
     from budgetron.distributed import class_at, is_live
 
     kind = class_at(path)
@@ -53,7 +53,11 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
 
 
 def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> Any:
-    """Create a model on Ray: shards by component of the task graph (exact), or replicas of its only component."""
+    """Create a model on Ray: shards, if the task graph has several components; otherwise replicas of the whole model.
+
+    Components do not influence each other, so learning in shards is exact. Replicas exchange what all tasks share from
+    time to time, which is an approximation.
+    """
     from budgetron import distributed
 
     options: dict[str, Any] = {"workers": workers, "backend": "ray", "directory": directory}

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the records that hold their values."""
+"""Options that several commands share, and the dataclasses that hold their values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ encoding_option = click.option(
 
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say how to read a labelled stream."""
+    """Add the options for reading a labelled stream."""
     names: list[Decorator] = [
         format_option,
         click.option("--label", metavar="COLUMN", help="The column to predict."),
@@ -120,7 +120,7 @@ _LISTS = ("drop", "text", "categorical", "na_values")
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How to read a stream, from the command's options."""
+    """The values of the options for reading a stream."""
 
     source: str
     file_format: str = "auto"
@@ -140,7 +140,7 @@ class StreamOptions:
 
     @classmethod
     def from_options(cls, source: str, given: dict[str, Any]) -> StreamOptions:
-        """Take these options out of `given`; the others stay."""
+        """Remove the options of a stream from `given`, and return their values. Other options stay in `given`."""
         lists: dict[str, Any] = {name: _split(given.pop(name)) for name in _LISTS}
         labels = given.pop("classes")
         classes = () if labels is None else _split([labels])
@@ -151,7 +151,7 @@ class StreamOptions:
         return cls(source, **plain, **lists, classes=classes)
 
     def words(self, columns: bool = True) -> list[str]:
-        """The options that a command needs to read the same stream again, without `columns` if a model has them."""
+        """Return the options for reading the same stream again. A saved model knows its columns: `columns=False`."""
         plain = StreamOptions(self.source)
         names = ["file_format", "encoding"]
         names += ["label", "task", "weight", "offset", "decimal", *_LISTS, "classes"] if columns else []
@@ -165,11 +165,11 @@ class StreamOptions:
 
 
 def learner_spec_from_options(who: str, given: dict[str, Any]) -> LearnerSpec:
-    """Take these options out of `given`; the others stay."""
+    """Remove the options of a learner from `given`, and return their values. Other options stay in `given`."""
     names = ("learner", "budget", "kernel", "graph", "others")
     return LearnerSpec(**{name: given.pop(name) for name in names}).checked(who)
 
 
 def _split(values: Any) -> tuple[str, ...]:
-    """The values of a repeatable option, each of which may be a list separated by commas."""
+    """Split the values of a repeatable option, each of which may be a list separated by commas."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())

@@ -20,9 +20,9 @@ from budgetron.errors import input_error
 def check(
     who: str, option: str, path: str | None, overwrite: bool, own: str | None = None, devices: bool = False
 ) -> None:
-    """Fail before the run rather than after it if the output cannot be written.
+    """Raise an error before the run if the output could not be written after it.
 
-    `own` is a file that may be replaced without --overwrite (the model being resumed); `devices` allows pipes and
+    `own` is a file that may be replaced without --overwrite: the model that is resumed. `devices` allows pipes and
     devices.
     """
     if path is None:
@@ -43,7 +43,7 @@ def check(
 
 
 def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: str | None = None) -> None:
-    """Fail before the run if a sharded model could not be saved to this folder."""
+    """Raise an error before the run if a sharded model could not be saved to this folder after it."""
     if path is None or "://" in path:
         return
     from budgetron.distributed import is_in_shards, is_live

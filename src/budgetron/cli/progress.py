@@ -34,7 +34,7 @@ class Line:
         return max(time.perf_counter() - self.begun, 1e-9)
 
     def due(self) -> bool:
-        """Whether it is time to compute and show new figures."""
+        """Return whether it is time to compute and show new figures."""
         return self._display is not None and time.perf_counter() - self._updated > _INTERVAL
 
     def show(self, n: int, stream: Stream | None, figures: Figures | None = None, full: str = "") -> None:
@@ -71,9 +71,9 @@ def progress_line(quiet: bool, limit: int | None = None) -> Iterator[Line]:
 
 
 def full_words(model: Any) -> str:
-    """How much of the budget is used."""
+    """Describe how much of the budget is used."""
     capacity = model.capacity_
-    if capacity == 0:  # a model of weights alone
+    if capacity == 0:  # this learner stores weights, not examples
         return f"{model.memory_bytes_ / 2**10:,.0f} KiB"
     return f"{model.n_stored_:,} stored" if capacity is None else f"{model.n_stored_:,}/{capacity:,} stored"
 
@@ -86,7 +86,7 @@ def _is_terminal() -> bool:
 
 
 def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
-    # With --limit and a known file size, whichever ends the run first determines the progress.
+    # With both --limit and a known file size, the one that ends the run first counts.
     by_rows = None if limit is None else n / limit
     total = None if stream is None else stream.bytes_total
     by_bytes = min(stream.bytes_read / total, 1.0) if stream is not None and total else None

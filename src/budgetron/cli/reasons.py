@@ -1,6 +1,4 @@
-"""Reasons on the command line: one explained prediction, and the importance of features over a file.
-
-`budgetron inspect` calls it.
+"""Explain one prediction, or average the reasons over a file. Called by `budgetron inspect`.
 """
 
 from __future__ import annotations
@@ -18,10 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WHO = "inspect"
-_REASONS = 12  # terms that are listed; --json has all
+_REASONS = 12  # how many terms are printed; --json has all of them
 
 
 def explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
+    """Predict the example in `text` (JSON) and explain the prediction. Returns values for JSON."""
     import numpy as np
 
     from budgetron.cli.commands.learning.run import known_columns
@@ -43,14 +42,14 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     elif task is not None:
         raise input_error(WHO, "--task", "left out for a model without tasks", shown(task))
     block = columns.block([record])
-    doubt = columns.doubt(record)
-    if doubt is not None:
-        logging.getLogger("budgetron.cli").warning("%s", doubt)
+    warning = columns.doubt(record)
+    if warning is not None:
+        logging.getLogger("budgetron.cli").warning("%s", warning)
     row, tasks, scores = block.X, block.tasks, block.offsets
     whose = None if tasks is None else plain(tasks[0])
     given = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
     margins = model.decision_function(row, **given)
-    # A sharded model predicts with one of its shards.
+    # In a sharded model, the shard of the task explains.
     learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
     one = row if hasattr(row, "indptr") else row[0]
     score = None if scores is None else scores[0]
@@ -74,9 +73,10 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
 
 
 def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
-    """The stored examples with the largest kernel values, and what each adds to the margin of this task."""
+    """Yield the stored examples with the largest kernel values, and what each of them adds to the margin."""
     classes = model.classes_.tolist()
-    # One pull per class where there are several; with two classes that of the second, as in the margin.
+    # `pull` is what an example adds to a margin: with two classes to that of the second class, otherwise one number
+    # per class.
     each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
     for place, near in enumerate(reasons.nearest):
         pulls = [one.nearest[place].contribution for one in each]
@@ -85,6 +85,7 @@ def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[
 
 
 def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
+    """Explain the prediction of every row of a file, and average the terms per feature. Returns values for JSON."""
     from budgetron import evaluate, io
     from budgetron.cli.commands.learning.run import known_columns
 

@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP stop a run between two blocks, so that the model is consistent and can be saved.
+"""Stop a run on Ctrl-C, SIGTERM or SIGHUP between two blocks, so that the model is consistent and can be saved.
 
-While the run waits for input from a pipe it stops at once, because no block is being learned. A second signal stops it
-at once in any case.
+A run that waits for input from a pipe stops at once, because no block is being learned. A second signal always stops
+the run at once.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class SignalGuard:
     def __init__(self, source: str) -> None:
         self.signal_name: str | None = None
         self._endless = not _is_regular(source)
-        self._waiting = True  # for the first rows
+        self._waiting = True  # whether the run waits for input
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # Python allows signal handlers there only
             for number in _NAMES:
-                # Under nohup, SIGHUP is ignored and stays so.
+                # nohup makes the process ignore SIGHUP: keep that.
                 if number in _ALWAYS or signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._note)
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,7 +56,7 @@ class SignalGuard:
                 return
             yield block
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.signal_name = self.signal_name is not None, _NAMES[number]
         # Only an exception ends a read that waits for a pipe. While a block is being learned, an exception could stop
         # the model in the middle of a block, so the flag is checked between blocks instead.

@@ -1,4 +1,4 @@
-"""The result of `budgetron run`: summary on the terminal, warnings, and JSON."""
+"""Print the result of `budgetron run`: a summary for the terminal, warnings, and JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
         ("F", percent(found.f_measure), _precision(model, found)),
     ]
     ranked = list(_ranked(model, validation))
-    # Of a rare label, error and F say little: always predicting the other label has nearly the same error.
+    # If a label is rare, error and F say little, because always predicting the other label has nearly the same error.
     yield from [*errors, *ranked] if validation.rare is None else [*ranked, *errors]
     if found.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
@@ -72,7 +72,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
 
 
 def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
-    """How well the scores rank."""
+    """Yield the figures of the ranking: AUC and average precision."""
     found, classes = validation.overall, model.classes_.tolist()
     if found.auc is None:
         return
@@ -90,12 +90,11 @@ def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]
 
 
 def alarm_lines(validation: Validation) -> Iterator[str]:
-    """The latest drift alarms, overall first."""
+    """Yield lines about drift: the alarm for all tasks together first, then the latest alarm of each task."""
     from budgetron.evaluate.drift import words
 
     if not validation.alarms:
         return
-    # Overall, then the latest of each task.
     latest = {alarm.task: alarm for alarm in validation.alarms}
     ordered = sorted(latest.values(), key=lambda alarm: (not alarm.overall, -alarm.position))
     yield f"{counted(validation.n_alarms, 'drift alarm')}:"
@@ -107,7 +106,7 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
 
 
 def rare_words(validation: Validation) -> str:
-    """What to read where one label is rare; empty if none is."""
+    """Return advice on which figures to read if one label is rare; empty if none is rare."""
     from budgetron.evaluate.metrics.confusion import rare_sentence
 
     return "" if validation.rare is None else rare_sentence(shorten(validation.rare[0], 20), validation.rare[1])
@@ -128,21 +127,21 @@ def _read(result: RunResult) -> str:
 
 
 def model_words(model: Any) -> str:
-    """The model in one line: learner, budget, kernel and graph."""
+    """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_whole(budget) else f"of {budget}"
     return f"{type(model).__name__} {words}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
 
 
 def used_kernel(model: Any) -> Any:
-    """The kernel with its numbers; for a model that stores no examples, the one whose random features it has."""
+    """Return the kernel with its parameters; for a model without stored examples, the kernel of its random features."""
     if model.kernel_ is None and model.capacity_ == 0:
         return getattr(model, "learner", model).kernel
     return model.kernel_
 
 
 def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
-    """The most frequent class and the error of always predicting it; None if there are too many classes to count."""
+    """Return the most frequent class and the error of always predicting it; None if there are too many classes."""
     confusion = validation.confusion
     if confusion is None:
         return None
@@ -152,7 +151,7 @@ def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
 
 
 def constant_words(validation: Validation) -> str:
-    """The error of the constant prediction: what one gets without learning."""
+    """Describe the error of always predicting the most frequent class: the baseline without learning."""
     found = most_frequent_class(validation)
     return "" if found is None else f"always predicting {shorten(found[0], 20)}: {percent(found[1])}"
 
@@ -205,7 +204,7 @@ def _notes(result: RunResult) -> Iterator[str]:
 
 
 def warnings(result: RunResult) -> Iterator[str]:
-    """Warnings, printed on standard error even with --quiet and --json."""
+    """Yield warnings, which are printed on standard error even with --quiet and --json."""
     if result.n_bad:
         yield f"{counted(result.n_bad, 'bad line')} skipped; the first:"
         yield from (f"  {line}" for line in result.bad[:3])
@@ -230,7 +229,7 @@ def _how_to_continue(result: RunResult) -> str:
 
 
 def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
-    """The command that continues a stopped run after the rows that were learned."""
+    """Return the command that continues a stopped run after the last row that was learned."""
     options = result.options
     skips = options.on_error == "skip" or isinstance(result.error, BadLineError)
     words = [
@@ -242,7 +241,7 @@ def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
 
 
 def record(result: RunResult) -> dict[str, Any]:
-    """The whole result as JSON values."""
+    """Return the complete result as values for JSON."""
     model = result.model
     return {
         "source": result.source,
@@ -263,7 +262,7 @@ def record(result: RunResult) -> dict[str, Any]:
 
 
 def point_lines(point: Any) -> list[tuple[str, str]]:
-    """An operating point in words: what it decides, what that costs, and what it has cost so far."""
+    """Describe an operating point: how it decides, the expected cost, and the cost of the decisions so far."""
     if point is None:
         return []
     from budgetron.decisions.words import point_words
@@ -272,13 +271,13 @@ def point_lines(point: Any) -> list[tuple[str, str]]:
 
 
 def point_record(model: Any) -> dict[str, Any] | None:
-    """The operating point of a model as JSON values; None if it has none."""
+    """Return the operating point of a model as values for JSON; None if it has none."""
     point = getattr(model, "operating_point", None)
     return None if point is None else point.to_dict()
 
 
 def model_record(model: Any) -> dict[str, Any]:
-    """A model's settings and size as JSON values."""
+    """Return the settings and the size of a model as values for JSON."""
     return {
         "learner": type(model).__name__,
         "budget": plain(getattr(model, "budget", None)),

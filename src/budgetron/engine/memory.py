@@ -45,21 +45,21 @@ class Budget:
     bytes: int | None = None
 
 
-def budget_of(who: str, budget: Any, parameter: str = "budget") -> Budget:
+def budget_of(who: str, budget: Any, parameter: str = "budget", accepted: str = _ACCEPTED) -> Budget:
     """Parse a learner's `budget` parameter, or another parameter with the same syntax."""
     if budget is None:
         return Budget()
     if is_whole(budget):
         if not 1 <= budget <= LARGEST:
             raise input_error(
-                who, parameter, _ACCEPTED, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""
+                who, parameter, accepted, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""
             )
         return Budget(examples=int(budget))
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
         if found and found[2] in _UNITS and 0 < float(found[1]) * _UNITS[found[2]] <= LARGEST:
             return Budget(bytes=int(float(found[1]) * _UNITS[found[2]]))
-    raise input_error(who, parameter, _ACCEPTED, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
+    raise input_error(who, parameter, accepted, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
 def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:

@@ -11,7 +11,7 @@ from budgetron.learners.lifecycle.files import load
 
 
 def save_model(path: str | os.PathLike[str], model: Any, columns: Columns) -> None:
-    """Save a model and its columns in one file. The columns stay with the model: its own `save` writes them too.
+    """Save a model and its columns in one file. The model keeps the columns: its own `save` writes them too.
 
     >>> import pathlib, tempfile
     >>> from io import BytesIO
@@ -49,9 +49,9 @@ def load_model(
 def columns_of(model: Any) -> Columns | None:
     """Return the columns that a model was saved or loaded with; None if it has none.
 
-    They belong to the model: scales that they learn later are saved with it.
+    They belong to the model: if they learn further scales, the model saves these too.
     """
-    kept = getattr(model, "_columns", None)
-    if kept is not None and not isinstance(kept, Columns):
-        kept = model._columns = Columns.of(kept)
-    return kept
+    columns = getattr(model, "_columns", None)
+    if columns is not None and not isinstance(columns, Columns):  # as they came from the file
+        columns = model._columns = Columns.of(columns)
+    return columns

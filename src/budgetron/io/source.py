@@ -1,7 +1,7 @@
 """Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count progress.
 
-Compression is detected by the first bytes, whatever the name says. Every reader takes its bytes from here. No more
-is read than asked for, so that rows from a pipe are available as soon as they arrive.
+Compression is detected by the first bytes and not by the name. Every reader takes its bytes from here. Never more is
+read than asked for, so that rows from a pipe are available as soon as they arrive.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Source:
         return content if self._decoder is None else self._transcoded(content, size)
 
     def _transcoded(self, content: bytes, size: int) -> bytes:
-        """Convert bytes to UTF-8. If they are only a part of one character, read on until it is complete."""
+        """Convert bytes to UTF-8. If they end within a character and nothing else is there, read on."""
         assert self._decoder is not None
         try:
             text: str = self._decoder.decode(content, final=self.ended)
@@ -179,7 +179,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes: what a pipe has now, rather than waiting for all of them."""
+        """Return up to `size` bytes. Of a pipe, return the bytes that it has now instead of waiting for more."""
         if self._head:
             content, self._head = self._head[:size], self._head[size:]
             return content
@@ -206,7 +206,7 @@ def _decoder(encoding: Any) -> codecs.IncrementalDecoder | None:
         name = codecs.lookup(encoding).name
         if name in ("utf-8", "ascii"):
             return None
-        # utf-16 and utf-32 read the byte order mark, and all of them decode strictly: no letter is lost silently.
+        # The decoders of utf-16 and utf-32 read the byte order mark. "strict": no letter is lost silently.
         return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, TypeError, AttributeError):
         accepted = 'the name of an encoding, such as "utf-8" or "cp1252"'

@@ -26,7 +26,7 @@ from budgetron.persist.schema import Column
 from budgetron.progress import ProgressLine
 
 logger = logging.getLogger("budgetron.io")
-_MOST_BAD = 20  # bad lines kept for display
+_MAX_SHOWN_BAD = 20  # how many bad lines are kept to show them
 _SKIP = 'Skip such lines with on_error="skip"'
 
 
@@ -70,16 +70,16 @@ def read(
         detected for each column.
     na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
     encoding : the encoding of text, such as "cp1252" or "utf-16".
-    columns : the columns of a saved model. Nothing is inferred then; other columns of the file are ignored.
+    columns : the columns of a saved model. Then nothing is inferred, and other columns of the file are ignored.
     on_error : "stop" raises at the first bad line; "skip" leaves bad lines out and counts them.
     labelled : whether labels are read. If so, a row without a label is a bad line.
-    block_rows : the largest number of rows per block. How the stream is cut into blocks changes nothing else.
+    block_rows : the largest number of rows per block. It does not change the rows or their encoding.
     classes : all labels; a row with another label is a bad line. By default the labels of the first 4,096 rows, if
         there are at least two.
-    header : whether the first line of delimited text names the columns; by default, unless it has only numbers.
-    learn : whether these rows update the means and deviations of the columns; by default, if labels are read.
-    skip : number of rows at the beginning to leave out, not counting bad lines. With the columns of a model that
-        learned from exactly these rows, an interrupted pass continues bit for bit.
+    header : whether the first line of delimited text names the columns. By default it does, unless it has only numbers.
+    learn : whether these rows update the means and deviations of the columns. By default they do if labels are read.
+    skip : number of rows to skip at the beginning, not counting bad lines. With the columns of a model that learned
+        from exactly these rows, an interrupted pass continues bit for bit.
     limit : the largest number of rows to return.
     progress : whether to show a line with the rows so far, the speed and the time left, also in a notebook.
 
@@ -121,7 +121,7 @@ def read(
                 classes = classes_in(columns.plan, sample)
         else:
             _check_names(opened.name, reader, columns.selection(labelled))
-            # The scales of a saved model began with the sample, so its rows must not be counted twice.
+            # The scales of the saved model already contain the sample rows, which must not be counted twice.
             sample_end = _end(reader.sample()) if skip else 0
         classes = None if classes is None else parsed_classes(columns.plan, classes)
     except BaseException:
@@ -141,8 +141,8 @@ class Stream:
     ----------
     columns : the columns of the file, with their scales as of the last block.
     classes : the sorted labels of the first rows, for a learner's first call; None if there are fewer than two.
-    tasks : the tasks of a graph that names all of them; a row with another task is a bad line. None by default: any.
-    n_rows, n_bad : rows returned and bad lines left out so far.
+    tasks : the accepted tasks, if a graph has a fixed list; a row with another task is a bad line. None: all tasks.
+    n_rows, n_bad : the numbers of rows returned and of bad lines skipped so far.
     bad : the first 20 bad lines: number, content and reason.
     bytes_read, bytes_total : progress in the file; the total is None for a pipe.
     """
@@ -159,7 +159,7 @@ class Stream:
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
         self._skip, self._limit = int(skip), limit
-        # Rows of JSON name their columns themselves, so that a file for another model is noticed by its first rows.
+        # NDJSON has no header: whether the file fits the columns of the model is checked on its first rows.
         self._first_names = not reader.names and reader.layout == "table"
         self._line = ProgressLine(False, "rows")
         self._tables = reader.tables(columns.selection(labelled), int(block_rows), stop)
@@ -198,12 +198,12 @@ class Stream:
                     self._show_progress()
             if self.n_rows == self._limit:
                 return
-            if bad and self._stop:  # only now, so that the rows before the bad line have been returned
+            if bad and self._stop:  # raised after the rows before the bad line have been returned
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
-            for one in bad[: _MOST_BAD - len(self.bad)]:
+            for one in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, one.number, one.reason)
             self.n_bad += len(bad)
-            self.bad += bad[: _MOST_BAD - len(self.bad)]
+            self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
 
     def _check_first_names(self, table: Table) -> None:
         """Reject a file whose first rows have no value in any column that the model learned from."""
@@ -231,7 +231,7 @@ class Stream:
         return table.rows((places >= start) & (places < end))
 
     def _learned_from(self, table: Table) -> Any:
-        """Return which rows update the scales; the rows of the sample are counted in them already."""
+        """Return which rows update the scales. The rows of the sample are already counted in the scales."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
@@ -260,10 +260,10 @@ def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Col
     if reader.layout != "table":
         plan = sparse_columns(reader, sample, asked, labelled)
         return Columns(plan, RunningScale.of(np.zeros((0, 0))))
-    plan, doubts = infer_columns(reader, sample, asked, labelled)
+    plan, warnings = infer_columns(reader, sample, asked, labelled)
     raw = [_sampled(column, sample.texts[column.name]) for column in plan.columns if column.kind in ("number", "date")]
     values = np.stack(raw, axis=1) if raw else np.zeros((len(sample), 0))
-    return Columns(plan, RunningScale.of(values), doubts)
+    return Columns(plan, RunningScale.of(values), warnings)
 
 
 def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
@@ -281,7 +281,7 @@ def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
 
 
 def _task(task: str | None, columns: Columns | None) -> str | None:
-    """Return the task for the reader: that of the saved model, unless its tasks came from another file."""
+    """Return the task argument of the reader: that of the saved model, unless its tasks came from a separate file."""
     if columns is None or (columns.task == "file" and task is not None):
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":
@@ -303,7 +303,7 @@ def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:
 
 
 def _or_as_category(bad: BadLine) -> str:
-    """Offer the other remedy for a word in a column of numbers."""
+    """Return a second remedy, if the problem is a word in a column of numbers."""
     found = re.match(r"column '(.+)' should be a number", bad.reason)
     return f', or treat the column as categories with categorical=["{found[1]}"]' if found else ""
 

@@ -1,4 +1,4 @@
-"""The intermediate form between a file and X: some columns as numbers, some as coded text, plus the bad lines.
+"""`Table`: the intermediate form between a file and X, with some columns as numbers and some as coded text.
 
 Readers of all formats produce `Table`s; `columns` turns them into X. `Reader` is the interface that a new format must
 implement.
@@ -26,7 +26,7 @@ from budgetron.io.encoding.written_numbers import Writing
 PLAIN = Writing()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
-ENOUGH_BAD = 1000  # so many bad lines before the first good one mean that the file has another format
+MAX_EARLY_BAD = 1000  # after this many bad lines without a good one, the file probably has another format
 _SHOWN = 200  # characters of a bad line that are kept
 
 
@@ -77,15 +77,15 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
-    written: Mapping[str, Writing] = {}  # the columns of numbers that are not written plainly
+    written: Mapping[str, Writing] = {}  # columns of numbers with a decimal comma, separators or words for missing
 
 
 class Reader(Protocol):
     """Reader of one file format."""
 
-    names: list[str]  # of the columns; empty if only the rows name them
+    names: list[str]  # the column names; empty if the file has no header and each row names its columns
     layout: str  # "table", "svmlight" or "vw"
-    typed: bool  # whether the file tells numbers from text
+    typed: bool  # whether the format distinguishes numbers from text
     first_bad: BadLine | None  # the first bad line in or before the sample
 
     def sample(self) -> Table:
@@ -118,7 +118,7 @@ def without_codes(numbers: NDArray[np.float64], writing: Writing) -> NDArray[np.
 
 
 def _written_numbers(column: list[Any], writing: Writing) -> NDArray[np.float64]:
-    """Convert a column of numbers: texts by the rules of `writing`; values that are numbers stay as they are."""
+    """Convert a column to numbers. Texts are parsed by the rules of `writing`; values that are numbers stay."""
     numbers = _numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
     numbers = without_codes(numbers, writing)
     for row, value in enumerate(column):
@@ -137,7 +137,7 @@ def _texts(column: list[Any]) -> CodedColumn:
 
 
 def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
-    """Convert columns of values to numbers: all at once if they are Python numbers, else through their text."""
+    """Convert columns of values to numbers: all at once if all are Python numbers, otherwise by parsing their text."""
     if columns and set(map(type, chain.from_iterable(columns))) <= {int, float, type(None)}:
         try:
             numbers = np.ascontiguousarray(np.array(columns, dtype=np.float64).T)

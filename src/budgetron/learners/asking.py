@@ -1,15 +1,21 @@
-"""Which labels to ask for: those of the examples that the model is least sure about, a given share of all.
+"""Active learning: choose the examples whose labels are worth asking for, a given share of the stream.
 
-    lead ℓ = |f|, or the largest margin minus the second largest;   ask if ℓ ≤ θ
+`Learner.should_ask` and the service's labelling queue use it. It asks for the labels of the examples that the model is
+least certain about, and for some labels at random.
+
+    lead ℓ = |f| with two classes, otherwise the largest margin minus the second largest
+    ask if ℓ ≤ θ, or at random with probability c s; s is the share of labels that can be had
     θ ← θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ]),   η_n = ½/√n, at least 0.01,   ℓ̄ the running mean of ℓ
 
-θ is the quantile of recent leads that a part 1 − c of the share s corresponds to, by stochastic approximation: it
-follows the margins as the model becomes surer. The other labels are asked for at random (not every tenth, which might
-always be that of the same task), whatever the margin: a model that is confidently wrong would otherwise never find out,
-and where classes overlap, the examples near the boundary are no better than others. c is four times the error that the
-leads promise, between 0.1 and 1. The first 50 labels are asked for at once, since early labels save most errors; until
-they are made up for, s is a twentieth smaller.
-`Learner.should_ask` and the service's labelling queue use it.
+The step on θ is stochastic approximation: θ tends to the quantile of the recent leads below which a share (1 − c) s of
+them lies. It follows the margins as the model becomes more certain.
+
+Labels at random have two reasons. A model that is confidently wrong would otherwise never find out. And where classes
+overlap, examples near the boundary teach no more than others. "Every tenth" instead of "at random" could always pick
+the same task. c is four times the error rate that the leads predict, clipped to [0.1, 1].
+
+The first 50 labels are all asked for, because early labels save most errors. Afterwards s is reduced by a twentieth
+until the share of all labels asked for is down to s again.
 """
 
 from __future__ import annotations
@@ -23,10 +29,10 @@ import numpy as np
 
 from budgetron.errors import input_error, shown
 
-FIRST_LABELS = 50  # asked for whatever the margins: those of a new model mean nothing
-_RATE, _LEAST_RATE = 0.5, 0.01  # η
-_WINDOW = 500  # examples of the running mean of leads
-_LEAST_RANDOM, _BY_DOUBT = 0.1, 4.0  # c
+FIRST_LABELS = 50  # always asked for: the margins of a new model mean nothing
+_RATE, _MIN_RATE = 0.5, 0.01  # η_n = max(_RATE / √n, _MIN_RATE)
+_WINDOW = 500  # the number of examples that the running means cover
+_MIN_RANDOM, _RANDOM_PER_ERROR = 0.1, 4.0  # c = _RANDOM_PER_ERROR times the predicted error rate, at least _MIN_RANDOM
 
 
 def checked_share(who: str, share: Any) -> float:
@@ -39,7 +45,7 @@ def checked_share(who: str, share: Any) -> float:
 
 
 def lead_of(margins: Any) -> float:
-    """Return how far the predicted class is ahead of the next one."""
+    """Return the lead of the predicted class: its margin minus that of the second class, or |margin| of two classes."""
     values = np.ravel(margins)
     if len(values) == 1:
         return abs(float(values[0]))
@@ -48,35 +54,36 @@ def lead_of(margins: Any) -> float:
 
 
 class Asking:
-    """Decides for one stream of examples. Safe for several threads."""
+    """Decides which labels of one stream to ask for. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.threshold: float | None = None
-        self.mean_lead = self.mean_doubt = 0.0
+        self.mean_lead = self.mean_error = 0.0
         self.n = self.asked = 0
         self._random = random.Random(0)
 
     def wants(self, lead: float, n_labels: int, share: float) -> bool:
-        """Whether to ask for the label of an example with this lead; `n_labels` is how many the model has learned."""
+        """Return whether to ask for the label of an example. `n_labels` is the number of labels learned so far."""
         with self._lock:
             self.n += 1
-            if self.asked > share * self.n:
+            if self.asked > share * self.n:  # too many so far, because of the first labels: ask a little less
                 share = 0.95 * share
-            doubt = 1 / (1 + math.exp(min(lead, 700.0)))  # the chance of an error, if the lead is in log odds
-            self.mean_doubt += (doubt - self.mean_doubt) / min(self.n, _WINDOW)
-            part = min(max(_BY_DOUBT * self.mean_doubt, _LEAST_RANDOM), 1.0)
-            by_chance = self._random.random() < share * part
+            # The probability of an error, if the lead is in log odds. Beyond 700, exp would overflow.
+            error = 1 / (1 + math.exp(min(lead, 700.0)))
+            self.mean_error += (error - self.mean_error) / min(self.n, _WINDOW)
+            random_part = min(max(_RANDOM_PER_ERROR * self.mean_error, _MIN_RANDOM), 1.0)
+            by_chance = self._random.random() < share * random_part
             self.mean_lead += (lead - self.mean_lead) / min(self.n, _WINDOW)
             threshold = lead if self.threshold is None else self.threshold
-            unsure = lead <= threshold
-            rate = 2 * max(_RATE / math.sqrt(self.n), _LEAST_RATE) * self.mean_lead
-            self.threshold = max(threshold + rate * ((1 - part) * share - unsure), 0.0)
-            wanted = unsure or by_chance or n_labels < FIRST_LABELS
+            uncertain = lead <= threshold
+            rate = 2 * max(_RATE / math.sqrt(self.n), _MIN_RATE) * self.mean_lead
+            self.threshold = max(threshold + rate * ((1 - random_part) * share - uncertain), 0.0)
+            wanted = uncertain or by_chance or n_labels < FIRST_LABELS
             self.asked += wanted
             return wanted
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:  # a lock cannot be pickled
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """`BlockLearner`: learns and predicts blocks of examples. Base class of `Learner`.
 
-One call takes one path: `validate` converts the input and checks it against the model, `learn_block` gives it to the
-engine. Models on disk and in shards call the same steps (`validation.convert`, `check`, `learn_block`) in the places
-where they need them, so that nothing is converted or checked twice. A rejected block leaves the model unchanged.
+Every call has two steps. `validate` converts the input and checks it against the model; `learn_block` passes it to the
+engine. Durable and sharded models call the parts of these steps one by one (`validation.convert`, `check`,
+`learn_block`), because they log or distribute the examples in between. So nothing is converted or checked twice. A
+rejected block leaves the model unchanged.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from budgetron.engine.records import Outcome
 from budgetron.errors import input_error
 from budgetron.learners.deciding import Deciding
 from budgetron.learners.input import rejections, validation
-from budgetron.learners.input.classes import Classes, first_seen, known, seeing
+from budgetron.learners.input.classes import Classes, classes_of_first_block, given_classes, updated_classes
 from budgetron.learners.input.validation import NOT_GIVEN, Examples
 from budgetron.learners.lifecycle.guard import beginning
 from budgetron.learners.lifecycle.start import Start
 
 Margins = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_ENOUGH_TO_DOUBT = 100  # rows of a first block without a single known task
+_ROWS_FOR_WARNING = 100  # a smaller first block may lack the tasks of the graph by chance
 PIECE = 64  # rows predicted per lock acquisition, as in the compiled engine
 
 
@@ -44,34 +45,36 @@ class Block:
     labels: Any = None  # as the caller gave them; None in a block to predict
     codes: NDArray[np.int32] | None = None  # the position of each label in the sorted classes
     weights: NDArray[np.float64] | None = None
-    classes: Classes | None = None  # what the classes are once this block is learned
+    classes: Classes | None = None  # the classes after this block: a block may settle them
     offsets: NDArray[np.float64] | None = None  # another model's scores, one per row and output
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
     def take(self, rows: Any) -> Block:
-        """The block with some of its rows only: a slice, or the numbers of the rows."""
-        parts = {name: _taken(getattr(self, name), rows) for name in _PER_ROW}
+        """Return a block of some of the rows, given as a slice or as an array of row numbers."""
+        parts = {name: _selected(getattr(self, name), rows) for name in _PER_ROW}
         return replace(self, **parts)
 
     def after(self, n: int) -> Block:
+        """Return the block without its first n rows."""
         return self.take(slice(n, None))
 
 
 _PER_ROW = ("rows", "task_ids", "clusters", "tasks", "labels", "codes", "weights", "offsets")
 
 
-def _taken(values: Any, rows: Any) -> Any:
+def _selected(values: Any, rows: Any) -> Any:
     if isinstance(values, list | tuple):
         return list(values[rows]) if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
     return None if values is None else values[rows]
 
 
-def _doubt_clusters(who: str, graph: Any, task_ids: Ints, clusters: Ints) -> None:
-    """Log a warning if a mapping of tasks to clusters names none of the tasks of a large first block."""
+def _warn_of_unknown_tasks(who: str, graph: Any, task_ids: Ints, clusters: Ints) -> None:
+    """Log a warning if the graph maps tasks to clusters, but none of the tasks of a large first block is in the map."""
     mapped = getattr(graph, "mapped", None)
-    if mapped is not None and len(task_ids) >= _ENOUGH_TO_DOUBT and (task_ids == clusters).all():
+    # A task outside the map is a cluster of its own: its cluster id is its task id.
+    if mapped is not None and len(task_ids) >= _ROWS_FOR_WARNING and (task_ids == clusters).all():
         logging.getLogger("budgetron.learners").warning(
             "%s: the graph is %r, but none of the tasks of the first %d rows is in its clusters. Name the tasks in "
             "both places by the same values: 7 and '7' are two tasks.", who, graph, len(task_ids),
@@ -83,8 +86,8 @@ class BlockLearner(Deciding, Start):
 
     takes_weights: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = False
-    _tasked = False  # whether tasks were ever named; from then on every call must name them
-    _has_offset: bool | None = None  # whether it learns with another model's scores; the first block decides
+    _tasked = False  # whether the model was trained with tasks; if so, every call must name them
+    _has_offset: bool | None = None  # whether it was trained with another model's scores; None before the first block
 
     def partial_fit(
         self,
@@ -96,7 +99,7 @@ class BlockLearner(Deciding, Start):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Self:
-        """Learn the rows in order, in addition to what was learned before."""
+        """Learn the rows in order, without forgetting earlier ones."""
         self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         return self
 
@@ -112,16 +115,16 @@ class BlockLearner(Deciding, Start):
     ) -> Margins:
         """Learn the rows in order, and return the decision value of each row just before it was learned.
 
-        `offset` is another model's score of each row in log odds; with more than two classes one score per class. A
-        `Budgetron` learns to correct it.
+        `offset` is another model's score of each row, in log odds; with more than two classes, one score per class. A
+        `Budgetron` learns to correct that model's scores.
         """
         self.check_streaming()
         return self.learn_block(
             self.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         )
 
-    # `n_jobs` is an argument of the call and not of the constructor: it belongs to the machine, and a saved model must
-    # not carry the core count of the machine it was trained on.
+    # `n_jobs` is an argument of the call and not of the constructor, because it describes the machine: a saved model
+    # must not carry the core count of the machine it was trained on.
 
     def decision_function(
         self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
@@ -153,30 +156,32 @@ class BlockLearner(Deciding, Start):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Block:
-        """Check and encode a block of examples. The first block to learn also makes the engine.
+        """Check and encode a block of examples: to learn if `y` is given, otherwise to predict.
 
-        With `y` the block is to be learned, without it predicted. An `InputError` leaves the model as it was.
+        The first block to learn also creates the engine. An `InputError` leaves the model as it was.
         """
         X, tasks = self._split_task_column(X, tasks)
         return self.check(validation.convert(self._who, X, y, tasks, sample_weight, offset), classes)
 
     def check(self, examples: Examples, classes: Any = None) -> Block:
-        """Check converted examples against this model. The second half of `validate`, for models that log in between.
+        """Check converted examples against this model. This is the second half of `validate`.
 
-        Examples without labels are to be predicted. An `InputError` leaves the model as it was.
+        Durable models call it alone, because they log the converted examples first. Examples without labels are to be
+        predicted. An `InputError` leaves the model as it was.
         """
         self._check_takes_weights(examples.weights)
         if examples.labels is not None and self._engine is None:
             first = self._check_first(examples, classes)
             if first is not None:
                 return first
-        rows, tasks = self._fitting_rows(examples), examples.tasks
-        offsets = self._fitting_offsets(examples.offsets, self._engine.settings.n_outputs)
+            # Another thread created the engine in the meantime: check the block like any later one.
+        rows, tasks = self._rows_for_engine(examples), examples.tasks
+        offsets = self._checked_offsets(examples.offsets, self._engine.settings.n_outputs)
         task_ids, clusters = validation.located(self._who, tasks, len(examples), self._graph, self._tasked)
         if examples.labels is None:
             self._check_rows(rows)
             return Block(rows, task_ids, clusters, tasks, offsets=offsets)
-        seen = seeing(self._who, self._classes, examples.labels)
+        seen = updated_classes(self._who, self._classes, examples.labels)
         if classes is not None:
             rejections.check_same_classes(self._who, classes, self._classes.values)
         codes = seen.codes(self._who, examples.labels)
@@ -185,20 +190,20 @@ class BlockLearner(Deciding, Start):
         return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen, offsets)
 
     def _check_first(self, examples: Examples, classes: Any) -> Block | None:
-        """Check the first block to be learned, and create the engine. None if another thread has created it."""
+        """Check the first block to be learned, and create the engine. Return None if another thread has created it."""
         who, rows, tasks, labels = self._who, examples.rows, examples.tasks, examples.labels
         assert labels is not None
         with beginning:
             if self._engine is not None:
                 return None
-            chosen = first_seen(who, labels) if classes is None else known(who, classes)
+            chosen = classes_of_first_block(who, labels) if classes is None else given_classes(who, classes)
             codes = chosen.codes(who, labels)
             if self._point is not None:
                 self._point.check(chosen.values)
-            offsets = self._fitting_offsets(examples.offsets, chosen.n_outputs)
+            offsets = self._checked_offsets(examples.offsets, chosen.n_outputs)
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
-            _doubt_clusters(who, graph, task_ids, clusters)
+            _warn_of_unknown_tasks(who, graph, task_ids, clusters)
             self._begin(rows, chosen, graph, examples.source, has_tasks=tasks is not None)
         weights = self._weighted(codes, examples.weights)
         return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen, offsets)
@@ -215,7 +220,8 @@ class BlockLearner(Deciding, Start):
             margins[...], flags = self._engine.learn(
                 block.rows, block.codes, block.task_ids, block.clusters, block.weights, block.offsets
             )
-            # Only now: if memory ran out, the engine has learned nothing, and nothing else may have changed.
+            # Everything else changes after the engine has learned: if the engine runs out of memory, it has learned
+            # nothing, and the model must be as it was.
             if not self._classes.settled:
                 self._classes = block.classes
             self._tasked = self._tasked or block.tasks is not None
@@ -233,8 +239,11 @@ class BlockLearner(Deciding, Start):
     def _margins(
         self, engine: Engine, rows: Any, task_ids: Any, clusters: Any, offsets: Any = None, threads: int = 1
     ) -> Margins:
-        """Return the margins of a block. The lock is held for `PIECE` rows at a time, so that learning does not wait
-        for a whole block. The compiled engine locks in this way itself; for the NumPy engine it is done here."""
+        """Return the margins of a block.
+
+        The lock is held for `PIECE` rows at a time, so that a thread that learns does not wait for a whole block. The
+        compiled engine does this itself; for the NumPy engine it is done here.
+        """
         if engine.side_by_side:
             return engine.margins(rows, task_ids, clusters, threads, offsets)
         n, pieces = len(task_ids), []
@@ -246,8 +255,8 @@ class BlockLearner(Deciding, Start):
                 pieces.append(engine.margins(given, task_ids[part], clusters[part], offsets=some))
         return np.concatenate(pieces)
 
-    def _fitting_rows(self, examples: Examples) -> Any:
-        """The rows of examples in the kind and precision of the engine, if they have its columns."""
+    def _rows_for_engine(self, examples: Examples) -> Any:
+        """Return the rows, dense or sparse and in the precision of the engine. Reject other columns than at first."""
         rows, X = examples.rows, examples.source
         settings = self._engine.settings
         if sparse.issparse(rows) != settings.sparse:
@@ -268,12 +277,12 @@ class BlockLearner(Deciding, Start):
                 raise input_error(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
 
-    def _fitting_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:
-        """Return the checked offsets. A model takes them in every call or in none, as in its first block."""
+    def _checked_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:
+        """Return the checked offsets. A model takes offsets in every call or in none; its first block decides."""
         who = self._who
         if offsets is None:
             if self._has_offset:
-                accepted = "given for each row, since the model was trained with another model's scores"
+                accepted = "given for each row, because the model was trained with another model's scores"
                 raise input_error(who, "offset", accepted, "None", "Pass offset= in every call.")
             return None
         if not self.takes_offset:
@@ -281,7 +290,7 @@ class BlockLearner(Deciding, Start):
                 who, "offset", "None: this rule cannot use another model's score", "scores", "Budgetron can."
             )
         if self._has_offset is False:
-            raise input_error(who, "offset", "None, since the model was trained without", "scores",
+            raise input_error(who, "offset", "None, because the model was trained without offsets", "scores",
                               "Train a new model with offset= from its first example on.")  # fmt: skip
         width = 1 if offsets.ndim == 1 else offsets.shape[1]
         if width != n_outputs:
@@ -290,7 +299,7 @@ class BlockLearner(Deciding, Start):
         return np.asarray(offsets)
 
     def _split_task_column(self, X: Any, tasks: Any) -> tuple[Any, Any]:
-        """Split X into features and tasks where `task_column` names a column; otherwise return both unchanged."""
+        """Split the task column off X if `task_column` is set; otherwise return X and the tasks unchanged."""
         column = self.task_column
         if column is None:
             return X, tasks
@@ -301,7 +310,7 @@ class BlockLearner(Deciding, Start):
         return validation.without_column(self._who, X, column)
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
-        """Remember the names of tasks whose examples were stored, so that they can be shown."""
+        """Remember the names of tasks whose examples were stored, to show them to users."""
         places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if places.size == 0:
             return
@@ -315,7 +324,7 @@ class BlockLearner(Deciding, Start):
     # ---- what learners with further parameters override
 
     def check_streaming(self) -> None:
-        """Reject parameters that need all examples at once, as in `fit`. Learners with such parameters override it."""
+        """Reject parameters that need all examples at once and so work only in `fit`. Overridden by such learners."""
 
     def _check_takes_weights(self, sample_weight: Any) -> None:
         if sample_weight is not None and not self.takes_weights:

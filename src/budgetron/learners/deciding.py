@@ -1,4 +1,8 @@
-"""`Deciding`: the operating point that a learner carries, and its decisions. Base class of `BlockLearner`."""
+"""`Deciding`: decisions by an operating point, that is, by thresholds or costs. Base class of `BlockLearner`.
+
+The operating point itself is in `budgetron.decisions`. A learner holds one, lets it count the examples that it learns,
+and saves it with the model.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from budgetron.learners.input.classes import Classes
 
 
 class Deciding:
-    """Decisions by thresholds and costs, which are chosen while the model learns and are saved with it."""
+    """The methods of a learner that decide by thresholds, costs or a limit on errors."""
 
     _who: ClassVar[str]
     _classes: Classes
@@ -43,10 +47,10 @@ class Deciding:
     def operating_point(self, point: OperatingPoint | None) -> None:
         if point is not None and not isinstance(point, OperatingPoint):
             raise input_type_error(self._who, "operating_point", "an OperatingPoint or None", shown(point))
-        self._point = None if point is None else self._fitted(point)
+        self._point = None if point is None else self._adapted(point)
 
-    def _fitted(self, point: OperatingPoint) -> OperatingPoint:
-        """Return a point for the scores and labels of this learner."""
+    def _adapted(self, point: OperatingPoint) -> OperatingPoint:
+        """Return the point with the kind of scores (probabilities or margins) and the labels of this learner."""
         if point.labels is None:
             point = point.fresh(margins=not hasattr(self, "predict_proba"))
             if self._engine is not None and self._classes.settled:
@@ -54,24 +58,24 @@ class Deciding:
         return point
 
     def change_operating_point(self, settings: dict[str, Any] | None) -> None:
-        """Decide by other settings (`threshold`, `costs`, `max_error`, `confidence`), or no more with None.
+        """Change the settings of `decide` (`threshold`, `costs`, `max_error`, `confidence`); None removes them.
 
-        Examples that were counted stay counted: the thresholds are chosen from them at once.
+        Examples that were counted stay counted. The new thresholds are chosen from them at once.
         """
         self._point = self.changed_point(self._point, settings)
 
     def changed_point(self, before: OperatingPoint | None, settings: dict[str, Any] | None) -> OperatingPoint | None:
-        """Return a point with other settings and the counts of the one before; None without settings."""
+        """Return an operating point with these settings and the counts of the point `before`; None without settings."""
         if settings is None:
             return None
         if before is None:
-            return self._fitted(OperatingPoint(**settings, margins=not hasattr(self, "predict_proba")))
+            return self._adapted(OperatingPoint(**settings, margins=not hasattr(self, "predict_proba")))
         return before.changed(**settings)
 
     def decide(
         self, X: Any, *, tasks: Iterable[Any] | None = None, n_jobs: int | None = None, offset: Any = None
     ) -> NDArray[Any]:
-        """Decide on each row by the operating point: a label, or None where a person should be asked."""
+        """Decide on each row by the operating point. Returns labels, and None for rows that a person should decide."""
         margins = self.decision_function(X, tasks=tasks, n_jobs=n_jobs, offset=offset)  # type: ignore[attr-defined]
         return self.decided(margins)
 
@@ -100,9 +104,9 @@ class Deciding:
         return point.decide_margins(margins)
 
     def _count_decisions(self, margins: NDArray[np.float64], codes: Any) -> None:
-        """Let the operating point count examples by the margins that they were predicted with."""
+        """Let the operating point count examples, each by its margin before the update."""
         point = self._point
-        # Until both labels are known, a code may change its label.
+        # Until both labels are known, the label that a code stands for may still change.
         if point is not None and self._classes.settled:
             if point.labels is None:
                 point.begin(self._classes.values)

@@ -1,4 +1,7 @@
-"""`ByParameters`: the laws of `budgetron.checks` that do not hold, where that depends on a learner's parameters."""
+"""`ByParameters`: declares which laws of `budgetron.checks` a learner does not obey, depending on its parameters.
+
+Learners whose exceptions are always the same declare a plain dict, from the name of a law to the reason.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 
 class ByParameters:
-    """A class attribute that is computed from a model's parameters; of the class itself, from its defaults."""
+    """A class attribute computed from a model's parameters. Read from the class, it uses the defaults."""
 
     def __init__(self, of: Callable[[Any], Mapping[str, str]]) -> None:
         self._of = of

@@ -1,7 +1,7 @@
 """`Learner`, the base class of all learners: `fit`, single examples, files, and what scikit-learn needs.
 
-Blocks of examples are learned in `block_learner`. The learning rule itself is in the engine; the file of a learner adds
-its parameters and turns them into engine settings.
+Blocks of examples are learned in `block_learner`. The learning rule itself is in the engine. The file of each learner
+only declares its parameters and turns them into engine settings.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _LEARNED = (
 class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The methods that all learners share."""
 
-    paper_name: ClassVar[str | None] = None  # the command line accepts it in place of the class name
-    theorem: ClassVar[int | None] = None  # the paper's theorem that bounds its mistakes, see `budgetron.theory`
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # published learners by name: their parameters
-    _columns: Any = None  # the columns of the files it learned from (`budgetron.io`); saved with it, dropped by `fit`
+    paper_name: ClassVar[str | None] = None  # the paper's abbreviation; the command line accepts it as a name too
+    theorem: ClassVar[int | None] = None  # number of the paper's theorem that bounds its mistakes (`budgetron.theory`)
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # name of a published learner → its parameters
+    _columns: Any = None  # columns of the files that it learned from (`budgetron.io`); saved with the model
     _asking: Any = None  # the counts of `should_ask`; not saved
-    exemptions: ClassVar[Mapping[str, str]] = {}  # laws of `budgetron.checks` that do not hold for it, and why
-    # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: check → why it cannot hold.
+    exemptions: ClassVar[Mapping[str, str]] = {}  # law of `budgetron.checks` that does not hold → reason
+    # For scikit-learn's `check_estimator(..., expected_failed_checks=...)`: name of a check → why it cannot pass.
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
         name: "the rule has no step size to scale, so sample_weight is rejected"
         for name in (
@@ -75,7 +75,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @classmethod
     def preset(cls, name: str, **parameters: Any) -> Self:
-        """Return the published learner of this name (see `presets`), with other parameters as given."""
+        """Return a published learner by name (see `presets`). Keyword arguments replace parameters of the preset."""
         if name not in cls.presets:
             raise input_error(cls._who, "preset", f"one of {', '.join(cls.presets) or 'none'}", shown(name))
         return cls(**{**cls.presets[name], **parameters})
@@ -85,7 +85,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def fit(
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
-        """Forget everything, then learn the rows in order, once."""
+        """Forget everything, then learn the rows in order, in one pass."""
         X, tasks = self._split_task_column(X, tasks)
         examples = validation.convert(self._who, X, y, tasks, sample_weight, offset)
         fresh = type(self)(**self.get_params(deep=False))
@@ -93,7 +93,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             fresh._point = self._point.fresh()
         fresh.learn_block(fresh.check(examples, self._classes_to_fit(examples)))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
-        # Only now, after nothing was rejected: a failed `fit` must leave the old model as it was.
+        # Replace the old model only now that nothing was rejected: a failed `fit` must leave it as it was.
         self.__dict__.update(learned)
         for name in _LEARNED:
             if name not in learned:
@@ -101,7 +101,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights; everything else stays."""
+        """Remove the stored examples and the weights of one task. All other tasks stay as they are."""
         self._check_begun()
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
         with self._guard:
@@ -109,10 +109,10 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             self._names.drop_all_but(self._engine.task_ids)
 
     def resize(self, budget: int | str) -> None:
-        """Change the budget of a model in use; surplus examples are evicted by the learner's rule.
+        """Change the budget of a fitted model. Surplus examples are evicted by the learner's own rule.
 
-        A `Budgetron` gets other sizes instead, and takes a size in bytes too. Learners that store examples take a
-        number of them.
+        Learners that store examples take a number of examples. A `Budgetron` stores none: it changes the sizes of its
+        parts, and takes a size in bytes too.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron
@@ -133,9 +133,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             self._names.drop_all_but(self._engine.task_ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, replacing any that is there; `budgetron.load` reads it.
+        """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        The content is checked as `load` would before anything is written, and the file is replaced in one step.
+        The content is first checked in the way `load` checks it. Then the file is replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
@@ -164,10 +164,11 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         ----------
         x, task, offset : as in `predict_one`
         label : optional
-            The class whose margin is explained. By default the second of two classes, or the predicted one of more.
+            The class whose margin is explained. By default the second of two classes; of three or more classes, the
+            predicted one.
         names : mapping from columns to names, optional
-            Names of the columns, where the model cannot know them. Features of a dict and the columns of a data frame
-            are named by themselves.
+            Names of columns that the model cannot know. The features of a dict and the columns of a data frame have
+            names already.
         nearest : int, default=5
             How many of the most similar stored examples to list, for learners that store examples.
 
@@ -193,11 +194,11 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return explain(self, x, task, offset, label, names, nearest)
 
     def should_ask(self, x: Any, *, task: Hashable = None, offset: Any = None, share: float = 0.1) -> bool:
-        """Whether the label of this example is worth asking for, when only a share of all labels can be had.
+        """Return whether the label of this example is worth asking for, if only a share of all labels can be had.
 
-        Call it for each example of a stream, once, before learning. It says yes for about `share` of them: those that
-        the model is least sure about, the first 50, and some at random. It keeps a few counts with the
-        model in memory; a loaded model begins with new ones.
+        Call it once for each example of a stream, before learning. It returns True for about `share` of them: the
+        examples that the model is least certain about, the first 50, and some at random. The counts that it needs are
+        kept in memory and not saved; a loaded model starts to count again.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -222,7 +223,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return wanted
 
     def _part_names(self) -> Mapping[int, str]:
-        """Short names of the parts with random features, by number. Learners with such parts override it."""
+        """Return short names of the parts with random features, by number. Learners with such parts override it."""
         return {}
 
     def score(
@@ -250,7 +251,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     # ---- what `fit` needs
 
     def _classes_to_fit(self, examples: Examples) -> NDArray[Any]:
-        """Return the classes among the labels; reject fewer than two of them, and weights that are all zero."""
+        """Return the classes that occur in the labels. Reject fewer than two classes, and weights that are all zero."""
         if examples.weights is not None and not examples.weights.any():
             raise input_error(self._who, "sample_weight", "above zero for at least one row", "only zero weights")
         assert examples.labels is not None
@@ -269,7 +270,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @classmethod
     def _check_file(cls, parameters: Mapping[str, Any]) -> None:
-        """Reject a model file by its constructor parameters, if this version cannot read it; with a remedy."""
+        """Raise an error with a remedy if this version cannot read a model file with these constructor parameters."""
 
     def __getstate__(self) -> dict[str, Any]:
         if not self._begun:

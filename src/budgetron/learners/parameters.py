@@ -30,7 +30,8 @@ def checked_eta(who: str, eta: Any, kernel: Kernel | None, largest_norm: float) 
     """Return η as a float. Reject an η so large that nothing could ever be stored.
 
     `largest_norm` is the largest √K_tt under a normalised kernel. The distance δ of an example from the span of the
-    stored ones is at most its norm, so with η at or above it every example would be projected on an empty set.
+    stored examples is at most its norm. So with η ≥ `largest_norm` even the first example would be projected, on an
+    empty set.
     """
     if not is_real(eta) or eta < 0:
         raise input_error(who, "eta", "a finite number >= 0", shown(eta))
@@ -49,7 +50,7 @@ def checked_eta(who: str, eta: Any, kernel: Kernel | None, largest_norm: float) 
 def checked_rows(who: str, rows: Any) -> int | None:
     """Return `max_task_rows` as an integer, or None for no limit.
 
-    The least is 2: one row for a task and one for the sum of its cluster.
+    The smallest limit is 2: one row for a task and one for the sum of its cluster.
     """
     if rows is None:
         return None

@@ -1,9 +1,9 @@
-"""The learners by class name: every file of `learners/estimators`.
+"""Find learners by class name. Every file in `learners/estimators` defines one learner, named after the file:
 
     random_budget_perceptron.py    RandomBudgetPerceptron
 
-Nothing is imported to list them, so `budgetron --help` need not wait for scikit-learn. It is a closed list: a model
-file may name these classes and no others.
+Listing the learners imports none of them, so that `budgetron --help` does not wait for scikit-learn. The list is
+closed: a model file may name these classes and no others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Scorers for scikit-learn's model selection that pass tasks on to the predictions.
 
-scikit-learn's own scorers (``scoring="roc_auc"``) pass routed metadata to the metric, never to `predict`. A model that
-was trained with tasks then rejects the prediction, and cross-validation turns the rejection into NaN. `scorer` wraps
-such a scorer and requests `tasks` for it, through the public interface of metadata routing.
+scikit-learn's own scorers (``scoring="roc_auc"``) pass routed metadata to the metric, but never to `predict`. A model
+that was trained with tasks rejects a prediction without tasks, and cross-validation then reports NaN. `scorer` wraps a
+scorer of scikit-learn, requests `tasks` through metadata routing, and passes them to the predictions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TaskScorer:
         return self._scorer(estimator if tasks is None else _WithTasks(estimator, tasks), X, y, **metadata)
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer requests: `tasks`, and what the metric takes."""
+        """Return the metadata that the scorer requests: `tasks`, and the metadata that the metric requests."""
         request = MetadataRequest(owner=repr(self))
         if hasattr(self._scorer, "get_metadata_routing"):
             for name, alias in get_routing_for_object(self._scorer).score.requests.items():
@@ -76,7 +76,7 @@ class TaskScorer:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        # TunedThresholdClassifierCV takes a scorer apart; it predicts without tasks, so this could not help it.
+        # TunedThresholdClassifierCV reads `_score_func` and predicts without tasks, so it cannot work with this scorer.
         remedy = " TunedThresholdClassifierCV passes no tasks: put the task into a column of X, task_column=."
         raise AttributeError(f"A scorer with tasks has no {name!r}.{remedy if name == '_score_func' else ''}")
 
@@ -85,7 +85,7 @@ class TaskScorer:
 
 
 class _WithTasks:
-    """An estimator whose predictions are for certain tasks, as a scorer calls it: without naming them."""
+    """Wraps an estimator and adds `tasks` to every prediction, because a scorer calls `predict(X)` without them."""
 
     def __init__(self, estimator: Any, tasks: Any) -> None:
         self._estimator, self._tasks = estimator, tasks

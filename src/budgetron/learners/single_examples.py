@@ -1,8 +1,8 @@
 """`SingleExamples`: learn and predict one example at a time. Base class of `Learner`.
 
-`learn_one` and `predict_one` of a fitted model pass a row, its label and its task to the core in one call. What the
-core does not take as it is (`NotImplemented`) is converted here, or rejected with a message. `explain`, `decide_one`
-and sharded models convert their examples here too.
+On a fitted model, `learn_one` and `predict_one` pass the row, its label and its task to the core in one call. The core
+returns `NotImplemented` for values that it cannot read directly; they are converted here, or rejected with a message.
+`explain`, `decide_one` and sharded models convert their examples here too.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ class SingleExamples(BlockLearner):
         sample_weight: float | None = None,
         offset: Any = None,
     ) -> Any:
-        """Learn one example, an array row or a dict of features. Returns the decision value before the update.
+        """Learn one example: a row of numbers or a dict of features. Returns the decision value before the update.
 
-        `offset` is another model's score of it, see `predict_then_learn`.
+        `offset` is another model's score of the example, see `predict_then_learn`.
         """
         self.check_streaming()
-        # A fitted model takes one row without the steps for blocks, which would cost more than a small update.
-        special = classes is not None or offset is not None or self._point is not None  # the point counts blocks
+        # The steps for blocks would cost more than a small update, so a fitted model passes a single row directly. Only
+        # blocks can check classes and offsets, and be counted by the operating point.
+        special = classes is not None or offset is not None or self._point is not None
         if self._engine is None or special or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
@@ -57,15 +58,15 @@ class SingleExamples(BlockLearner):
                 return margin
         finally:
             guard.leave()
-        # The general way converts x, or says what is wrong with x, y or the task.
+        # The core did not take it. The slower way converts x, or says what is wrong with x, y or the task.
         return self._learn_converted(x, y, task, sample_weight)
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
-        """Predict the label of one example, an array row or a dict of features."""
+        """Predict the label of one example: a row of numbers or a dict of features."""
         return self._classes.of_margin(self._margin_of_one(x, task, offset))
 
     def _learn_converted(self, x: Any, y: Any, task: Hashable, sample_weight: Any) -> Any:
-        """Learn one row that the engine does not take as it is, or with a weight."""
+        """Learn one row that has to be converted, or that has a weight."""
         weight = 1.0
         if sample_weight is not None:
             self._check_takes_weights(sample_weight)
@@ -87,9 +88,9 @@ class SingleExamples(BlockLearner):
         return margin
 
     def _learned_task(self, task: Hashable, flags: int) -> None:
-        """Note that tasks are named, and remember the name of a task whose example was stored."""
+        """Record that the model has tasks, and remember the name of a task whose example was stored."""
         self._tasked = True
-        if flags & 4 and type(task) is not int:  # integers need no names
+        if flags & 4 and type(task) is not int:  # an integer is its own task id and needs no name
             engine = self._engine
             self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
 
@@ -103,7 +104,7 @@ class SingleExamples(BlockLearner):
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def _takes_single_rows(self) -> bool:
-        """Whether rows need not pass the steps for blocks: no task column, no offsets, and all classes are known."""
+        """Return whether single rows may go directly to the engine: no task column, no offsets, all classes known."""
         return self.task_column is None and self._has_offset is False and self._classes.settled
 
     def _margin_of_one(self, x: Any, task: Hashable, offset: Any) -> Any:
@@ -133,7 +134,7 @@ class SingleExamples(BlockLearner):
             return engine.margin_one(row, task_id, cluster)
 
     def _converted_row(self, x: Any) -> Any:
-        """Convert one row for the engine; None if it needs the steps for blocks, from sparse to dense or vice versa."""
+        """Convert one row for the engine. None if only the steps for blocks can: from sparse to dense or vice versa."""
         engine = self._engine
         settings = engine.settings
         if isinstance(x, Mapping):
@@ -141,20 +142,20 @@ class SingleExamples(BlockLearner):
         return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _one_example(self, x: Any, task: Hashable, offset: Any) -> tuple[Any, NDArray[Any], NDArray[Any], Any]:
-        """Check one example to predict, and return it as an engine takes it: rows, task ids, clusters, offsets."""
+        """Check one example to predict. Return the arguments of the engine: rows, task ids, clusters, offsets."""
         if self.task_column is None and self._classes.settled and (row := self._converted_row(x)) is not None:
             scores = None if offset is None else validation.offsets(self._who, [offset], 1)
             rows = row if isinstance(row, SparseRow) else row.reshape(1, -1)
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
             self._check_rows(rows)
-            scores = self._fitting_offsets(scores, self._engine.settings.n_outputs)
+            scores = self._checked_offsets(scores, self._engine.settings.n_outputs)
             return rows, np.array([task_id]), np.array([cluster]), scores
         x, tasks = self._one_row(x, task)
         block = self.validate(x, tasks=tasks, offset=None if offset is None else [offset])
         return block.rows, block.task_ids, block.clusters, block.offsets
 
     def _bad_values(self, x: Any) -> InputError:
-        """Return the error about a row whose values the engine has rejected."""
+        """Return the error for a row with values that the engine rejected."""
         row = self._converted_row(x)
         names = getattr(self, "feature_names_in_", None)
         return rejections.bad_row(self._who, row if isinstance(row, SparseRow) else row.reshape(1, -1), 0, names)

@@ -1,4 +1,4 @@
-"""Base classes of learners that store weights instead of examples: what a task has learned, and how alike tasks are."""
+"""Base classes of learners that store weights instead of examples. They show a task's weights and compare tasks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class WithoutExamples(Inspection):
 
     @property
     def capacity_(self) -> int:
-        """0: it stores weights, not examples."""
+        """The largest number of stored examples: always 0, because this learner stores weights."""
         self._check_begun()
         return 0
 
 
 class ComparableTasks(WithoutExamples):
-    """A learner that can say how alike the functions of its tasks are."""
+    """A learner that can tell how similar the functions of its tasks are."""
 
     task_similarity: Any
 
     def plot_task_similarity(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:
-        """Draw `task_similarity` of these tasks as a matrix: blue for alike, red for opposed. Returns the Axes."""
+        """Plot `task_similarity` as a matrix: blue for similar tasks, red for opposed ones. Returns the Axes."""
         names = list(tasks)
         if not names:
             raise input_error(self._who, "tasks", "at least one task", "none")
@@ -39,7 +39,7 @@ class ComparableTasks(WithoutExamples):
 
 
 def cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the cosine between each two rows; 0 for rows of zeros."""
+    """Return the cosine of each pair of rows; 0 if a row is all zeros."""
     sizes = np.linalg.norm(w, axis=1)
     w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
     return np.asarray(w @ w.T)
@@ -54,13 +54,15 @@ class LinearWeights(ComparableTasks):
         """Return the weights w of a task, f_task(x) = w·x: (n_features,), or (n_classes, n_features) for several."""
         self._check_begun()
         d, is_sparse = self._engine.settings.n_features, self._engine.settings.sparse
+        # The margin of the j-th unit vector is the weight of column j.
         units: Any = sparse.identity(d, format="csr") if is_sparse else np.eye(d)
         weights = self.decision_function(units, tasks=None if task is None else [task] * d)
         return np.asarray(weights.T)
 
     def task_similarity(self, tasks: Iterable[Any]) -> NDArray[np.float64]:
-        """Return how alike the tasks' functions are: the cosine between their weights, (k, k).
+        """Return how similar the tasks' functions are: a (k, k) matrix of cosines between their weights.
 
-        1 for tasks with the same function up to its size, 0 for unrelated ones, −1 for opposed ones.
+        1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. A task that was never
+        seen has the weights that the graph gives to a new task.
         """
         return cosines(np.array([self.linear_weights(task).ravel() for task in tasks]))

@@ -1,1 +1,1 @@
-"""The commands, one module each. `budgetron.cli` lists them, and imports a module only when its command is called."""
+"""The commands, one module per command. `budgetron.cli` lists them and imports a module when its command is called."""

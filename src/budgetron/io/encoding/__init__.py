@@ -1,1 +1,1 @@
-"""From the columns of a table to X: types of columns, parsing of values, scaling and one-hot encoding."""
+"""Turns the columns of a table into X: infers column types, parses values, scales numbers, encodes categories."""

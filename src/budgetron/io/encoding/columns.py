@@ -1,8 +1,8 @@
-"""Describe the columns of a file and turn its rows into X, y and tasks.
+"""`Columns`: describes the columns of a file, and turns its rows into X, y and tasks.
 
-`Columns` is made by `stream.read` from the first rows of a file, or by `model_files.load_model` from a saved model. It
-is saved with the model, so that a model can encode a single record years later exactly as it encoded its training
-rows. After the first rows, how a column is encoded must never change: the columns of X would change their meaning.
+`stream.read` creates it from the first rows of a file, `model_files.load_model` from a saved model. It is saved with
+the model, so that the model can encode a single record years later exactly as it encoded its training rows. The
+encoding of a column must never change after the first rows, or the columns of X would change their meaning.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Columns:
     ['age', 'age missing', 'colour=blue', 'colour=red', 'colour=other']
     """
 
-    def __init__(self, plan: Plan, scaling: RunningScale, doubts: Sequence[str] = ()) -> None:
+    def __init__(self, plan: Plan, scaling: RunningScale, warnings: Sequence[str] = ()) -> None:
         self.plan = plan
         self.scaling = scaling
-        self._doubts = tuple(doubts)
+        self._warnings = tuple(warnings)
 
     # ---- description
 
@@ -127,7 +127,7 @@ class Columns:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of names, categories and scales. They do not grow. The model's own memory is counted separately."""
+        """Bytes of names, categories and scales, which do not grow. The model's own memory is counted separately."""
         plan = self.plan
         named = (plan.label, plan.task, plan.weight, plan.offset)
         texts = [*(name or "" for name in named), plan.label_note, plan.task_note]
@@ -159,11 +159,11 @@ class Columns:
         return lines
 
     def warnings(self) -> list[str]:
-        """Return one sentence per choice that may be wrong, with its remedy: the task, types of columns, labels.
+        """Return one sentence per choice that may be wrong: the task, the type of a column, a label; with the remedy.
 
-        They come from the first rows of a file and are not saved, so a loaded model has none.
+        The sentences are about the first rows of a file. They are not saved, so a loaded model has none.
         """
-        return list(self._doubts)
+        return list(self._warnings)
 
     def __repr__(self) -> str:
         made = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"
@@ -180,9 +180,9 @@ class Columns:
     # ---- model files
 
     @classmethod
-    def of(cls, kept: SavedColumns) -> Columns:
+    def of(cls, saved: SavedColumns) -> Columns:
         """Restore the columns of a model file, with the scales as they were saved."""
-        return cls(kept.plan, RunningScale(*(kept.arrays[name].copy() for name in ARRAYS)))
+        return cls(saved.plan, RunningScale(*(saved.arrays[name].copy() for name in ARRAYS)))
 
     def saved(self) -> SavedColumns:
         """Return the column types and scales in the form that a model file stores."""
@@ -191,20 +191,19 @@ class Columns:
     # ---- rows to X
 
     def encode(self, records: Any, learn: bool = False) -> Any:
-        """Encode records as X: a list of dicts, or a dict or data frame of columns.
+        """Encode records as X. Records are a list of dicts, a dict of columns, or a data frame.
 
-        Nested dicts are flattened. Unknown columns are ignored, and the values of an absent column count as
-        missing; but a record without a single known column is rejected. With `learn`, the means and deviations are
-        updated from these records.
+        Nested dicts are flattened. Unknown columns are ignored, and absent columns count as missing values; but a
+        record without any known column is rejected. With `learn`, these records update the means and deviations.
         """
         return self.encode_checked(self.checked(records), learn)
 
     def encode_checked(self, records: Any, learn: bool = False) -> Any:
-        """Encode records that `checked` has returned before, such as those in a write-ahead log."""
+        """Encode records that `checked` returned earlier, such as records in a write-ahead log."""
         return self._block(records, self._features(), learn).X
 
     def checked(self, records: Any, who: str = "Columns.encode", parameter: str = "the record") -> Any:
-        """Return the records, with nested dicts flattened; raise if one of them has none of the known columns."""
+        """Return the records with nested dicts flattened. Raise an error if a record has none of the known columns."""
         if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
             records = [flattened(record) for record in records]
             each: list[Any] = [record.keys() for record in records]
@@ -220,7 +219,7 @@ class Columns:
         return records
 
     def doubt(self, record: Mapping[str, Any]) -> str | None:
-        """Return a warning about a record with unknown names or with less than half of the columns; otherwise None."""
+        """Return a warning if a record has unknown names, or less than half of the columns; otherwise None."""
         names = self.names
         given = sum(name in record for name in names)
         if given == len(names) == len(record):
@@ -254,9 +253,9 @@ class Columns:
         return Selection(tuple(column.name for column in numbers), texts, written)
 
     def selection(self, labelled: bool) -> Selection:
-        """Return which columns a reader must deliver as numbers and which as text.
+        """Return which columns a reader must return as numbers and which as text.
 
-        The numbers are those of the features, then the offset, then the weight: `block_of` finds them by their order.
+        The order of the numbers is: features, offset, weight. `block_of` relies on this order.
         """
         numbers, texts, written = self._features()
         names = (self.label if labelled else None, self.task)
@@ -265,7 +264,7 @@ class Columns:
         return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), written)
 
     def block_of(self, table: Table, learn: Any) -> Block:
-        """Encode the rows of a table, from which the caller has removed those that `wrong_rows` reports."""
+        """Encode the rows of a table. The caller must have removed the rows that `wrong_rows` reports."""
         weights = table.weights
         if self.plan.layout == "table":
             weights, n = self.weights_in(table), len(self._features().numbers)
@@ -281,7 +280,7 @@ class Columns:
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
 
-        Names of hashed columns come from the records themselves, since a hash cannot be reversed.
+        The names of hashed columns are found by hashing the records again, because a hash cannot be reversed.
         """
         return self._names_in(self._table(self.checked(records), self._features()))
 
@@ -290,15 +289,15 @@ class Columns:
         return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
 
     def weights_in(self, table: Table) -> NDArray[np.float64] | None:
-        """Return the weights, which are the last numbers of a table with labels; None if there are none."""
+        """Return the weights: the last column of numbers in a table with labels. None if there are no weights."""
         if self.weight is None or self.label not in table.texts:
             return None
         return np.ascontiguousarray(table.numbers[:, -1])
 
     def offsets_in(self, table: Table) -> NDArray[np.float64] | None:
-        """Return the offsets, which follow the numbers of the features; None if there are none."""
+        """Return the offsets: the column of numbers after those of the features. None if there are no offsets."""
         n = len(self._features().numbers)
-        if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads the features alone
+        if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads only the features
             return None
         return np.ascontiguousarray(table.numbers[:, n])
 
@@ -324,10 +323,10 @@ def _tasks(text: CodedColumn) -> NDArray[Any]:
 
 
 def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
-    """Return one list of values per column; None stands for a value that a record does not have."""
+    """Return one list of values per column, with None where a record has no value."""
     if hasattr(records, "columns") and hasattr(records, "to_dict"):  # a pandas or polars frame
         known = {name: records[name].to_list() for name in records.columns if name in set(names)}
-        # Without any known column, one column of missing values still says how many rows there are.
+        # If no column is known, keep one column of missing values, so that the number of rows is known.
         records = known or {"": [None] * len(records)}
     if isinstance(records, Mapping):
         lengths = {len(values) for values in records.values()}

@@ -4,8 +4,8 @@
     category   one column per value seen in the first rows, one for all other values; "missing" is a value too
     date       scaled days; sine and cosine of the weekday, of the day of the year and, if times are given, of the
                hour; plus an indicator of missing values
-    hashed     the last columns: name=value of a category with many values; words and pairs of words of a text, each
-               row scaled to length 1
+    hashed     the last columns: "name=value" for a category with many values; words and pairs of words for a text,
+               scaled so that each row has length 1
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from budgetron.persist.columns import SCALED, is_hashed, width
 from budgetron.persist.schema import Column, Plan
 
 Floats = NDArray[np.float64]
-_DAYS = {"weekday": 7.0, "year": 365.2425, "hour": 1.0}  # periods
-_MONDAY = 4.0  # days after 1970-01-01, a Thursday
+_DAYS = {"weekday": 7.0, "year": 365.2425, "hour": 1.0}  # the length of each period in days
+_MONDAY = 4.0  # 1970-01-05, the first Monday after day 0, which was a Thursday
 
 
 def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any) -> Any:
@@ -42,7 +42,7 @@ def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[s
 
 
 def feature_names(plan: Plan) -> list[str]:
-    """Return the names of the columns of X, without those that values are hashed into."""
+    """Return the names of the columns of X, without the hashed columns at the end."""
     names = []
     for column in plan.columns:
         name = column.name
@@ -59,7 +59,7 @@ def feature_names(plan: Plan) -> list[str]:
 
 
 def hashed_names(plan: Plan, texts: Mapping[str, CodedColumn]) -> dict[int, str]:
-    """Return the names of the hashed columns of X that these texts use. Names whose hashes agree are joined."""
+    """Return the names of the hashed columns of X that these texts use. Names with the same hash are joined by "or"."""
     first, names = sum(map(width, plan.columns)), dict[int, str]()
     for column in filter(is_hashed, plan.columns):
         for value in texts[column.name].values:
@@ -79,7 +79,7 @@ def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int,
         return
     shift = murmurhash3_32(column.name, positive=True) % size
     for word in dict.fromkeys(_vectorizer(size).build_analyzer()(value)):
-        yield (abs(murmurhash3_32(word)) % size + shift) % size, f"{column.name}: {word}"  # as the vectorizer hashes
+        yield (abs(murmurhash3_32(word)) % size + shift) % size, f"{column.name}: {word}"  # as in `HashingVectorizer`
 
 
 def parse_dates(column: CodedColumn, missing: Collection[str] = ()) -> Floats:
@@ -90,7 +90,7 @@ def parse_dates(column: CodedColumn, missing: Collection[str] = ()) -> Floats:
 
 def parse_date_values(values: list[str], missing: Collection[str] = ()) -> Floats:
     """Parse dates as days since 1970; NaN if missing, infinity if it is not a date."""
-    # The core knows the usual ways to write a date; the others, and missing values, are parsed here.
+    # The core parses the usual formats and returns infinity for all others, which are parsed here.
     days = np.full(len(values), np.inf) if native.parse_dates is None else native.parse_dates(values)
     if missing:  # a code for a missing value may look like a date
         days[[value.strip() in missing for value in values]] = np.inf
@@ -155,7 +155,7 @@ def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
 
 
 def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
-    """Hash the values of one column into the columns of X that all hashed columns share: one row per value."""
+    """Hash the values of one column: one row per value. All hashed columns of a file share the same columns of X."""
     from sklearn.utils import murmurhash3_32
 
     n = len(values)
@@ -163,7 +163,7 @@ def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
         names = [f"{column.name}={parse_category(value, column.missing)}" for value in values]
         each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
         return sparse.csr_matrix((np.ones(n), each, np.arange(n + 1)), shape=(n, size))
-    # Shift by a hash of the column's name: the same word in two columns must not be the same feature.
+    # Shift by a hash of the column's name, so that the same word in two columns is not the same feature.
     shift = murmurhash3_32(column.name, positive=True) % size
     if native.hashed_words is not None:
         indptr, indices, data = native.hashed_words(values, size, shift)
@@ -175,7 +175,7 @@ def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
 
 
 def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
-    """Join dense columns with hashed ones: parts of one row per value, and the value of each row."""
+    """Join dense columns with hashed ones. A part has one row per distinct value, and the value's index per row."""
     shape = (len(dense), dense.shape[1] + parts[0][0].shape[1])
     if native.joined_rows is not None:
         coded = [(np.asarray(part.indptr, dtype=np.int64), part.indices, part.data, codes) for part, codes in parts]

@@ -1,18 +1,19 @@
 """Infer the types of a file's columns from its first rows: number, category, date or text; label and task by name.
 
-label     the column asked for; else the first one named label, y, target or class; else the last column
-task      the column asked for; else the first one named task, user, customer or device (also with _id); else all rows
-          belong to one task
-number    at least 95 % of the values present are numbers. The others are bad lines, and so are infinite numbers.
-          Decimal commas and thousands separators are recognised, and words such as n.a. count as missing.
-date      at least 95 % of the values present are dates such as 2024-02-29 or 2024-02-29T12:30:00
-text      on average three words per value or more, and more than half of the rows differ
-ignored   no value at all; a different word on each of 100 rows or more; a first column that numbers the rows; numbers
-          that by their name are identifiers
-category  anything else: one column of X per value if there are at most 32 short values, otherwise hashed
+label     the column asked for; otherwise the first column named label, y, target or class; otherwise the last column
+task      the column asked for; otherwise the first column named task, user, customer or device (also with _id);
+          otherwise all rows belong to one task
+number    at least 95 % of the values are numbers, missing values aside. A row with another value, or with an infinite
+          number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
+          values.
+date      at least 95 % of the values are dates such as 2024-02-29 or 2024-02-29T12:30:00, missing values aside
+text      at least three words per value on average, and more than half of the rows have different values
+ignored   a column without values; 100 rows or more that all have different words; a first column that numbers the
+          rows; numbers in a column whose name says that they are identifiers
+category  any other column: one column of X per value if there are at most 32 short values, otherwise hashed
 
-`stream.read` calls this once per file without a saved model. The result never changes afterwards. Choices that may be
-wrong are reported as sentences (`doubts`), so that none is silent.
+`stream.read` calls this once per file, unless a saved model has columns already. The result never changes afterwards.
+Choices that may be wrong are reported as sentences (`choice_warnings`), so that no guess is silent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import msgspec
 import numpy as np
 
 from budgetron.errors import InputError, input_error, input_type_error, shown
-from budgetron.io.encoding import doubts
+from budgetron.io.encoding import choice_warnings
 from budgetron.io.encoding.encode import parse_date_values
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
 from budgetron.io.encoding.values import (
@@ -47,22 +48,22 @@ from budgetron.persist.columns import is_hashed
 from budgetron.persist.schema import Column, Plan
 
 LABELS = ("label", "y", "target", "class")
-HASHED = 1 << 18  # columns of X for words and for categories with many values
-MOST_ONE_HOT = 32  # values of one category that get their own column of X
-MOST_ONE_HOT_IN_ALL = 512
-LONGEST_ONE_HOT = 200  # characters; this bounds the bytes that a model keeps per category
-MOST_CLASSES = 1000
+HASHED = 1 << 18  # the number of columns of X that words and large categories are hashed to
+MAX_ONE_HOT = 32  # a category with more values than this is hashed
+MAX_ONE_HOT_TOTAL = 512
+MAX_ONE_HOT_LENGTH = 200  # characters of a value; this bounds the bytes of a category in a saved model
+MAX_CLASSES = 1000
 AS_ASKED = "as asked"
 _BY_NAME = "recognised by name"
-_MANY = 0.5  # share of numbers among the values of a category above which the user is warned
+_MANY_NUMBERS = 0.5  # warn about a category if at least this share of its values are numbers
 _ROW_NUMBER_NAMES = ("column 1", "Unnamed: 0", "rownames", "row_names", "index", "id")
-_MOST_CODES = 100
+_MAX_NA_VALUES = 100
 WHO = "io.read"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the caller said about the columns of a file."""
+    """The arguments of `io.read` about columns: what the caller asked for."""
 
     label: str | None = None
     task: str | None = None
@@ -84,15 +85,15 @@ class Asked:
         if decimal not in (None, ".", ","):
             raise input_error(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
         codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
-        if len(codes) > _MOST_CODES:
-            raise input_error(WHO, "na_values", f"at most {_MOST_CODES} values", str(len(codes)))
+        if len(codes) > _MAX_NA_VALUES:
+            raise input_error(WHO, "na_values", f"at most {_MAX_NA_VALUES} values", str(len(codes)))
         return cls(
             label, task, weight, offset, _listed("drop", drop), _listed("text", text),
             _listed("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
         )  # fmt: skip
 
     def columns(self) -> Iterable[tuple[str, str]]:
-        """Return each name of a column with the parameter that it was given for."""
+        """Yield each column name that the caller gave, with the parameter it was given for."""
         for parameter in ("label", "task", "weight", "offset", "drop", "text", "categorical"):
             given = getattr(self, parameter)
             for name in (given,) if isinstance(given, str) else given or ():
@@ -100,7 +101,7 @@ class Asked:
 
 
 def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> tuple[Plan, list[str]]:
-    """Decide the role and type of each column, from the first rows and from what the caller asked for.
+    """Decide the role and the type of each column, by the caller's arguments and the first rows.
 
     Returns the plan, and one sentence per choice that may be wrong.
     """
@@ -123,19 +124,20 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
             f"The file has no columns to learn from beside the label and the task. Its columns are "
             f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
-    said = found.doubts
+    said = found.warnings
     if asked.task is None:
-        said = doubts.about_task(task, task_note, found.candidates) + said
+        said = choice_warnings.about_task(task, task_note, found.candidates) + said
     else:
-        said += [doubts.about_identifier(name, n) for name, n in found.candidates.items() if name in found.left_out]
+        left_out = {name: n for name, n in found.candidates.items() if name in found.left_out}
+        said += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
     if kind == "truth" and any(parse_truth(format_value(one)) is None for one in asked.classes or ()):
         kind = "text"  # the first rows lack a class that is neither true nor false
     if label is not None and labelled and kind == "text" and asked.classes is None:
-        said += doubts.about_label(label, _counted(sample.texts[label], NO_NAME))
+        said += choice_warnings.about_label(label, _counted(sample.texts[label], NO_NAME))
     for name, renamed in getattr(reader, "renamed", ()):
         if renamed not in asked.drop:
-            said.append(doubts.about_repeated(name, renamed, _same_values(sample, name, renamed)))
+            said.append(choice_warnings.about_repeated(name, renamed, _same_values(sample, name, renamed)))
     hashed = HASHED if any(map(is_hashed, columns)) else 0
     plan = Plan("table", label, kind == "integers", task, columns, hashed, label_note, task_note,
                 kind == "truth", asked.weight, asked.offset)  # fmt: skip
@@ -143,17 +145,17 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
 
 
 def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> Plan:
-    """Return the roles for svmlight and Vowpal Wabbit, whose rows are sparse vectors already."""
+    """Return the plan for svmlight and Vowpal Wabbit files, whose rows are already sparse vectors."""
     others = [name for parameter, name in asked.columns() if parameter not in ("label", "task")]
     if asked.label not in (None, "label") or others:
         raise InputError(
             f"label, weight, offset, drop, text and categorical name columns, but {reader.layout} has none; "
             f"got {shown([asked.label, *others])}."
         )
-    whole = labelled and _label_kind("label", sample.texts["label"]) == "integers"
+    integer_labels = labelled and _label_kind("label", sample.texts["label"]) == "integers"
     note = "not asked for: all rows belong to one task" if reader.task is None else AS_ASKED
     note = _BY_NAME if reader.task is not None and asked.task is None else note
-    return Plan(reader.layout, "label", whole, reader.task, [], reader.width, "the first word of a line", note)
+    return Plan(reader.layout, "label", integer_labels, reader.task, [], reader.width, "the first word of a line", note)
 
 
 def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
@@ -207,7 +209,7 @@ def _same_values(sample: Table, name: str, other: str) -> bool:
 
 
 class _Inference:
-    """The types of columns, one after another, with what was noticed on the way."""
+    """Infers the types of columns one by one, and collects warnings and candidates for the task."""
 
     def __init__(self, sample: Table, asked: Asked, names: list[str], typed: bool) -> None:
         self._sample, self._asked = sample, asked
@@ -216,9 +218,9 @@ class _Inference:
         free = {name: values for name, values in self.present.items()
                 if name not in (*asked.drop, *asked.text, *asked.categorical)}  # fmt: skip
         self._formats = formats_of(free, asked.decimal, typed)
-        self.doubts: list[str] = []
-        self.candidates: dict[str, int] = {}  # columns that may be the task, and how many values they have
-        self.left_out: set[str] = set()
+        self.warnings: list[str] = []
+        self.candidates: dict[str, int] = {}  # columns that may be the task → number of values
+        self.left_out: set[str] = set()  # candidates that are not used as features either
 
     def column(self, name: str, place: int) -> Column:
         asked, present = self._asked, self.present[name]
@@ -237,7 +239,7 @@ class _Inference:
         words = [value for value in present if not writing.is_number(value)]
         n_numbers = n - sum(present[word] for word in words)
         like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
-        n_others = n - sum(present[word] for word in like_na)  # values that are no code for a missing one
+        n_others = n - sum(present[word] for word in like_na)  # without words that stand for a missing value
         if n_numbers and n_numbers >= ENOUGH * n_others:
             return self._number(name, place, writing, like_na)
         parsed = parse_date_values(list(present)).tolist()
@@ -253,19 +255,19 @@ class _Inference:
             return Column(name, "text", note=note)
         if len(present) == n >= 100:
             return Column(name, "ignored", note="a different value on every row: an identifier")
-        self._doubt_category(name, words, n_numbers, n)
-        return self._category(name, "" if n_numbers < _MANY * n else _mostly_numbers(words, n_numbers, n))
+        self._warn_of_category(name, words, n_numbers, n)
+        return self._category(name, "" if n_numbers < _MANY_NUMBERS * n else _mostly_numbers(words, n_numbers, n))
 
     def _number(self, name: str, place: int, writing: Writing, like_na: list[str]) -> Column:
         present, asked = self.present[name], self._asked
         values = self._sample.texts[name]
         if place == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
             return Column(name, "ignored", note="it numbers the rows")
-        whole = is_identifier(name) and all(parse_integer(value) is not None for value in present)
-        if whole and len(present) == sum(present.values()) >= 100:
+        is_integer_id = is_identifier(name) and all(parse_integer(value) is not None for value in present)
+        if is_integer_id and len(present) == sum(present.values()) >= 100:
             return Column(name, "ignored", note="a different value on every row: an identifier")
-        if whole and name in self.candidates:
-            if len(present) <= MOST_ONE_HOT:
+        if is_integer_id and name in self.candidates:
+            if len(present) <= MAX_ONE_HOT:
                 return self._category(name, "an identifier by its name")
             self.left_out.add(name)
             return Column(name, "ignored", note="an identifier by its name")
@@ -275,21 +277,21 @@ class _Inference:
                       missing=missing)  # fmt: skip
 
     def _codes(self, found: Iterable[str]) -> list[str]:
-        """Return the further codes for missing values of a column: those asked for and those that were found."""
+        """Return the words for missing values in a column: those that the caller named and those that were found."""
         return sorted({*self._asked.na_values, *(word.strip() for word in found)})
 
     def _has_gaps(self, name: str, missing: list[str]) -> bool:
         rows = len(self._sample.texts[name].codes)
         return rows > sum(n for value, n in self.present[name].items() if value.strip() not in missing)
 
-    def _doubt_category(self, name: str, words: list[str], n_numbers: int, n: int) -> None:
+    def _warn_of_category(self, name: str, words: list[str], n_numbers: int, n: int) -> None:
         present = self.present[name]
         if self._formats.get(name, "") is None:
-            self.doubts.append(doubts.about_number(name, next(value for value in present if "," in value)))
-        elif n_numbers >= _MANY * n:
-            self.doubts.append(doubts.about_words(name, n_numbers, n, words[0]))
+            self.warnings.append(choice_warnings.about_number(name, next(value for value in present if "," in value)))
+        elif n_numbers >= _MANY_NUMBERS * n:
+            self.warnings.append(choice_warnings.about_words(name, n_numbers, n, words[0]))
         else:
-            self.doubts += doubts.about_dates(name, present)
+            self.warnings += choice_warnings.about_dates(name, present)
 
     def _category(self, name: str, note: str) -> Column:
         """Return a category column. Missing values are a category too, the empty text."""
@@ -297,12 +299,12 @@ class _Inference:
         values = self._sample.texts[name]
         counts = np.bincount(values.codes, minlength=len(values.values))
         seen = {parse_category(value, missing) for value, n in zip(values.values, counts, strict=True) if n}
-        few = len(seen) <= MOST_ONE_HOT and all(len(value) <= LONGEST_ONE_HOT for value in seen)
+        few = len(seen) <= MAX_ONE_HOT and all(len(value) <= MAX_ONE_HOT_LENGTH for value in seen)
         return Column(name, "category", values=sorted(seen) if few else None, note=note, missing=missing)
 
 
 def _as_format(text: str) -> Any:
-    return text  # a str, where the schema has a Literal
+    return text  # typed as Any, because the schema has a Literal of the formats
 
 
 def _note(written: str, missing: list[str], asked: Asked) -> str:
@@ -313,13 +315,13 @@ def _note(written: str, missing: list[str], asked: Asked) -> str:
 
 
 def _mostly_numbers(words: list[str], n_numbers: int, n: int) -> str:
-    """Say why a category may be meant as a column of numbers."""
+    """Return a note: why a category may have been meant as a column of numbers."""
     return f"although {n_numbers:,} of {n:,} values are numbers: {shown(words[0])} is not"
 
 
 def _limit_one_hot(columns: list[Column]) -> list[Column]:
-    """Hash all categories if one column of X per value would be too many in all."""
-    if sum(len(column.values or ()) for column in columns) <= MOST_ONE_HOT_IN_ALL:
+    """Hash all categories if one-hot encoding would take more than `MAX_ONE_HOT_TOTAL` columns of X."""
+    if sum(len(column.values or ()) for column in columns) <= MAX_ONE_HOT_TOTAL:
         return columns
     return [msgspec.structs.replace(column, values=None) for column in columns]
 
@@ -330,12 +332,12 @@ def _numbers_the_rows(values: CodedColumn) -> bool:
 
 
 def _label_kind(label: str, values: CodedColumn) -> str:
-    """Return "integers", "truth" or "text". Raises if the column looks like measurements, which are no classes."""
+    """Return "integers", "truth" or "text". Raise an error if the values are measurements and not classes."""
     present = [value for value in values.values if value.strip() not in NO_NAME]
-    if len(present) > MOST_CLASSES:
+    if len(present) > MAX_CLASSES:
         raise InputError(
             f"The label column {label!r} has {len(present):,} different values in the first rows; at most "
-            f"{MOST_CLASSES:,} classes are accepted. If another column is the label, name it: label=..."
+            f"{MAX_CLASSES:,} classes are accepted. If another column is the label, name it: label=..."
         )
     if not present:
         return "text"

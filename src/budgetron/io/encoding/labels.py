@@ -1,4 +1,4 @@
-"""The labels of a file: text as whole numbers, truth values or words, as the plan of the file says.
+"""Parse the labels of a file: as integers, booleans or words, as the plan of the file says.
 
 Called by `columns` and `stream`.
 """
@@ -20,7 +20,7 @@ MAX_LABEL = 1000  # characters
 
 
 def label_of(plan: Plan, text: str) -> int | str | None:
-    """Return the label that a text stands for; None if it stands for none."""
+    """Parse a label; None if the text is not a label of this kind."""
     if plan.whole_labels:
         return parse_integer(text)
     if plan.truth_labels:
@@ -30,7 +30,7 @@ def label_of(plan: Plan, text: str) -> int | str | None:
 
 
 def labels_of(plan: Plan, text: CodedColumn) -> NDArray[Any]:
-    """Return the label of each row. Rows without one must have been rejected before."""
+    """Return the label of each row. Rows without a label must have been removed before."""
     each = [label_of(plan, value) for value in text.values]
     if plan.whole_labels:
         return np.array([0 if label is None else label for label in each], dtype=np.int64)[text.codes]
@@ -50,7 +50,7 @@ def classes_in(plan: Plan, table: Table) -> list[Any] | None:
 
 
 def parsed_classes(plan: Plan, classes: Sequence[Any]) -> list[Any]:
-    """Return classes that a caller named, as text or as values, in the kind of the labels of this file."""
+    """Convert classes that a caller named, as text or as values, to the kind of labels in this file."""
     parsed = [label_of(plan, format_value(label)) for label in classes]
     if None in parsed:
         kind = "integers" if plan.whole_labels else "true and false" if plan.truth_labels else "text"

@@ -1,8 +1,8 @@
-"""Standardize columns online: each row by the mean and deviation of the rows before it. Used by `columns`.
+"""Standardize columns online: scale each row by the mean and deviation of the rows before it. Used by `columns`.
 
-The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows: without centring, large
-values with small differences would lose their digits. Sums are taken row after row, so that the result does not depend
-on how the stream is cut into blocks, not even in the last bit.
+The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows. Without subtracting c, large
+values with small differences would lose their digits. Rows are added one by one, so that the result does not depend on
+how the stream is cut into blocks, not even in the last bit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RunningScale:
         return np.clip(off, -CLIP, CLIP, out=off)
 
     def _before_each(self, off: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
-        """Return n, Σ and Σ² as they were before each row, and update the state with all rows."""
+        """Return n, Σ(x − c) and Σ(x − c)² before each row, and update the state with all rows."""
         if has_gaps or learn is not True:
             counted = known if learn is True else known & learn[:, None]
             count = _running(self.count, counted)

@@ -1,8 +1,8 @@
-"""Which column of a file is the task: one with a usual name, or none. Columns that may be meant are reported.
+"""Find the column that is the task, by its name.
 
-A wrong task changes everything that is learned, so only four names are taken for it: task, user, customer and
-device, also with an ending such as _id. Other columns whose names say that they identify something are candidates: the
-caller is told about them, and they are never used as numbers.
+A wrong task changes everything that is learned. So only four names are accepted: task, user, customer and device, also
+with an ending such as _id. Other columns whose names say that they identify something, such as shop or account_no, are
+candidates: the caller is told about them, and they are never used as numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def default_task(names: Iterable[str]) -> str | None:
 
 
 def is_identifier(name: str) -> bool:
-    """Whether the name of a column says that its values identify something, such as user, order_no or uuid."""
+    """Return whether a column name such as user, order_no or uuid says that the values identify something."""
     said = words_of(name)
     if not said:
         return False
@@ -44,7 +44,7 @@ def is_identifier(name: str) -> bool:
 
 
 def is_candidate(name: str, present: Mapping[str, int]) -> bool:
-    """Whether a column may be the task: its name says so, its values repeat, and none of them is a fraction."""
+    """Return whether a column may be the task: by its name, and if its values repeat and none is a fraction."""
     n = sum(present.values())
     if not is_identifier(name) or not 2 <= len(present) <= n / 2:
         return False
@@ -52,7 +52,7 @@ def is_candidate(name: str, present: Mapping[str, int]) -> bool:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name: user, id for userId, user_id and "User ID"."""
+    """Split a name into words: userId, user_id and "User ID" give ["user", "id"]."""
     return [word.lower() for word in re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))]
 
 

@@ -41,7 +41,7 @@ class CodedColumn(NamedTuple):
 
 
 def code_texts(texts: Iterable[str]) -> CodedColumn:
-    """Code texts as a column of distinct values and indices."""
+    """Encode texts as a list of distinct values and, for each text, the index of its value."""
     numbers: dict[str, int] = {}
     codes = [numbers.setdefault(text, len(numbers)) for text in texts]
     return CodedColumn(list(numbers), np.array(codes, dtype=np.int32))
@@ -59,19 +59,19 @@ def parse_number(text: str) -> float | None:
 
 
 def looks_numeric(text: str) -> bool:
-    """Whether a text is meant as a number: a number, a missing value, or one that is infinite or beyond `LARGEST`."""
+    """Return whether a text is meant as a number: also if it is missing, infinite or beyond `LARGEST`."""
     if parse_number(text) is not None or is_numeric_literal(text):
         return True
     return text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
 
 
 def is_numeric_literal(text: str) -> bool:
-    """Whether a text is a number written in digits, not a word such as "true" or a missing value."""
+    """Return whether a text is a number in digits, and not a word such as "true" or a missing value."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
-    """Parse a date as days since 1970, by default in UTC; NaN if it is missing, None if the text is neither of them."""
+    """Parse a date to days since 1970, in UTC without a zone; NaN if it is missing, None if it is not a date."""
     stripped = text.strip()
     if stripped in MISSING or stripped in missing:
         return math.nan
@@ -86,7 +86,7 @@ def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse an integer label; None if the text is not an integer. Unlike in numbers, "true" and "false" are words."""
+    """Parse an integer label; None if the text is not an integer. Here "true" and "false" do not count as 1 and 0."""
     number = parse_number(text) if is_numeric_literal(text) else None
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
@@ -104,7 +104,7 @@ def parse_category(text: str, missing: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def parse_task(text: str) -> int | str:
-    """Parse a task: an integer if it is written as Python would write it, otherwise the text."""
+    """Parse a task: an integer if Python would print it in the same way, otherwise the text. So 007 stays a text."""
     return int(text) if _TASK.fullmatch(text) else text
 
 

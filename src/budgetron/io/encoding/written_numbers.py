@@ -1,11 +1,11 @@
-"""Numbers as they are written in other countries and by spreadsheet programs, and codes for missing values.
+"""Parse numbers with decimal commas and thousands separators, and words for missing values.
 
     ""           1234.5       plain: the compiled core parses such columns
     "1.234,5"    1.234,5      decimal comma; points, blanks or apostrophes may separate thousands
     "1,234.5"    1,234.5      decimal point; commas, blanks or apostrophes may separate thousands
 
-`infer_types` decides the format of each column from the first rows. A value such as 1,234 fits both formats; then
-the other columns of the file decide, and if they do not, nothing is guessed.
+`infer_types` decides the format of each column from the first rows. If all values are like 1,234, which fits both
+formats, the other columns of the file decide. If they do not decide either, nothing is guessed: the caller is asked.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, looks_numeric, parse_number
 
 COMMA, POINT = "1.234,5", "1,234.5"
-ENOUGH = 0.95  # share of numbers or dates that makes a column one of numbers or dates
-# Words for missing values that programs and people write among numbers and dates; compared without case. In a
-# category they stay a value of their own, because "unknown" may be as informative as any other.
+ENOUGH = 0.95  # a column is of numbers (or dates) if at least this share of its values are
+# Words that programs and people write for missing values among numbers and dates, in any case. In a category they are
+# values like any other, because "unknown" may be informative.
 NA_LIKE = frozenset(
     {
         "-", "--", "---", ".", "..", "*", "na", "n/a", "n.a.", "n. a.", "n.a", "#na", "#n/a", "nan", "-nan", "1.#qnan",
@@ -41,8 +41,8 @@ _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
 
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     # The first group has no leading zero, so that 0,125 cannot be mistaken for a group of thousands.
-    whole = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
-    return re.compile(rf"[+-]?({whole}({decimal}[0-9]*)?|{decimal}[0-9]+)"
+    integer = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
+    return re.compile(rf"[+-]?({integer}({decimal}[0-9]*)?|{decimal}[0-9]+)"
                       r"([eE][+-]?[0-9]+)?", re.ASCII)  # fmt: skip
 
 
@@ -74,9 +74,9 @@ class Writing(NamedTuple):
         return number if abs(number) <= LARGEST else None
 
     def parse_all(self, texts: list[str]) -> NDArray[np.float64]:
-        """Parse numbers as `parse` does; infinity where the text is neither a number nor missing."""
+        """Parse many numbers. Like `parse`, but infinity stands for a text that is neither a number nor missing."""
         ordinary = [text for text in texts if text not in MISSING and text not in self.missing]
-        # One match and one conversion for all of them take a fifth of the time of a call for each.
+        # One regular expression and one conversion for all texts take a fifth of the time of one call per text.
         joined = "\n".join(ordinary) + "\n"
         if _MANY[self.format].fullmatch(joined) is None or joined.count("\n") != len(ordinary):
             values = [self.parse(text) for text in texts]
@@ -90,25 +90,25 @@ class Writing(NamedTuple):
         return found
 
     def is_number(self, text: str) -> bool:
-        """Whether a text is meant as a number of this column."""
+        """Return whether a text is meant as a number in this column."""
         if self.format:
             return self.parse(text) is not None
         return (bool(self.missing) and text.strip(_MARGIN) in self.missing) or looks_numeric(text)
 
 
 def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
-    """Return the format of the columns that are not written plainly; None where it cannot be decided.
+    """Return the format of each column whose numbers are not plain; None if it cannot be decided.
 
-    `columns` has the number of rows of each value, without missing ones. `decimal` is the sign that the caller asked
-    for. `typed` says that the file has numbers of its own (JSON, Parquet), which are always plain.
+    `columns` maps each column to its values and how often they occur, without missing values. `decimal` is the decimal
+    sign that the caller named. `typed` says that the file format has numbers (JSON, Parquet), which are always plain.
     """
-    # Most values begin with a digit, and no common code for a missing value does.
+    # The first test is quick and true for most values: no common word for a missing value begins with a digit.
     counted = {name: {value: n for value, n in values.items()
                       if value[:1].isdigit() or value.strip().casefold() not in NA_LIKE}
                for name, values in columns.items()}  # fmt: skip
     if decimal is not None:
         wanted = COMMA if decimal == "," else POINT
-        always = decimal == "," and not typed  # a comma may come after the first rows
+        always = decimal == "," and not typed  # a decimal comma may appear only after the first rows
         return {name: wanted for name, values in counted.items()
                 if _share(values, wanted) >= ENOUGH and (always or _is_special(values))}  # fmt: skip
     fitting = {name: [format for format in (COMMA, POINT) if _share(values, format) >= ENOUGH]
@@ -120,7 +120,7 @@ def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, ty
     for name, fits in fitting.items():
         if len(fits) == 2:
             found[name] = None if has_comma == has_point else COMMA if has_comma else POINT
-    if has_comma and not typed:  # beside 12,5 a value such as 1.234 means 1234
+    if has_comma and not typed:  # in a file with 12,5 a value such as 1.234 means 1234
         found |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}
     return found
 
@@ -132,7 +132,7 @@ def _share(values: Mapping[str, int], format: str) -> float:
 
 
 def _is_special(values: Iterable[str]) -> bool:
-    """Whether most values are numbers in one of the formats, and some are not plain."""
+    """Return whether some values are numbers with a comma, a blank or an apostrophe."""
     special = [value for value in values if _SIGNS.search(value.strip())]
     return any(pattern.fullmatch(value.strip()) for value in special[:100] for pattern in _PATTERNS.values())
 

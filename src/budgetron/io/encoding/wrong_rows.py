@@ -1,4 +1,4 @@
-"""Find the rows of a table that cannot be used, and say why each cannot. Called by `columns` and `stream`."""
+"""Find the rows of a table that cannot be used, with a reason for each. Called by `columns` and `stream`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _is_name(text: str) -> bool:
 
 
 def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_right: Any) -> None:
-    """Add the rows whose value `is_right` rejects. Each distinct value is tested once, not once per row."""
+    """Add the rows whose value fails the test `is_right`. Each distinct value is tested once, not once per row."""
     _add_wrong(wrong, text, expected, np.array([is_right(value) for value in text.values], dtype=bool))
 
 

@@ -1,1 +1,1 @@
-"""Readers of file formats, and the choice among them."""
+"""Readers of file formats; `choose` picks the reader for a file."""

@@ -31,7 +31,7 @@ def pyarrow() -> Any:
 
 
 class Arrow:
-    """Reader of Parquet or Arrow; what other formats call lines are rows here, counted from 1."""
+    """Reader of Parquet or Arrow. Line numbers are row numbers here, counted from 1."""
 
     layout: str = "table"
     typed = True
@@ -65,7 +65,7 @@ class Arrow:
         return table
 
     def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
-        """Yield up to `rows` rows at a time. A typed file has no bad lines: it is read whole or not at all."""
+        """Yield up to `rows` rows at a time. There are no bad lines: a damaged file raises an error."""
         done = 0
         for batch in self._batches(rows):
             part = self._arrow.Table.from_batches([batch])
@@ -76,7 +76,7 @@ class Arrow:
         """Yield batches of at most `rows` rows; empty batches are left out."""
         _, batches = self._translating(self._opened)
         while (batch := self._translating(lambda: next(batches, None))) is not None:
-            # pyarrow trusts the offsets in a file, and a damaged one would make it read outside its buffers.
+            # pyarrow trusts the offsets in a file: without this check a damaged file makes it read outside its buffers.
             self._translating(lambda: batch.validate(full=True))
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
@@ -108,7 +108,7 @@ class Arrow:
         self._source.progress(1.0)
 
     def _translating(self, action: Callable[[], Any]) -> Any:
-        """Run an action; what pyarrow raises for an unreadable file becomes an `InputError`."""
+        """Run an action, and turn what pyarrow raises for an unreadable file into an `InputError`."""
         try:
             return action()
         except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -147,12 +147,12 @@ class Arrow:
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if types.is_timestamp(column.type):
-            # Python's datetime has microseconds, and pyarrow would refuse to convert nanoseconds to it.
+            # Python's datetime has microseconds only; pyarrow raises an error for nanoseconds.
             column = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
         if not (types.is_string(column.type) or types.is_large_string(column.type)):
             return code_texts(map(format_value, column.to_pylist()))
-        whole = column.combine_chunks().dictionary_encode()
-        whole = whole.combine_chunks() if isinstance(whole, arrow.ChunkedArray) else whole
-        values = whole.dictionary.to_pylist()
-        codes = whole.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32)
+        coded = column.combine_chunks().dictionary_encode()
+        coded = coded.combine_chunks() if isinstance(coded, arrow.ChunkedArray) else coded
+        values = coded.dictionary.to_pylist()
+        codes = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32)
         return CodedColumn([*values, ""], codes)

@@ -1,4 +1,4 @@
-"""Choose the reader for a file: by the format asked for, else by its name, else by its first bytes.
+"""Choose the reader for a file: by the caller's `format`, otherwise by the file name, otherwise by the first bytes.
 
 `stream.read` calls `reader_of`. Readers are imported on use, because pyarrow takes long to import.
 """
@@ -21,7 +21,8 @@ _SUFFIXES = {
     "svm": "svmlight", "svmlight": "svmlight", "libsvm": "svmlight", "vw": "vw",
 }  # fmt: skip
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
-# How a first line shows the format if the name does not: a label and index:value pairs, or a bar before features.
+# The first line of a svmlight file has a label and index:value pairs; that of a Vowpal Wabbit file a bar before the
+# features.
 _SVMLIGHT = re.compile(rb"[+-]?[0-9.eE+-]+([ \t]+qid:\S+)?([ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(#.*)?")
 _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|\S*[ \t].*")
 

@@ -21,7 +21,7 @@ from budgetron.io.formats.scan import (
 )
 from budgetron.io.source import Source
 from budgetron.io.table import (
-    ENOUGH_BAD,
+    MAX_EARLY_BAD,
     SAMPLE_BYTES,
     SAMPLE_ROWS,
     BadLine,
@@ -71,19 +71,18 @@ class Delimited:
         return max(_DELIMITERS, key=unquoted.count)
 
     def _first_record(self, found: Scan, content: bytes, offset: int) -> tuple[int, int]:
-        """Return where the first record is; raise if it can be neither a header nor a row."""
+        """Return the position of the first record. Raise an error if it can be neither a header nor a row."""
         if len(found.lines):
             return int(found.begins[0]), int(found.ends[0])
         if not found.bad:
             raise InputError(f"{self._source.name} is empty; a header or rows of text were expected.")
         first = found.bad[0]
-        # The number of fields is not known before the header is read, so a wrong number is no fault here.
+        # The number of fields is unknown before the header is read, so a "wrong" number of fields is no error here.
         if first.problem != FIELD_COUNT:
             record = content[offset + first.begin : offset + first.end]
             problem = describe_problem(first, [], record, self._delimiter)
             raise InputError(f"{self._source.name}, line {first.line}: {problem}.")
         return first.begin, first.end
-
 
     def sample(self) -> Table:
         """Return the first rows with every column as text; `tables` returns them again."""
@@ -92,7 +91,7 @@ class Delimited:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
             chunk = self._records.peek(self._delimiter, self._kinds(selection), SAMPLE_ROWS)
             table, bad = self._table(selection, *chunk)
-            if len(table) or self._records.at_end or len(self.early) >= ENOUGH_BAD:
+            if len(table) or self._records.at_end or len(self.early) >= MAX_EARLY_BAD:
                 self.first_bad = next(iter([*self.early, *bad]), None)
                 return table
             self.early += self._next(selection, SAMPLE_ROWS, SAMPLE_ROWS)[1]
@@ -140,7 +139,7 @@ class Delimited:
 
 
 def column_names(file: str, fields: list[str]) -> list[str]:
-    """Make the names of the columns unique: "column 3" if there is none, "name.2" for the second of a name."""
+    """Return unique column names: "column 3" for an empty name, "name.2" for the second column of the same name."""
     if len(fields) > MAX_COLUMNS:
         raise InputError(
             f"{file}: the header has {len(fields):,} columns; at most {MAX_COLUMNS:,} are accepted. "
@@ -159,6 +158,6 @@ def column_names(file: str, fields: list[str]) -> list[str]:
 
 
 def renamed_columns(fields: list[str], names: list[str]) -> list[tuple[str, str]]:
-    """Return the columns that `column_names` renamed because another one has their name: both names."""
+    """Return the columns that `column_names` renamed because of duplicates, as pairs of old and new name."""
     stripped = [field.strip()[:MAX_NAME] for field in fields]
     return [(field, name) for field, name in zip(stripped, names, strict=True) if field not in ("", name)]

@@ -13,7 +13,7 @@ from budgetron.errors import BudgetronError
 from budgetron.io.formats.records import Chunk, Records
 from budgetron.io.formats.scan import describe_problem
 from budgetron.io.source import Source
-from budgetron.io.table import ENOUGH_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Selection, Table, shorten
+from budgetron.io.table import MAX_EARLY_BAD, SAMPLE_BYTES, SAMPLE_ROWS, BadLine, Selection, Table, shorten
 
 
 class InvalidLine(BudgetronError):
@@ -24,7 +24,7 @@ class ParsedLines(NamedTuple):
     """The rows of a chunk, in the form that `LineReader.table` expects."""
 
     rows: Any
-    places: NDArray[np.int64]  # which lines of the chunk they are
+    places: NDArray[np.int64]  # for each row, the position of its line in the chunk
     bad: list[BadLine]
 
 
@@ -55,9 +55,9 @@ class LineReader(ABC):
     def line_by_line(
         self, chunk: Chunk, places: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
     ) -> ParsedLines:
-        """Parse some lines of a chunk, one after the other."""
+        """Parse some lines of a chunk one by one, with `row_of`."""
         found, content, offset = chunk
-        rows, kept, bad = [], [], []
+        rows, row_places, bad = [], [], []
         for place in places:
             line = content[offset + int(found.begins[place]) : offset + int(found.ends[place])]
             try:
@@ -69,15 +69,15 @@ class LineReader(ABC):
                 continue
             if row is not None:
                 rows.append(row)
-                kept.append(place)
-        return ParsedLines(rows, np.array(kept, dtype=np.int64), bad)
+                row_places.append(place)
+        return ParsedLines(rows, np.array(row_places, dtype=np.int64), bad)
 
     def sample(self) -> Table:
         """Return the first rows with every column as text; `tables` returns them again."""
         while True:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
             table, bad = self._parse(self._records.peek(",", b"", SAMPLE_ROWS), None, stop=False)
-            if len(table) or self._records.at_end or len(self.early) >= ENOUGH_BAD:
+            if len(table) or self._records.at_end or len(self.early) >= MAX_EARLY_BAD:
                 self.first_bad = next(iter([*self.early, *bad]), None)
                 return table
             self.early += self._parse(self._records.next(",", b"", SAMPLE_ROWS, SAMPLE_ROWS), None, stop=False)[1]

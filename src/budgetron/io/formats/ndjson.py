@@ -52,14 +52,14 @@ class Ndjson(LineReader):
                     raise InvalidLine(f"the line should be a JSON object but is a {kind}") from None
             return dict(flattened(record))
         except (ValueError, RecursionError) as error:
-            # Python's message says "line 1", since it is given one line; the line of the file is told elsewhere.
+            # Leave out Python's "line 1", which would be wrong: Python sees a single line. The caller adds the number.
             why = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
             raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({why})") from None
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
-        """Parse all lines of a chunk: whole objects, or only the selected values if they are at the top level.
+        """Parse all lines of a chunk. If all selected values are at the top level, only those are decoded.
 
-        The core parses them if none of them is unusual.
+        The compiled core parses the chunk if it contains no lists, no nested selected values and no errors.
         """
         if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
             return super().rows(chunk, selection, stop)
@@ -90,7 +90,7 @@ class Ndjson(LineReader):
 
 
 def _is_top_level(name: str) -> bool:
-    """Whether a column is a value of the object itself: its name has no dot, and nothing that JSON would escape."""
+    """Return whether a column is a value of the object itself: no dot in its name, and nothing that JSON escapes."""
     return name.isprintable() and not set(name) & set('."\\')
 
 
@@ -102,7 +102,7 @@ class _Scanned(NamedTuple):
 
 
 def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
-    """Parse the lines of a chunk in the core; None if Python has to, because some have lists or are invalid."""
+    """Parse the lines of a chunk in the core. None if Python must parse them: some have lists or are invalid."""
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
     (found, content, offset), (names, texts, written) = chunk, selection
@@ -117,9 +117,9 @@ def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
 
 
 class _Picker:
-    """Decode only the selected values of an object; msgspec then skips the others without creating them.
+    """Decodes only the selected values of an object. msgspec skips all others without creating Python objects.
 
-    A line that this decoder rejects (a selected value is an object, or NaN) is parsed whole by `Ndjson.row`.
+    If a selected value is an object or NaN, this decoder fails, and `Ndjson.row` parses the complete line.
     """
 
     def __init__(self, selection: Selection) -> None:

@@ -1,4 +1,4 @@
-"""Scan a text file chunk by chunk. Readers of text formats call `Records`; it holds one block of rows at a time.
+"""`Records`: reads a text file chunk by chunk, for the readers of text formats. It holds one block of rows at a time.
 
 It must never hold more than `MAX_BYTES` and one record, however long the lines of the file are.
 """
@@ -9,9 +9,9 @@ from budgetron.errors import InputError
 from budgetron.io.formats.scan import Scan, scan
 from budgetron.io.source import READ_SIZE, Source
 
-MAX_BYTES = 1 << 23  # of a block of rows, unless a single record is longer
+MAX_BYTES = 1 << 23  # the largest block of rows, unless a single record is longer
 _BOMS = {b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-Chunk = tuple[Scan, bytes, int]  # the records found, the buffer they are in, and the offset of positions in it
+Chunk = tuple[Scan, bytes, int]  # the records found, the buffer, and the offset that their positions count from
 
 
 class Records:
@@ -21,7 +21,7 @@ class Records:
         self._source = source
         self._buffer = b""
         self._at = 0
-        self._in_long_line = False  # the rest of a line over the limit is discarded as it is read
+        self._in_long_line = False  # whether the next bytes belong to a line over the limit, and are discarded
         self._lines = 0  # lines consumed so far
         self._line_bytes = 64.0  # bytes per line in the last chunk, to estimate how much to read
         self.at_end = False  # the whole rest of the file is in the buffer
@@ -38,7 +38,7 @@ class Records:
 
     def _more(self) -> bool:
         """Read more bytes into the buffer; False at the end of the file."""
-        # Reading as much as the buffer holds makes a long record cost linear, not quadratic time.
+        # Doubling the buffer for a long record makes the time linear in its length, not quadratic.
         read = self._source.read(min(max(READ_SIZE, len(self._buffer)), MAX_BYTES))
         self.at_end = self._source.ended
         if self._in_long_line:
@@ -80,7 +80,7 @@ class Records:
             self._more()
 
     def nothing(self, kinds: bytes) -> Chunk:
-        """Return a chunk without records, with the columns of these kinds."""
+        """Return a chunk without records, but with columns of these kinds."""
         return self._chunk(scan(b"", 0, True, ",", kinds, 1, 1))
 
     def _chunk(self, found: Scan) -> Chunk:

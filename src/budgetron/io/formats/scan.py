@@ -1,11 +1,11 @@
 """Split delimited text into records, numbers and coded text.
 
-The compiled core does this where it is installed; otherwise the standard library's `csv` does. `records` calls `scan`
-for every chunk of a text file. The grammar is stated at the head of ``src/core/readers/delimited.cpp``; a property
-test compares the two implementations.
+`records` calls `scan` for every chunk of a text file. The compiled core does the work if it is installed, otherwise the
+standard library's `csv`. The grammar is stated at the head of ``src/core/readers/delimited.cpp``; a property test
+compares the two implementations.
 
-Both agree on every record but for two details of `csv`: it does not say in which column a quote is wrong, and it
-limits a quoted field to 131,072 characters.
+They differ in two details only: `csv` does not tell in which column a quote is wrong, and it limits a quoted field to
+131,072 characters.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def split_record(record: bytes, delimiter: str) -> list[str]:
     text = record.decode()
     if '"' not in text:
         return text.split(delimiter)
-    # A single "line" may contain quoted newlines, so csv must get the record whole.
+    # A record may contain quoted newlines, so `csv` gets the complete record as one line.
     return next(csv.reader([text], delimiter=delimiter), [])
 
 
 def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter: str) -> str:
-    """Say in a sentence what is wrong with a record, naming the column where it is known."""
+    """Describe what is wrong with a record, and name the column if it is known."""
     column = names[bad.field] if 0 <= bad.field < len(names) else None
     where = "a field" if column is None else f"column {column!r}"
     if bad.problem == FIELD_COUNT:
@@ -101,7 +101,7 @@ def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter:
 
 
 def _likely_encoding(record: bytes) -> str:
-    """Say how the line reads in the most frequent other encoding, so that the user can judge."""
+    """Show a part of the line in the most frequent other encoding, so that the user can judge."""
     places = [place for place, byte in enumerate(record) if byte >= 0x80]
     around = record[max(0, places[0] - 12) : places[0] + 12].decode("cp1252", "replace") if places else ""
     return f' (as Windows-1252 it contains {shown(around)}; if that is right, read it with encoding="cp1252")'
@@ -112,13 +112,13 @@ class _Incomplete(BudgetronError):
 
 
 class _Invalid(BudgetronError):
-    """A record whose end is unknown. Only its first line is skipped, so one stray quote costs one line."""
+    """A record whose end is unknown. Only its first line is skipped, so a single wrong quote loses only one line."""
 
 
 def scan_with_csv(
     content: bytes, offset: int, last: bool, delimiter: str, kinds: bytes, max_rows: int, max_bad: int, max_line: int
 ) -> Scan:
-    """Do the same as `scan` with the standard library's `csv`, for installations without the compiled core."""
+    """Like `scan`, but with the standard library's `csv`, for installations without the compiled core."""
     data = content[offset:]
     rows: list[tuple[int, int, int]] = []
     numbers: list[list[float]] = []
@@ -165,7 +165,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         return _text(data[begin : _without_return(data, begin, end)]).split(delimiter), end
 
     def lines() -> Iterator[str]:
-        # csv asks for another line only while a quote is open; `end` follows what it has taken.
+        # csv requests another line only while a quote is open. `end` is then the end of the last line that it took.
         nonlocal end
         start = begin
         while start < len(data):
@@ -203,7 +203,7 @@ def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] 
 
 
 def _text(line: bytes) -> str:
-    """Decode without failing, so that a record's end is found before its bytes are judged."""
+    """Decode without raising, so that the end of a record is found before its encoding is checked."""
     return line.decode("utf-8", "surrogateescape")
 
 

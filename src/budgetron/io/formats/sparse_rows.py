@@ -1,7 +1,7 @@
-"""Base class of the readers of svmlight and Vowpal Wabbit: ordinary lines by the core, all others line by line.
+"""Base class of the readers of svmlight and Vowpal Wabbit. The core parses ordinary lines, Python all others.
 
-The meaning of a line is defined once, by `row` of the reader. The core leaves to it every line with a character outside
-printable ASCII, a number not written in digits, or an error. Both ways therefore give the same rows and the same error
+The method `row` of a reader defines the meaning of a line. The core leaves to `row` every line with a character outside
+printable ASCII, a number that is not written in digits, or an error. So both give the same rows and the same error
 messages; a property test compares them.
 """
 
@@ -19,7 +19,7 @@ from budgetron.io.formats.line_reader import LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.table import Selection, Table
 
-ROW, NOTHING, UNUSUAL = range(3)  # how the core classifies a line: a row, a comment, or one for Python
+ROW, NOTHING, UNUSUAL = range(3)  # how the core classifies a line: a row, a comment, or left to Python
 Ints = NDArray[np.int64]
 
 

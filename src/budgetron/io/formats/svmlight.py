@@ -1,6 +1,6 @@
 """Read svmlight text: `label qid:task index:value index:value … # comment`. Rows are sparse and are not scaled.
 
-The task is the `qid`, or, with `task="file:PATH"`, line k of another file for line k of this one.
+The task is the `qid`. With `task="file:PATH"` it comes from another file: line k there is the task of line k here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from budgetron.io.source import WHO, Source
 from budgetron.io.table import Selection, Table
 
 FILE = "file:"
-MOST_COLUMNS = 1 << 30
+MAX_COLUMNS = 1 << 30
 
 
 class Svmlight(SparseReader):
@@ -52,8 +52,8 @@ class Svmlight(SparseReader):
             except ValueError:
                 reason = f"the line should be a label and index:value pairs but contains {shown(word)}"
                 raise InvalidLine(reason) from None
-            if not (name.isascii() and name.isdigit() and index < MOST_COLUMNS and abs(number) <= LARGEST):
-                accepted = f"an index from 0 to {MOST_COLUMNS - 1} and a number up to 1e100"
+            if not (name.isascii() and name.isdigit() and index < MAX_COLUMNS and abs(number) <= LARGEST):
+                accepted = f"an index from 0 to {MAX_COLUMNS - 1} and a number up to 1e100"
                 raise InvalidLine(f"a pair should have {accepted} but is {shown(word)}")
             indices.append(index)
             values.append(number)

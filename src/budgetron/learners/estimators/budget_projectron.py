@@ -1,5 +1,7 @@
 """mtbprj, the multitask Budget Projectron.
 
+S are the stored examples, β their weights, B the budget, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
+
     H = Gram matrix of S in the multitask kernel, k_t its row for x_t
     on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
       δ ≤ η:   β ← β + y_t α
@@ -24,16 +26,16 @@ from budgetron.learners.parameters import checked_eta
 class BudgetProjectron(Learner):
     """Budget Projectron on the multitask kernel (mtbprj).
 
-    An evicted example is projected on the remaining ones, so that most of its effect is preserved. With
-    ``budget=None`` this is the Projectron.
+    When the budget is full, one example is evicted. It is first projected on the remaining ones: their weights change
+    so that they replace it as well as they can. With ``budget=None`` this is the Projectron.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.01
@@ -42,7 +44,7 @@ class BudgetProjectron(Learner):
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

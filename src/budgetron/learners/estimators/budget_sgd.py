@@ -1,8 +1,10 @@
-"""BudgetSgd: steps on the hinge loss within a budget; BSGD, BPA, BOGD, NOGD and Ahpatron are presets of it.
+"""BudgetSgd: stochastic gradient descent on the hinge loss within a budget.
 
-    every example:   β ← (1 − η_t λ) β
-    y f < 1:         S ← S ∪ {t},  β_t = τ y_t          τ: `step`, `rate`, `regularization`
-    |S| = B + 1:     `maintenance`
+BSGD, BPA, BOGD, NOGD and Ahpatron are presets of it. S are the stored examples, β their weights, B the budget.
+
+    every example:   β ← (1 − η_t λ) β                  weights shrink: `regularization` λ
+    y f < 1:         S ← S ∪ {t},  β_t = τ y_t          the step τ follows from `step`, `rate` and `regularization`
+    |S| = B + 1:     back to B examples, as `maintenance` says
 
 The rule is in `src/core/rules/budget_sgd/`, and in NumPy in `budgetron/engine/reference/rules/budget_sgd/`.
 """
@@ -43,18 +45,19 @@ def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
 class BudgetSgd(Learner):
     """Stochastic gradient descent on the hinge loss, within a budget: one learner for a family of published ones.
 
-    An example is learned whenever its margin is below 1, so also after a timid right prediction. `step` says how far,
-    `maintenance` what happens when the budget is full. The published learners are presets:
+    An example is learned whenever its margin is below 1, so also after a correct prediction with a small margin. `step`
+    sets the size of a step; `maintenance` sets how an example is removed when the budget is full. The published
+    learners are presets:
 
     =================  ===========================================================================================
-    ``bsgd-remove``    BSGD, Pegasos steps, the smallest example is removed (Wang, Crammer, Vucetic 2012)
-    ``bsgd-project``   the same, the smallest example is projected on all others
-    ``bsgd-merge``     the same, two examples are merged into one (Gaussian kernel)
-    ``bnorma``         steps of η/√t, the smallest example is projected on all others
+    ``bsgd-remove``    BSGD: Pegasos steps; the example of smallest weight is removed (Wang, Crammer, Vucetic 2012)
+    ``bsgd-project``   BSGD; the example of smallest weight is projected on all others
+    ``bsgd-merge``     BSGD; two examples are merged into one (Gaussian kernel)
+    ``bnorma``         steps of η/√t; the example of smallest weight is projected on all others
     ``bpa-s``          passive-aggressive, one example is projected on the new one (Wang, Vucetic 2010)
     ``bpa-p``          passive-aggressive, one example is projected on all others
     ``bogd``           online gradient descent, a random example is removed (Zhao et al. 2012)
-    ``bogd++``         the same, small examples more probably
+    ``bogd++``         the same, but examples of small weight are removed with higher probability
     ``nogd``           online gradient descent in the Nyström features of the first B examples (Lu et al. 2016)
     ``ahpatron``       the smaller half of the examples is projected on the larger (Liao et al. 2024)
     =================  ===========================================================================================
@@ -62,37 +65,40 @@ class BudgetSgd(Learner):
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances. The multitask kernel is divided by its largest value K_tt under a normalised K', because
-        the published rules assume K_tt ≤ 1.
+        The kernel K' between the features of two examples. The multitask kernel is divided by its largest value K_tt
+        under a normalised K', because the published rules assume K_tt ≤ 1.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     step : {"passive-aggressive", "constant", "root", "pegasos"}, default="passive-aggressive"
-        The length of a step: as far as a margin of 1 needs, at most `rate`; `rate`; `rate`/√t; or 1/(λt), where t
-        counts the examples of all tasks.
+        The size of a step. "passive-aggressive": as large as a margin of 1 needs, at most `rate`. "constant": `rate`.
+        "root": `rate`/√t. "pegasos": 1/(λt). t counts the examples of all tasks.
     maintenance : str, default="project"
-        What happens when the budget is full. In O(B): ``"remove"`` the smallest example, ``"oldest"``, ``"random"`` or
-        ``"random-weighted"``, where the others grow to make up for it, or ``"replace"``, which projects one example on
-        the new one. In O(B²): ``"project"`` the one of least loss on all others, or ``"project-smallest"``. Further
-        ``"merge"``, ``"halve"`` and ``"nystrom"``.
+        What happens when the budget is full. In O(B) time: ``"remove"`` removes the example of smallest weight,
+        ``"oldest"`` the oldest one; ``"random"`` and ``"random-weighted"`` remove a random one and enlarge the other
+        weights to compensate; ``"replace"`` projects one example on the new one. In O(B²) time: ``"project"`` projects
+        the example whose projection loses least on all others, ``"project-smallest"`` the example of smallest weight.
+        ``"merge"`` merges two examples, ``"halve"`` projects half of the examples on the other half, ``"nystrom"``
+        computes Nyström features of the first B examples.
     rate : float, default=0.2
-        η, or the aggressiveness C. Pegasos steps do not use it.
+        The step size η, or the aggressiveness C of passive-aggressive steps. Pegasos steps do not use it.
     regularization : float, default=0.0
         λ: all weights shrink by the factor 1 − η_t λ at every example. Required by Pegasos, unused by
         passive-aggressive steps.
     margin : float, default=1.0
         Examples with a margin below it are learned.
     radius : float or None, default=None
-        The norm of the classifier is at most `radius`·√B. With ``"remove"``, ``"oldest"`` and ``"halve"``.
+        The norm of the classifier is kept at or below `radius`·√B. Only with ``"remove"``, ``"oldest"`` and
+        ``"halve"``.
     clip : float or None, default=None
-        With random removal: no weight is above `clip` times `rate`.
+        With random removal: no weight may exceed `clip` times `rate`.
     rescale : bool, default=False
-        With `clip`: all weights shrink by one factor until none is above the limit, as in the code of Lu et al. (2016),
-        instead of each one that is above it, as published.
+        How `clip` is applied. False: each weight above the limit is cut to it, as published. True: all weights shrink
+        by one factor until none is above the limit, as in the code of Lu et al. (2016).
     skip : bool, default=True
-        Whether a passive-aggressive step may leave out an example whose storing would lose more than it gains.
+        Whether a passive-aggressive step may skip an example, if storing it would lose more than it gains.
     eta : float, default=0.01
         With ``"project"`` and ``"project-smallest"``: an example closer than this to the span of the stored examples is
         projected on it instead of being stored. The largest norm of an example is 1.
@@ -105,7 +111,7 @@ class BudgetSgd(Learner):
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

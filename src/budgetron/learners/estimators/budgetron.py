@@ -1,8 +1,9 @@
-"""Budgetron: many small models of one stream, mixed by how well they predict, inside one fixed memory.
+"""Budgetron: runs several small models on one stream and mixes their probabilities, within a fixed memory budget.
 
-    f_i(x) = shared(x) + own_i(x),   margin = logit Σ_b w_b p_b
+    f_i(x) = shared(x) + own_i(x)      the function of task i in one model margin = logit Σ_b w_b p_b         p_b:
+    probability of model ("belief") b;  w_b: its weight, from its log loss so far
 
-`engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` computes it.
+`engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` is the compiled version.
 """
 
 from __future__ import annotations
@@ -30,44 +31,46 @@ from budgetron.learners.stored_weights import ComparableTasks, cosines
 from budgetron.plots import COLOURS, axes_for, bars
 
 ROWS_OF_A_COUNT = 10_000
-"""The number of task rows if the budget is a number of examples."""
+"""The largest number of tasks with own weights, if the budget is a number of examples."""
 
 
 class Budgetron(ComparableTasks, Learner):
     """Learns from every example, gives probabilities, and finds out how the tasks are related.
 
-    It runs several models of the stream side by side and mixes them by how well they predict: linear models and models
-    on random features of a Gaussian kernel, each shared by all tasks with own weights per task, and a model that learns
-    which tasks resemble which. Sparse rows have a hashed table instead. Nothing needs tuning: columns are scaled by
-    the values seen so far, and every setting that matters is one of the models. It stores weights, not examples.
+    It runs several models ("beliefs") side by side and weighs each by how well it has predicted so far. Some models are
+    linear, some use random features of a Gaussian kernel. Each has weights shared by all tasks, and own weights per
+    task. One further model learns which tasks are similar. For sparse rows there is a hashed table of weights instead.
+    Nothing needs tuning: columns are scaled by the values seen so far, and for every setting that matters there are
+    models with several values. It stores weights, not examples.
 
     Parameters
     ----------
     budget : int, str or None, default="4 MiB"
-        A size that bounds everything the model holds; weights per task are allocated as tasks appear. Or a number B,
-        which stands for the bytes of B stored examples and of two B × B matrices, with weights per task in addition.
-        None: no limit.
+        A size that limits all memory of the model. Weights per task are allocated as tasks appear. Or a number B: the
+        model then gets as many bytes as B stored examples and two B × B matrices would take, and weights per task in
+        addition. None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
-        With a Gaussian kernel there are models on random features of it; a number as `gamma` is that of standardised
-        columns. None or Linear(): linear models alone, which are faster.
+        With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns
+        that are scaled to variance 1. None or Linear(): only linear models, which are faster.
     graph : graphs.TaskGraph, default=complete()
-        How tasks are related. ``complete()`` finds out how much; any other graph of `graphs` says which tasks learn
-        from which; ``disconnected()`` is one model per task, and ``complete(coupling=inf)`` one model for all.
+        How tasks are related. With ``complete()`` the model learns how much tasks have in common. Other graphs state
+        which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``
+        one model for all tasks.
     max_task_rows : int or None, default=None
-        How many tasks may have weights of their own; past that the least recently updated one falls back to what is
-        shared. None: as many as the budget allows.
+        How many tasks may have own weights. Beyond that, the task that was updated longest ago loses its own weights
+        and is predicted by the shared weights. None: as many as the budget allows.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the examples of each class; "balanced" in `fit` only.
+        Weights of the examples of each class. "balanced" works in `fit` only.
     task_column : int or str, optional
-        The column of X that holds the task, if it is not passed as `tasks`.
+        The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled core, or the NumPy definition, which is slow.
+        The compiled engine, or the NumPy engine, which is slow.
 
     Attributes
     ----------
     classes_, n_features_in_ : fixed by the first block of examples
     beliefs_ : list of (Belief, float)
-        The models that are left and their weights; `str(belief)` describes it in one line.
+        The models that have not been dropped, and their weights; `str(belief)` describes a model in one line.
     n_seen_, n_mistakes_ : int
     memory_bytes_ : int
         All bytes allocated for the model.
@@ -102,7 +105,7 @@ class Budgetron(ComparableTasks, Learner):
         "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
         "renaming_tasks": "a task's own weights are hashed with its id, and its starting point is drawn from it",
     }
-    single_weights: ClassVar[bool] = True  # AdaGrad and the table keep float32
+    single_weights: ClassVar[bool] = True  # some weights are float32, in the AdaGrad models and the table
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
         name: "an online learner depends on the order of the examples, so a weight of 2 is not two copies"
         for name in (
@@ -137,20 +140,20 @@ class Budgetron(ComparableTasks, Learner):
     def predict_proba(
         self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
-        """The probability of each class, (n, classes). `n_jobs` is that of `decision_function`."""
+        """Return the probability of each class, (n, classes). For `n_jobs` see `decision_function`."""
         return probabilities(self.decision_function(X, tasks=tasks, offset=offset, n_jobs=n_jobs))
 
     def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
-        """The probability of each class for one example, by label."""
+        """Return the probability of each class for one example, as a dict by label."""
         self._check_begun()
         chances = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
         return dict(zip(self.classes_.tolist(), chances, strict=True))
 
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
-        """Return the standard deviation of f, the log odds: one per row, (n,); or one per row and class, (n, classes).
+        """Return the standard deviation of the log odds f: shape (n,), or (n, classes) with three or more classes.
 
-        Large where little was learned: far from all examples, or for a new task, and where beliefs differ. A
-        probability near ½ may be well founded; this tells whether it is.
+        It is large where little was learned: far from all examples, for a new task, or where the beliefs differ. A
+        probability near ½ may mean that the label is random, or that the model knows nothing; this tells which.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -171,7 +174,7 @@ class Budgetron(ComparableTasks, Learner):
 
     @property
     def beliefs_(self) -> list[tuple[Belief, float]]:
-        """The models that are left, and their weights."""
+        """The models that have not been dropped, and their weights."""
         engine = self._begun_engine()
         answer, beliefs = engine.query("beliefs"), beliefs_of(engine.settings)
         numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
@@ -183,7 +186,7 @@ class Budgetron(ComparableTasks, Learner):
         return {place: "filter" if place < filters else "AdaGrad" for place in range(n)}
 
     def plot_beliefs(self, *, ax: Any = None) -> Any:
-        """Draw the models that are mixed, by weight, as bars. Returns the Axes."""
+        """Plot the weights of the beliefs as bars. Returns the Axes."""
         self._check_begun()
         beliefs = sorted(self.beliefs_, key=lambda pair: -pair[1])
         ax = axes_for(self._who, ax)
@@ -192,10 +195,11 @@ class Budgetron(ComparableTasks, Learner):
         return ax
 
     def task_similarity(self, tasks: Iterable[Any]) -> NDArray[np.float64]:
-        """Return how alike the tasks' functions are: the correlation of f_i and f_j over standardised inputs, (k, k).
+        """Return how similar the tasks' functions are: a (k, k) matrix, the correlation of f_i and f_j.
 
-        1 for tasks with the same function up to its size, 0 for unrelated ones, −1 for opposed ones. Computed from the
-        linear weights of the tasks, averaged over the models; the constant does not count.
+        1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. It is computed from
+        the linear weights of the tasks, averaged over the beliefs and without the constant, for inputs scaled to
+        variance 1. A task that was never seen has the shared weights, as in a prediction.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -261,7 +265,7 @@ class Budgetron(ComparableTasks, Learner):
         )
         settings = plan.beginning(settings, gaussian)
         if isinstance(self.budget, str):
-            return settings  # the planner divides the bytes
+            return settings  # the memory planner divides a byte budget
         return plan.of_count(settings, count, ROWS_OF_A_COUNT if count is not None else None)
 
     @classmethod
@@ -275,7 +279,7 @@ class Budgetron(ComparableTasks, Learner):
     def fit(
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
-        """Forget everything, then learn the rows in order, once."""
+        """Forget everything, then learn the rows in order, in one pass."""
         if self._balanced:
             labels = np.asarray(y).ravel()
             values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -288,7 +292,7 @@ class Budgetron(ComparableTasks, Learner):
         """Reject `class_weight="balanced"` outside of `fit`: class frequencies need all examples."""
         if self._balanced:
             raise input_error(
-                self._who, "class_weight", "a dict or None outside of fit, which alone has all examples", '"balanced"',
+                self._who, "class_weight", "a dict or None outside of fit: only fit has all examples", '"balanced"',
                 "Use fit, or name the weights: class_weight={label: weight, ...}.",
             )  # fmt: skip
 
@@ -324,7 +328,7 @@ class Budgetron(ComparableTasks, Learner):
 
 
 def probabilities(margins: Margins) -> NDArray[np.float64]:
-    """Probabilities of the classes from the decision values of a Budgetron."""
+    """Return the probabilities of the classes, given the decision values of a Budgetron."""
     if margins.ndim == 1:
         return np.column_stack([expit(-margins), expit(margins)])
     shares = np.exp(margins - margins.max(axis=1, keepdims=True))

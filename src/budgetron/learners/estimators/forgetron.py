@@ -1,5 +1,8 @@
 """mtforg, the multitask Self-Tuned Forgetron.
 
+S are the stored examples, β their weights, B the budget, M the number of mistakes, Q the sum that the last
+line adds to, c_G the largest norm of an example under a normalised kernel and this graph.
+
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
       r = the oldest,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
@@ -21,22 +24,22 @@ from budgetron.learners.learner import Learner
 class Forgetron(Learner):
     """Self-Tuned Forgetron on the multitask kernel (mtforg).
 
-    A mistake is stored. When the budget is full, the oldest example is evicted, after all weights have shrunk just
-    enough to keep the mistake bound. The budget follows the tasks that are frequent now.
+    Every mistake is stored. When the budget is full, all weights shrink, just enough for the mistake bound to hold, and
+    the oldest example is evicted. So most stored examples belong to the tasks that are frequent now.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

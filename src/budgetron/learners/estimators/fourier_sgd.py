@@ -1,4 +1,4 @@
-"""FourierSgd: gradient descent on random Fourier features; FOGD (Lu et al. 2016) is a preset of it.
+"""FourierSgd: stochastic gradient descent on random Fourier features. FOGD (Lu et al. 2016) is a preset of it.
 
     z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D
     y f < 1:   w ← w + (η/D) y z(x)
@@ -20,23 +20,23 @@ from budgetron.learners.learner import Learner
 from budgetron.learners.parameters import checked_seed
 from budgetron.learners.stored_weights import WithoutExamples
 
-PER_EXAMPLE = 4  # frequencies for every example of a budget, as in the tables of Lu et al.
-WITHOUT_LIMIT = 2000
+PER_EXAMPLE = 4  # frequencies per example of the budget, as in the tables of Lu et al.
+WITHOUT_LIMIT = 2000  # frequencies with budget=None
 
 
 class FourierSgd(WithoutExamples, Learner):
     """Stochastic gradient descent on random Fourier features of a Gaussian kernel (FOGD). It stores no examples.
 
-    An example costs the same at the first and at the millionth step. Tasks share the features: random signs per
-    task make them features of the multitask kernel, in the same memory for any number of tasks.
+    The time per example does not grow with the stream. All tasks share the same features; multiplied by random signs
+    per task, they approximate the multitask kernel. So the memory does not grow with the number of tasks.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        A number B stands for 4·B random frequencies, 8·B features; a size such as ``"1 MiB"`` bounds all memory of the
-        model; None is 2,000 frequencies.
+        A number B means 4·B random frequencies, which give 8·B features. A size such as ``"1 MiB"`` limits all memory
+        of the model. None means 2,000 frequencies.
     kernel : kernels.Gaussian, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     rate : float, default=0.8
@@ -48,7 +48,7 @@ class FourierSgd(WithoutExamples, Learner):
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow.
+        The compiled engine, or the NumPy engine, which is slow.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class FourierSgd(WithoutExamples, Learner):
                 raise input_error(self._who, name, "a finite number above 0", shown(getattr(self, name)))
         if not isinstance(settings.kernel, Gaussian):
             raise input_error(
-                self._who, "kernel", "Gaussian, whose random features these are", shown(settings.kernel),
+                self._who, "kernel", "Gaussian, because only Gaussian random features exist", shown(settings.kernel),
                 "BudgetSgd takes every kernel.",
             )  # fmt: skip
         B = settings.capacity

@@ -32,21 +32,21 @@ def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:
 class LinearPerceptron(LinearWeights, Learner):
     """Linear multitask Perceptron: one weight vector per task, and no stored examples.
 
-    It makes the same mistakes as `Perceptron` with a linear kernel and the same graph, but an example costs the same at
-    the first and at the millionth step, and memory is that of one vector per task. With `norm` it is the multitask
-    p-norm Perceptron, which needs fewer mistakes if few of many columns matter.
+    It makes the same mistakes as `Perceptron` with a linear kernel and the same graph. But the time per example does
+    not grow with the stream, and the memory is one vector per task. With `norm` it is the multitask p-norm Perceptron,
+    which makes fewer mistakes if only a few of many columns matter.
 
     Parameters
     ----------
     norm : float, "auto" or None, default=None
-        The p of the p-norm Perceptron, from 2 to 50. "auto" is 2 ln max(k, d), for k tasks, if the graph knows them,
-        and d columns. None is the Perceptron.
+        The p of the p-norm Perceptron, from 2 to 50. "auto" means 2 ln max(k, d) for d columns and k tasks, where k is
+        1 if the graph has no fixed list of tasks. None is the ordinary Perceptron.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow.
+        The compiled engine, or the NumPy engine, which is slow.
 
     Attributes
     ----------

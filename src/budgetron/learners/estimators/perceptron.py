@@ -1,9 +1,9 @@
 """The multitask kernel Perceptron, without a budget: the paper's baseline.
 
-    f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
+    f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)                       the sum is over the stored examples S
     on a mistake, y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 
-With a disconnected graph these are k independent Perceptrons. Memory grows with every mistake.
+With a disconnected graph this is one independent Perceptron per task. Memory grows with every mistake.
 The rule is in `src/core/rules/perceptron.cpp`, and in NumPy in `budgetron/engine/reference/rules/perceptron.py`.
 """
 
@@ -19,18 +19,18 @@ from budgetron.learners.learner import Learner
 class Perceptron(Learner):
     """Multitask kernel Perceptron without a memory limit.
 
-    Every mistake is stored and never evicted. It is the baseline for the learners with a budget.
+    Every mistake is stored and none is ever evicted. It is the baseline for the learners with a budget.
 
     Parameters
     ----------
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""Projectron and Projectron++ (Orabona, Keshet, Caputo 2009), with a hard budget in two meanings.
+"""Projectron and Projectron++ (Orabona, Keshet, Caputo 2009), with a hard budget.
+
+S are the stored examples, β their weights, H their Gram matrix, k_t its row for x_t, δ the distance of x_t to their
+span.
 
     α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α                      otherwise:  S ← S ∪ {t},  β_t = y_t
@@ -36,35 +39,36 @@ def _exemptions(model: Projectron) -> Mapping[str, str]:
 class Projectron(Learner):
     """Projectron and Projectron++: mistakes near the span of the stored examples are projected on it.
 
-    The published rule has no budget: how much is stored depends on `eta`. Here it has one, and `when_full` says what it
-    means. The presets ``projectron`` and ``projectron++`` are the published rules, ``projectron-lu`` and
-    ``projectron++-lu`` those of the tables of Lu et al. (2016), which store every mistake until the budget is full.
+    The published rule has no budget: the number of stored examples depends on `eta`. Here it also has a budget, and
+    `when_full` says what happens when it is full. The presets ``projectron`` and ``projectron++`` are the published
+    rules. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the tables of Lu et al. (2016), which
+    store every mistake until the budget is full.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.1
         An example closer than this to the span of the stored examples is projected on it instead of being stored.
         The largest norm of an example is 1.
     plus : bool, default=False
-        Projectron++: learn also from right predictions whose margin is below 1, if the projection preserves enough of
-        them. Nothing is stored then.
+        Projectron++: also learn from correct predictions with a margin below 1, if their projection is close enough.
+        Such examples are not stored.
     convention : {"norm", "squared", "budget"}, default="norm"
-        What `eta` is compared with: the distance, as published; the squared distance, as in DOGMA; or, for margins,
-        a threshold that follows from the budget (Lu et al.).
+        What `eta` is compared with. "norm": the distance, as published. "squared": the squared distance, as in the
+        DOGMA library. "budget": for margin updates, a threshold that follows from the budget, as in Lu et al.
     when_full : {"project", "evict"}, default="project"
-        With a full budget every mistake is projected and the stored examples stay; or one example is evicted, projected
-        on the others, as in `BudgetProjectron`.
+        What happens to a mistake when the budget is full. "project": it is projected, and the stored examples stay.
+        "evict": it is stored, and one example is projected on the others and evicted, as in `BudgetProjectron`.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

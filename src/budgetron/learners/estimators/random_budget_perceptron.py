@@ -21,24 +21,24 @@ from budgetron.learners.parameters import checked_seed
 class RandomBudgetPerceptron(Learner):
     """Randomized Budget Perceptron on the multitask kernel (mtrbp).
 
-    A mistake is stored. When the budget is full, a random stored example is evicted. It is the fastest rule and has an
-    optimal guarantee in expectation.
+    Every mistake is stored. When the budget is full, a random stored example is evicted. It is the fastest rule, and
+    its bound on the expected number of mistakes is optimal.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     random_state : int, RandomState or None, default=0
-        The seed of the evictions. Equal seeds give equal models; None takes a new seed at every fit.
+        The seed of the evictions. Equal seeds give equal models. None takes a new seed for every fit.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

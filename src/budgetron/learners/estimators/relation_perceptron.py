@@ -1,7 +1,8 @@
 """RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 
-    on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C becomes a function of all w
+    on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C is computed again from all w
 
+C_ji says how much task j learns from a mistake of task i.
 The rule is in `src/core/rules/relation_perceptron/`, and in NumPy in
 `budgetron/engine/reference/rules/relation_perceptron.py`.
 """
@@ -30,32 +31,33 @@ RELATIONS = {
 class RelationPerceptron(LinearWeights, Learner):
     """Linear multitask Perceptron that learns the relations of its tasks from the stream.
 
-    No graph is needed: tasks that turn out to be alike learn from each other's mistakes, and opposed tasks learn the
-    opposite. Memory is one vector per task and a matrix C of all tasks, or, with `rank`, a few numbers per task.
+    No graph is needed. Tasks that turn out to be similar learn from each other's mistakes; opposed tasks learn the
+    opposite label. The memory is one vector per task and a matrix C of k × k numbers for k tasks; with `rank`, C takes
+    only a few numbers per task.
 
     Parameters
     ----------
     relations : str, default="spectral"
-        How C follows from the weights: ``"spectral"`` is the 2p-norm matrix Perceptron, which applies C when it
-        predicts; ``"logdet"``, ``"von-neumann"``, ``"covariance"`` and ``"batch"`` are those of Saha et al. (2011),
-        which apply it when they learn.
+        How C is computed from the weights. ``"spectral"`` is the 2p-norm matrix Perceptron, which uses C when it
+        predicts. ``"logdet"``, ``"von-neumann"``, ``"covariance"`` and ``"batch"`` are the rules of Saha et al. (2011),
+        which use C when they learn.
     rate : float, default=0.01
-        η, how fast relations are believed, for ``"logdet"`` and ``"von-neumann"``.
+        The step size η of C, for ``"logdet"`` and ``"von-neumann"``.
     start : int, default=100
-        After how many examples relations are learned; before, all tasks are independent.
+        The number of examples after which C is learned. Until then all tasks are independent.
     power : float, default=2.0
-        The p of ``"spectral"``, from 1 (independent tasks) to 64; the larger, the stronger tasks are tied together.
+        The p of ``"spectral"``, from 1 (independent tasks) to 64. A larger p ties tasks together more strongly.
     n_tasks : int or None, default=None
         The number of tasks k, which scales steps and C as published. None counts tasks as they appear.
     as_printed : bool, default=False
-        The published update to the letter, whose C is not normalised, and inverted for ``"covariance"`` and
-        ``"batch"``. It diverges easily.
+        Use the update exactly as it is printed in the paper: C is not normalised, and it is inverted for
+        ``"covariance"`` and ``"batch"``. This diverges easily.
     rank : int or None, default=None
-        The largest rank of what is learned of C, so that memory grows with the number of tasks instead of its square.
+        The largest rank of the learned part of C. Memory then grows with the number of tasks and not with its square.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow.
+        The compiled engine, or the NumPy engine, which is slow.
 
     Attributes
     ----------
@@ -122,11 +124,11 @@ class RelationPerceptron(LinearWeights, Learner):
         self.engine = engine
 
     def task_relations(self, tasks: Iterable[Any]) -> NDArray[np.float64]:
-        """Return the learned C of these tasks, (k, k): how much of a mistake of one task the others learn."""
+        """Return the learned matrix C of these tasks, (k, k): how much each task learns from a mistake of another."""
         return self._relations(list(tasks))
 
     def plot_task_relations(self, tasks: Iterable[Any], *, ax: Any = None) -> Any:
-        """Draw `task_relations` as a matrix, scaled to 1 on the diagonal: blue for alike, red for opposed."""
+        """Plot `task_relations`, scaled to 1 on the diagonal: blue for similar tasks, red for opposed ones."""
         names = list(tasks)
         if not names:
             raise input_error(self._who, "tasks", "at least one task", "none")
@@ -135,10 +137,10 @@ class RelationPerceptron(LinearWeights, Learner):
         return matrix(axes_for(self._who, ax), names, C / np.outer(scale, scale), "learned relation", signed=True)
 
     def query_probability(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
-        """Return with which probability to ask for the label of each row: b/(b + |f|), b = Σ_j |(C⁻¹)_ij|.
+        """Return the probability with which to ask for the label of each row: b/(b + |f|), b = Σ_j |(C⁻¹)_ij|.
 
-        The active variant of Saha et al. learns only the examples whose labels it asks for. With several classes |f| is
-        the distance between the two largest margins. ``"spectral"`` has no C⁻¹: its b is 1.
+        This is the active variant of Saha et al., which learns only from the examples whose labels it asks for. With
+        three or more classes |f| is the difference of the two largest margins. With ``"spectral"`` b is 1.
         """
         block = self.validate(X, tasks=tasks)
         margins = self.block_margins(block)
@@ -155,9 +157,11 @@ class RelationPerceptron(LinearWeights, Learner):
 
     @property
     def _unit(self) -> float:
+        """The diagonal of C for a task that has learned nothing yet."""
         return float(self.n_tasks or 1)
 
     def _learned(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the ids of the tasks that made mistakes, and their C."""
         engine = self._begun_engine()
         with self._guard:
             answer = engine.query("relations")
@@ -170,7 +174,7 @@ class RelationPerceptron(LinearWeights, Learner):
         task_ids, C = self._learned()
         place = {task_id: row for row, task_id in enumerate(task_ids.tolist())}
         rows = np.array([place.get(task_id, -1) for task_id in wanted.tolist()], dtype=np.int64)
-        # A task that never erred is unrelated to all others.
+        # C has no row for a task that never made a mistake: such a task is unrelated to all others.
         found = C[np.ix_(rows, rows)] if len(C) else np.zeros((len(rows), len(rows)))
         found = np.where((rows < 0)[:, None] | (rows < 0)[None, :], 0.0, found)
         found[(rows < 0), (rows < 0)] = self._unit

@@ -21,25 +21,25 @@ from budgetron.learners.learner import Learner
 class SecondOrderPerceptron(Learner):
     """Second-order Perceptron on the multitask kernel: ridge regression on its mistakes.
 
-    Directions in which it has erred often count less in the next step, so it needs fewer mistakes than the Perceptron
-    where the columns are correlated. A mistake costs B² operations. With a budget, the example of least loss is
-    projected on the others, in the weights and in the matrix of second order.
+    Directions in which it has made many mistakes count less in the next step. So it makes fewer mistakes than the
+    Perceptron if the columns are correlated. A mistake costs O(B²) time. When the budget is full, the example whose
+    projection loses least is projected on the others, both in the weights and in the matrix R.
 
     Parameters
     ----------
     budget : int, str or None, default=200
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     ridge : float, default=1.0
-        a: the larger, the more it is like the Perceptron.
+        The a of the formula in this file. The larger it is, the more the learner resembles the Perceptron.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

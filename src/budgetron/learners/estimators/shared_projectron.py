@@ -27,26 +27,27 @@ class SharedProjectron(Learner):
     """Budget Projectron with one projection for all tasks (mtbprj-2).
 
     All tasks share the stored examples; each task has its own row of weights over them. It is the most accurate of the
-    paper's four budget learners, and the rows are extra memory.
+    paper's four budget learners, but the rows need extra memory.
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     eta : float, default=0.01
         An example closer than this to the span of the stored examples is projected on it instead of being stored.
     max_task_rows : int or None, default=10000
-        The largest number of weight rows. Beyond it the least recently updated row is evicted: its part in the sum
-        of its cluster stays, and its task predicts from that sum. A byte budget may set a lower limit.
+        The largest number of weight rows. Beyond it, the row that was updated longest ago is evicted. Its task then
+        predicts from the sum of its cluster's rows, which still contains the evicted row. A byte budget may set a lower
+        limit.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------

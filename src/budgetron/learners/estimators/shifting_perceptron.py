@@ -1,7 +1,7 @@
 """ShiftingPerceptron: all weights shrink at every mistake, so that it follows a stream that changes.
 
-    on a mistake, M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
-    φ = M/(λ + M)   or   φ = 1 − a
+    on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
+    φ = M/(λ + M) (polynomial decay)   or   φ = 1 − a (fixed decay)
 
 The rule is in `src/core/rules/shifting_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/shifting_perceptron.py`.
@@ -20,34 +20,35 @@ from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 
 DECAYS = {"polynomial": POLYNOMIAL, "fixed": FIXED}
-SHIFTING = 0.5  # λ, if none is given
+SHIFTING = 0.5  # the default of λ
 
 
 class ShiftingPerceptron(Learner):
     """Perceptron that forgets: at every mistake all weights shrink, and with a budget the oldest example is evicted.
 
-    Two rules are presets of it. ``shifting-perceptron`` is the Shifting Perceptron, which stores every mistake and
-    forgets ever more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate; its
-    mistakes are bounded also if the best classifier changes (`theory.guarantee`).
+    It has two presets. ``shifting-perceptron`` is the Shifting Perceptron, which stores every mistake and forgets more
+    and more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate. It has a mistake
+    bound even if the best classifier changes over time (`theory.guarantee`).
 
     Parameters
     ----------
     budget : int, str or None, default=500
-        The number of examples that all tasks together may store; or a size such as ``"64 MiB"`` that bounds all
+        The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        K' between instances.
+        The kernel K' between the features of two examples.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     decay : {"fixed", "polynomial"}, default="fixed"
-        Whether weights shrink by the factor 1 − `rate` at every mistake, or by M/(`rate` + M) after M mistakes.
+        "fixed": at every mistake all weights are multiplied by 1 − `rate`. "polynomial": they are multiplied by
+        M/(`rate` + M) after M mistakes.
     rate : float or None, default=None
-        How fast it forgets. None is ln(B)/B for a fixed decay, so that an example is evicted when its weight is about
-        1/B, and 0.5 for a polynomial one. 0 never forgets.
+        How fast it forgets; 0 never forgets. None means 0.5 for a polynomial decay and ln(B)/B for a fixed one: the
+        weight of an example is then about 1/B when it is evicted.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"
-        The compiled engine or the NumPy one, which is slow but also runs kernels that you write in Python.
+        The compiled engine, or the NumPy engine, which is slow but can also run kernels that you write in Python.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ class ShiftingPerceptron(Learner):
 
     @property
     def fixed_shrink_(self) -> float | None:
-        """a, by which all weights shrink at a mistake; None if the decay is polynomial."""
+        """The a of the fixed decay: at a mistake all weights shrink by the factor 1 − a. None if it is polynomial."""
         self._check_begun()
         p, budget = self._engine.settings.parameters, self._engine.settings.capacity
         if p.shrink != FIXED:

@@ -1,4 +1,4 @@
-"""From what callers pass to what engines take: rows, labels, tasks, weights and dicts, each converted and checked once.
+"""Validation and encoding of input: rows, labels, tasks, weights and dicts, each converted and checked once.
 
 `validation` is called by local, sharded and served models alike. Nothing in here changes a model.
 """

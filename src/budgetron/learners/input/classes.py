@@ -1,8 +1,8 @@
 """Classes and label codes: a label's code is its position among the sorted classes.
 
-Called by `Learner.validate`. Classes become final with the first block that has two different labels, or with
-`classes=`. Before that a stream may begin with a single label if it is one of −1, 0, False (taken as the negative
-class) or 1, True (taken as the positive class). A model never gains a class later: its outputs are allocated once.
+Called by `Learner.validate`. The first block that has two different labels settles the classes, and so does the
+argument `classes`. A stream may begin with blocks of a single label, if that label is −1, 0 or False (the negative
+class) or 1 or True (the positive class). A model never gains a class later, because its outputs are allocated once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from budgetron.errors import UnknownLabel, error_message, input_error, shown
 
 
 class Classes:
-    """The known classes, sorted. Immutable: `seeing` returns a new object where more is known."""
+    """The known classes, sorted. Immutable: `updated_classes` returns a new object."""
 
     def __init__(self, values: NDArray[Any], settled: bool = True) -> None:
         self.values = values
         self.settled = settled  # False while only the positive label has been seen and the negative one is a guess
         self.by_label: dict[Any, int] = {label: code for code, label in enumerate(values.tolist())}
         self._plain = [label.item() if isinstance(label, np.generic) else label for label in values.tolist()]
-        # JSON and Python have booleans where a text file has words, so true is accepted for "true" and "true" for true.
+        # JSON and Python have booleans; a text file has words. So True is accepted for "true", and "true" for True.
         self._truths = {
             label_text(label).lower(): code
             for label, code in self.by_label.items()
@@ -35,7 +35,7 @@ class Classes:
         return 1 if len(self.values) == 2 else len(self.values)
 
     def find(self, label: Any) -> int | None:
-        """Return the code of a label, also of a boolean in its other spelling; None if it is unknown."""
+        """Return the code of a label, or None if the label is unknown. Accepts True for "true" and "true" for True."""
         try:
             code = self.by_label.get(label)
         except TypeError:  # a label that is not hashable cannot be a known class
@@ -94,7 +94,7 @@ def label_text(label: Any) -> str:
 
 
 def in_known_spelling(classes: NDArray[Any], y: Any) -> NDArray[Any]:
-    """Return labels that a model accepted in the spelling of its classes; they differ for booleans only."""
+    """Return labels in the spelling of a model's classes: "true" for True or True for "true". Others stay."""
     labels = np.asarray(y)
     kinds = {labels.dtype.kind, classes.dtype.kind}
     if "b" not in kinds or kinds.isdisjoint("USO"):
@@ -103,7 +103,7 @@ def in_known_spelling(classes: NDArray[Any], y: Any) -> NDArray[Any]:
     return spelled
 
 
-def known(who: str, classes: Any) -> Classes:
+def given_classes(who: str, classes: Any) -> Classes:
     """Return the classes that the caller named with `classes=`."""
     try:
         values = np.unique(np.asarray(classes))
@@ -114,7 +114,7 @@ def known(who: str, classes: Any) -> Classes:
     return Classes(values)
 
 
-def first_seen(who: str, y: NDArray[Any]) -> Classes:
+def classes_of_first_block(who: str, y: NDArray[Any]) -> Classes:
     """Return the classes found in the labels of the first block."""
     try:
         values = np.unique(y)
@@ -127,8 +127,8 @@ def first_seen(who: str, y: NDArray[Any]) -> Classes:
     return _assumed(who, values[0])
 
 
-def seeing(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
-    """Return the classes after one more block: a negative label that was guessed is now replaced or confirmed."""
+def updated_classes(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
+    """Return the classes after one more block. A guessed negative label is replaced by the real one or confirmed."""
     if classes.settled:
         return classes
     others = [label for label in np.unique(y).tolist() if label not in (classes.values[1].item(),)]

@@ -1,4 +1,4 @@
-"""Validation of data frames of pandas and polars: columns without numbers are rejected by their name.
+"""Validation of data frames of pandas and polars. Errors name the column that is not numeric.
 
 Called by `validation`, for every X that is a data frame. It must not import pandas or polars: neither is required, and
 a frame's own methods are enough to check it.
@@ -15,8 +15,9 @@ from budgetron.errors import input_error, input_type_error, shown
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame whose library states the type of each column."""
-    kind = type(X)  # asked of the class, because a pandas frame with a column "schema" has such an attribute too
+    """Return whether X is a data frame of a library that states the type of each column."""
+    # Look at the class: a pandas frame with a column named "schema" has an attribute `schema` too.
+    kind = type(X)
     return hasattr(kind, "columns") and (hasattr(kind, "dtypes") or hasattr(kind, "schema"))
 
 
@@ -59,13 +60,13 @@ def _check_pandas(who: str, X: Any) -> None:
             raise _not_numbers(who, name, dtype, "Convert dates to numbers, such as days since a fixed date.")
         if kind == "O" and not _holds_numbers(X[name]):
             raise _not_numbers(who, name, dtype)
-        plain = isinstance(dtype, np.dtype) and kind != "O"  # has no missing values but NaN, which the engine rejects
+        plain = isinstance(dtype, np.dtype) and kind != "O"  # the only missing value is NaN, which the engine rejects
         if not plain and X[name].hasnans:
             raise _missing(who, name, int(X[name].isna().argmax()))
 
 
 def _holds_numbers(column: Any) -> bool:
-    """Whether a column of objects or categories converts to numbers."""
+    """Return whether a column of objects or categories converts to numbers, missing values aside."""
     try:
         column.astype("float64")
     except (TypeError, ValueError):

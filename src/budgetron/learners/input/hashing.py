@@ -1,8 +1,8 @@
-"""Dicts of features as sparse rows: every feature name is hashed to a column.
+"""Feature hashing: turns dicts of features into sparse rows. Every feature name is hashed to a column.
 
 Used wherever examples may be dicts: `learn_one`, `predict_one`, the service, river. The hash is the same in every
 process and on every machine, so that a saved model reads the same features again. The core reads plain dicts (names are
-strings or integers, values numbers or strings) by the rules of `_entries`; other mappings are read here.
+strings or integers, values are numbers or strings) by the same rules as `_entries`; other mappings are read here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.hashed_names import feature_columns
 from budgetron.learners.input.nested import flattened
 
-DICT_FEATURES = 2**18  # columns that feature names are hashed to
+DICT_FEATURES = 2**18  # the number of columns that feature names are hashed to
 
 
 def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -> sparse.csr_matrix:
-    """A CSR matrix with one row per dict of features."""
+    """Return a CSR matrix with one row per dict of features."""
     dicts = list(dicts)
     if native.hashed_rows is not None:
         found = native.hashed_rows(dicts, feature_columns(n_features))
@@ -38,16 +38,16 @@ def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -
 
 
 def hashed_row(who: str, features: Mapping[Any, Any], n_features: int, dtype: str) -> SparseRow:
-    """One dict as a sparse row for the compiled engine. A SciPy matrix would take longer to build than to learn."""
+    """Return one dict as a sparse row for the engine. Building a SciPy matrix would take longer than learning."""
     columns, values = _entries(who, features, n_features)
     return SparseRow(np.array([0, len(columns)]), np.array(columns, dtype=np.int32), np.array(values, dtype=dtype))
 
 
 def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[list[int], list[float]]:
-    """The columns in ascending order and their values, without zeros.
+    """Return the hashed columns of a dict in ascending order, and their values, without zeros.
 
-    A number is the value of its feature. A string value makes a feature of its own, "name=value", with value 1. Objects
-    within objects are flattened, a list is the text of its values, and None counts as no feature.
+    A number is the value of its feature. A string becomes a feature "name=value" with value 1. A list is joined to one
+    string. Nested dicts are flattened. A feature whose value is None is left out.
     """
     entries: dict[int, float] = {}
     columns_of = feature_columns(n_features)
@@ -70,7 +70,7 @@ def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[li
 
 
 def names_of(features: Mapping[Any, Any], n_features: int) -> dict[int, str]:
-    """The names of the columns that a dict becomes. Names whose hashes agree are joined: they have one weight."""
+    """Return the feature name of each column. Names with the same hash are joined by "or": they share one weight."""
     names: dict[int, str] = {}
     columns_of = feature_columns(n_features)
     for name, value in flattened(features).items():
@@ -84,7 +84,7 @@ def names_of(features: Mapping[Any, Any], n_features: int) -> dict[int, str]:
 
 
 def _joined(values: Sequence[Any]) -> str:
-    """A list as one text, as in a column of a file."""
+    """Join a list to one string, with booleans as in JSON."""
     return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
 
 

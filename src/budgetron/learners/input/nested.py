@@ -1,4 +1,4 @@
-"""Nested records as flat ones: {"geo": {"lat": 1}} is {"geo.lat": 1}, wherever records come from.
+"""Flatten nested records: {"geo": {"lat": 1}} becomes {"geo.lat": 1}.
 
 Files, the service, `learn_one` and `inspect` call it, so that all of them name a feature in the same way.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def flattened(record: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return a record without objects within objects; the same record if it has none.
+    """Return a flat copy of a record, or the record itself if no value is a mapping.
 
     >>> flattened({"geo": {"lat": 1, "at": {"hour": 7}}, "n": 2})
     {'geo.lat': 1, 'geo.at.hour': 7, 'n': 2}

@@ -1,4 +1,4 @@
-"""Errors about input that does not agree with a model. Only rejected calls come here."""
+"""Errors about input that does not fit a model. Nothing in here runs unless a call is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.errors import InputError, input_error, shown
 
 
 def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
-    """Return the error about a row that is not finite or too large; `names` are those of the columns, or None."""
+    """Return the error for a row that is not finite or too large. `names` are the column names, or None."""
     is_sparse = sparse.issparse(rows) or isinstance(rows, SparseRow)
     row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if is_sparse else rows[bad]
     if np.isfinite(row).all():

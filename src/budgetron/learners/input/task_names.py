@@ -1,6 +1,6 @@
-"""Names of tasks with stored examples. Engines know only 64-bit task ids; names are for display and for saving.
+"""Remembers the names of tasks with stored examples. Engines know only 64-bit ids; names are for display and saving.
 
-Used by `Learner`. Nothing that is learned or predicted may depend on a name in here, since names can be dropped.
+Used by `Learner`. Names can be dropped, so nothing that is learned or predicted may depend on a name in here.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class TaskNames:
         self._size = 0
 
     def wanted(self, task_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the task ids need a name: those that are hashes, and not integers or positions in a graph."""
+        """Return which of the task ids need a name: only hashes do. Integers and positions in a graph need none."""
         return np.full(len(task_ids), False) if self._graph.tasks is not None else task_ids >= HASHED
 
     def keep(self, task_id: int, task: Any, live: Callable[[], NDArray[np.int64]], n_live: int) -> None:
-        """Remember the name of a task that was just stored. `live` returns the task ids of all stored examples."""
+        """Remember the name of a task whose example was just stored. `live` returns the ids of tasks with examples."""
         if self._graph.tasks is not None or not is_named(task_id) or task_id in self._names:
             return
         task = plain(task)
         size = sys.getsizeof(task) + 104  # 104 bytes for the dict entry and its integer
-        # Evicted examples leave names behind. They are dropped in bulk, when they outnumber the live ones or the limit
-        # is reached, so that the cost per stored example stays constant.
+        # Evicted examples leave their names behind. Such names are dropped in bulk, once they outnumber the others or
+        # the limit is reached, so that the cost per stored example stays constant on average.
         if len(self._names) > 2 * n_live + 64 or (self.limit is not None and self._size + size > self.limit):
             self.drop_all_but(live())
         if self.limit is None or self._size + size <= self.limit:
@@ -47,7 +47,7 @@ class TaskNames:
             self._size += size
 
     def put(self, task_id: int, task: Hashable) -> bool:
-        """Add a name from a model file; False if the task id has one already."""
+        """Add a name from a model file. Return False if the task id already has a name."""
         if task_id in self._names:
             return False
         self._names[task_id] = task

@@ -1,8 +1,8 @@
 """Input validation: X, y, tasks, sample weights and n_jobs, for every entry point.
 
-Local, sharded and served models call the functions in here. `convert` needs no model: it turns what a caller passed
-into arrays, or raises an `InputError`. `Learner.check` then compares these with a model. Nothing in here changes a
-model, so a rejected call leaves it as it was.
+Local, sharded and served models call the functions in here. `convert` needs no model: it turns the arguments of a call
+into arrays, or raises an `InputError`. `Learner.check` then checks the arrays against a model. Nothing in here changes
+a model, so a rejected call leaves it as it was.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from budgetron.learners.input import rejections
 from budgetron.learners.input.frames import check_frame, check_in_memory, is_frame
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
-# scikit-learn turns this error into a score of NaN and shows it in a warning, so it must say what to do there.
+# scikit-learn's cross-validation shows this text in a warning (the score is NaN), so it must tell what to do there.
 NAME_THE_TASKS = (
     "Pass tasks= in every call. The scorers of scikit-learn do not: use scoring=budgetron.scorer(...), or put the task "
     "into a column of X and name it with task_column=."
 )
-NOT_GIVEN: Any = object()  # tells "no labels" apart from `y=None`, which is rejected
+NOT_GIVEN: Any = object()  # the default of `y` when predicting; `y=None` is an error
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def convert(
 
 
 def matrix(who: str, X: Any) -> Any:
-    """X as a C-contiguous array or a canonical CSR matrix of float32 or float64 (a copy only where needed)."""
+    """Convert X to a C-contiguous array or a canonical CSR matrix of float32 or float64. Copies only if needed."""
     if X is None:
         raise input_type_error(who, "X", "an array, a data frame or a sparse matrix", "None")
     if not isinstance(X, np.ndarray) and is_frame(X):
@@ -68,7 +68,7 @@ def matrix(who: str, X: Any) -> Any:
 
 
 def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]:
-    """One dense row."""
+    """Convert x to one dense row."""
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
         x = _numbers(who, "x", x)
     if x.ndim != 1:
@@ -98,7 +98,7 @@ def threads(who: str, n_jobs: Any) -> int:
 
 
 def labels(who: str, y: Any, n: int) -> NDArray[Any]:
-    """y as a one-dimensional array of n labels."""
+    """Convert y to a one-dimensional array of n labels."""
     if y is None:
         raise input_type_error(
             who, "y", "one label for each row", "None", f"{who} requires y to be passed, but the target y is None."
@@ -144,7 +144,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
 
 
 def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> NDArray[np.float64] | None:
-    """The weight of each example (or class), finite and not negative."""
+    """Check the weight of each example, or of each class: finite and not negative."""
     if values is None:
         return None
     if np.isscalar(values):
@@ -158,11 +158,11 @@ def weights(who: str, values: Any, n: int, parameter: str = "sample_weight") -> 
     return np.ascontiguousarray(array)
 
 
-LARGEST_OFFSET = 1e6  # log odds; a score of 20 is certain already, and products with it must stay finite
+LARGEST_OFFSET = 1e6  # log odds; log odds of 20 are practically certain, and products with an offset must stay finite
 
 
 def offsets(who: str, values: Any, n: int) -> NDArray[np.float64] | None:
-    """Another model's scores in log odds: one per row, or one per row and class."""
+    """Check another model's scores in log odds: one per row, or one per row and class."""
     if values is None:
         return None
     array = np.ascontiguousarray(_numbers(who, "offset", values).astype(np.float64))
@@ -200,8 +200,8 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
         )
     _check_extent(who, X.shape)
     csr = X.tocsr()
-    # The engines rely on sorted columns without duplicates and on no stored zeros. A matrix that is so already is used
-    # as it is, because a copy would double the memory of a large block.
+    # The engines need sorted columns without duplicates, and no stored zeros. A matrix that is like this already is
+    # not copied, because a copy would double the memory of a large block.
     tidy = csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and np.count_nonzero(csr.data) == csr.nnz
     if tidy and len(csr.data) == csr.nnz:
         return csr
@@ -246,7 +246,7 @@ def _check_extent(who: str, shape: tuple[int, ...]) -> None:
 
 
 def check_rows(who: str, engine: Any, rows: Any, names: Any = None) -> None:
-    """Reject rows with NaN, infinity or values for which the kernel would overflow; `names` are those of columns."""
+    """Reject rows with NaN, infinity or values for which the kernel would overflow. `names` are the column names."""
     bad = engine.first_bad_row(rows)
     if bad is not None:
         raise rejections.bad_row(who, rows, bad, names)
@@ -254,8 +254,8 @@ def check_rows(who: str, engine: Any, rows: Any, names: Any = None) -> None:
 
 # ---- tasks
 #
-# A model that was never given tasks has a single one. After the first call that names tasks, every call must name
-# them. Without this check a forgotten `tasks` argument would silently be answered for task 0.
+# A model that was never given tasks has a single task. After the first call that names tasks, every call must name
+# them. Without this check a call that forgot `tasks` would silently predict for task 0.
 
 
 def located(
@@ -263,7 +263,7 @@ def located(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the task id and the cluster of each row; `tasked` says whether the model was trained with tasks."""
     if tasks is None:
-        _refuse_none(who, "tasks", " for each row", graph, tasked)
+        _reject_missing_task(who, "tasks", " for each row", graph, tasked)
         return np.full(n, ONE_TASK, dtype=np.int64), np.full(n, ONE_TASK, dtype=np.int64)
     try:
         task_ids, clusters = graph.locate(tasks)
@@ -279,11 +279,11 @@ def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tup
             return graph.locate_one(task)
         except InputError as error:
             raise _named(who, error) from None
-    _refuse_none(who, "task", "", graph, tasked)
+    _reject_missing_task(who, "task", "", graph, tasked)
     return ONE_TASK, ONE_TASK
 
 
-def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
+def _reject_missing_task(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
     if graph.tasks is not None:
         raise input_error(who, parameter, f"a task of the graph{each}", "None")
     if tasked:
@@ -292,7 +292,7 @@ def _refuse_none(who: str, parameter: str, each: str, graph: TaskGraph, tasked: 
 
 
 def listed(who: str, tasks: Any, n: int) -> Any:
-    """The tasks as an array or list of length n."""
+    """Convert the tasks to an array, list or tuple of length n."""
     if not isinstance(tasks, np.ndarray | list):
         check_in_memory(who, "tasks", tasks)
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
@@ -309,12 +309,12 @@ def listed(who: str, tasks: Any, n: int) -> Any:
 
 
 def _named(who: str, error: InputError) -> InputError:
-    """Replace the graph's name at the start of its error message by the learner's, which is what the caller used."""
+    """Replace the graph's name at the start of an error message by the learner's name, because the caller used that."""
     return type(error)(f"{who}: {str(error).partition(': ')[2]}")
 
 
 def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
-    """Split X into the other columns and the tasks in `column`, a position or the name of a data frame's column."""
+    """Split the task column off X. `column` is a position, or a column name if X is a data frame."""
     check_in_memory(who, "X", X)
     if is_frame(X):
         # A data frame may have integer column names; a name takes precedence over a position.

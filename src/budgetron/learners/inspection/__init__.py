@@ -1,4 +1,4 @@
-"""What a fitted learner shows: its attributes, plots and explanations. Nothing in here changes a model."""
+"""Inspection of a fitted learner: attributes, plots and explanations. Nothing in here changes a model."""
 
 from budgetron.learners.inspection.attributes import Inspection
 

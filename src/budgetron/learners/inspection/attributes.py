@@ -24,10 +24,10 @@ from budgetron.learners.lifecycle.guard import Guard
 
 
 class Inspection:
-    """The attributes that a learner has from its first example on."""
+    """The attributes that a learner has after its first example."""
 
     _who: ClassVar[str]
-    _engine: Engine = cast(Engine, None)  # from the first example on
+    _engine: Engine = cast(Engine, None)  # None until the first example
     _guard: Guard
     _graph: TaskGraph
     _names: TaskNames
@@ -79,7 +79,7 @@ class Inspection:
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes allocated for the model now, without the column descriptions of a model that learned from files."""
+        """Bytes that are allocated for the model now. Descriptions of the columns of files do not count."""
         return self._begun_engine().memory_bytes() + self._names.bytes
 
     @property
@@ -90,7 +90,7 @@ class Inspection:
 
     @property
     def max_task_rows_(self) -> int | None:
-        """The largest number of tasks with weights of their own; None if unlimited or if there are no such weights."""
+        """The largest number of tasks with own weights; None if there is no limit or no such weights."""
         self._check_begun()
         rows: int | None = getattr(self._engine.settings.parameters, "max_task_rows", None)
         return rows

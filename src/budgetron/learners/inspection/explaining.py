@@ -1,7 +1,7 @@
-"""Make an `Explanation` from what the engine knows about one example. Called by `Learner.explain`.
+"""Builds the `Explanation` of one prediction from the engine's answer. Called by `Learner.explain`.
 
-A Budgetron answers with the terms of its features and of its random features; a learner with stored examples answers
-with the term of each of them.
+The engine of a Budgetron answers with one term per feature and one per group of random features. The engine of a
+learner with stored examples answers with one term per stored example.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from budgetron.learners.inspection.explanation import Explanation, NearestExampl
 if TYPE_CHECKING:
     from budgetron.learners.learner import Learner
 
-SOURCES = 3  # shared, own, related
+SOURCES = 3  # where weights come from: shared by all tasks, the task's own, those of related tasks
 
 
 def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: Any, nearest: Any) -> Explanation:
@@ -41,7 +41,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         two = len(found) == 1
         code = asked if asked is not None else 1 if two else int(found.argmax())
         examples = () if "columns" in answer else _nearest(model, answer, 0 if two else code, int(nearest))
-    # Of two classes the first has the negative margin.
+    # With two classes there is one margin, that of the second class. The margin of the first is its negative.
     output, sign = (0, 1.0 if code else -1.0) if two else (code, 1.0)
     value, explained = sign * float(found[output]), classes.values[code].item()
     if "columns" not in answer:
@@ -54,7 +54,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
     columns = answer["columns"].reshape(SOURCES, len(found), -1)
     fourier = answer["fourier"].reshape(-1, SOURCES, len(found))
     others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
-    if not two:  # only differences between classes count: a number that is added to all of them changes nothing
+    if not two:  # only differences between classes count: adding one number to all margins changes no prediction
         columns, fourier = columns - columns.mean(axis=1, keepdims=True), fourier - fourier.mean(axis=2, keepdims=True)
         others.append(Term("normalisation", float(found.mean()), kind="normalisation"))
         scores = scores - scores.mean() if len(scores) else scores
@@ -65,7 +65,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
 
 
 def _stored_terms(answer: Mapping[str, Any], output: int, task_id: int) -> NDArray[np.float64]:
-    """Return what the task's own stored examples add, and those of other tasks."""
+    """Return the sum of the terms of the task's own stored examples, and the sum of the terms of all others."""
     terms = answer["terms"].reshape(-1, len(answer["key"]))[output] if len(answer["key"]) else np.zeros(0)
     own = answer["key"] == task_id
     return np.array([terms[own].sum(), terms[~own].sum()])
@@ -76,7 +76,7 @@ def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> 
     if not len(similarity) or not n:
         return ()
     terms = answer["terms"].reshape(-1, len(task_ids))[output]
-    if n < len(similarity):  # partial selection first: sorting all of them would cost more than the kernel row
+    if n < len(similarity):  # select before sorting: sorting all stored examples would cost more than the kernel row
         largest = np.argpartition(-similarity, n)[:n]
         places = largest[np.lexsort((answer["arrival"][largest], -similarity[largest]))]
     else:
@@ -88,7 +88,7 @@ def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> 
 
 
 def _random_features(model: Learner, answer: Mapping[str, Any], fourier: NDArray[np.float64]) -> list[Term]:
-    """Return one term for the random features of each part that has any."""
+    """Return one term per part that has random features."""
     names = model._part_names()
     counts = zip(answer["part"].tolist(), answer["part_frequencies"].tolist(), fourier.tolist(), strict=True)
     kind = "random features"
@@ -96,7 +96,7 @@ def _random_features(model: Learner, answer: Mapping[str, Any], fourier: NDArray
 
 
 def _names(model: Learner, x: Any, rows: Any, given: Mapping[int, str] | None) -> Callable[[list[int]], Sequence[str]]:
-    """Return a function that names some of the example's features, called only if their terms are read."""
+    """Return a function from positions to feature names. It is called only for terms that are read."""
     settings = model._engine.settings
 
     def dense(places: list[int]) -> Sequence[str]:

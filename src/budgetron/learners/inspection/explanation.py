@@ -1,8 +1,8 @@
-"""Reasons for one prediction: the margin as a sum of terms.
+"""`Explanation`: the reasons for one prediction, its margin as a sum of terms.
 
-`Learner.explain` makes an `Explanation` from the engine's answer to the query "explain". The terms and the remainder
-add up to the margin. Terms are made when they are read, since most callers want the largest few: with 2,000 features,
-2,000 objects take far longer than the prediction.
+`Learner.explain` makes it from the engine's answer to the query "explain". The terms and the remainder add up to the
+margin. Terms are created when they are read, because most callers want only the largest few: creating 2,000 objects for
+2,000 features takes far longer than the prediction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_FIRST = 32  # terms that are found without the others
+_FIRST = 32  # reading up to this many of the largest terms does not create the others
 
 
 class Term(NamedTuple):
@@ -24,11 +24,12 @@ class Term(NamedTuple):
     Attributes
     ----------
     name : str
-        The feature; or what else the margin is made of, see `kind`.
+        The name of the feature, or of another part of the margin (see `kind`).
     shared, own, related : float
-        What the weights of all tasks add, those of the task itself, and those of tasks that it is related to.
+        The parts of the term that come from the weights shared by all tasks, from the task's own weights, and from the
+        weights of related tasks.
     kind : {"feature", "random features", "stored examples", "offset", "constant", "normalisation"}
-        The last one is the mean of the margins of all classes, where there are more than two.
+        "normalisation" is the mean of the margins of all classes, if there are more than two.
     """
 
     name: str
@@ -39,12 +40,12 @@ class Term(NamedTuple):
 
     @property
     def total(self) -> float:
-        """What the term adds to the margin."""
+        """The whole term: shared + own + related."""
         return self.shared + self.own + self.related
 
 
 def split_term(name: str, parts: Sequence[float], kind: str) -> Term:
-    """Return a term from its shared, own and related part."""
+    """Return a term, given its three parts: shared, own and related."""
     shared, own, related = parts
     return Term(name, shared, own, related, kind)
 
@@ -59,9 +60,9 @@ class NearestExample(NamedTuple):
 
 
 class Terms(Sequence[Term]):
-    """All terms of an explanation, the largest first; features that add nothing are left out.
+    """All terms of an explanation, the largest first. Features whose term is 0 are left out.
 
-    The first ones are found without making the others.
+    Reading the first terms does not create the others.
     """
 
     def __init__(self, columns: Floats, names: Callable[[list[int]], Sequence[str]], others: Sequence[Term]) -> None:
@@ -76,7 +77,7 @@ class Terms(Sequence[Term]):
         columns, sizes = self._columns, self._sizes
         if n is not None and n < len(sizes):
             places = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
-            places.sort()  # of equal terms the first feature comes first
+            places.sort()  # terms of equal size stay in the order of the features
             places = places[columns[:, places].any(axis=0)]
         else:
             places = np.flatnonzero(columns.any(axis=0))
@@ -128,16 +129,16 @@ class Explanation:
 
     Attributes
     ----------
-    label : the class that terms above 0 speak for: the second of two classes, or the class that was asked for
+    label : the class that is explained; terms above 0 speak for it
     margin : float
         The decision value of `label`; the sum of all terms and the remainder.
     terms : sequence of Term
         All terms, the largest first. They are made when they are read: to read a few of many, use ``terms[:5]``.
     remainder : float
-        What the terms do not add up to: a Budgetron mixes the probabilities of several models, which is not a sum. It
-        is small where the models agree.
+        The margin minus the sum of the terms. A Budgetron mixes the probabilities of several models, so its margin is
+        not exactly a sum. The remainder is small if the models agree.
     nearest : tuple of NearestExample
-        The most similar stored examples, of learners that store examples.
+        The most similar stored examples, for learners that store examples.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Explanation:
         return sum(term.total for term in self.terms) + self.remainder
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return plain values, for JSON: the `most` largest terms, and the sum of the others as `rest`."""
+        """Return a dict for JSON: the `most` largest terms, and the sum of the other terms as `rest`."""
         shown = self.top(len(self.terms) if most is None else most)
         return {
             "label": self.label,

@@ -47,7 +47,7 @@ class Plots(Inspection):
         if not chosen:
             raise input_error(self._who, "tasks", "at least one task", "none")
         similarity = np.array([[self._graph.similarity(a, b) for b in chosen] for a in chosen])
-        # A similarity given by the user may be 0 on the diagonal: such a task is unrelated even to itself.
+        # A similarity matrix given by the user may have zeros on the diagonal, which cannot be scaled to 1.
         scale = np.sqrt(np.where(np.diag(similarity) > 0, np.diag(similarity), 1.0))
         shades = similarity / np.outer(scale, scale)
         return matrix(axes_for(self._who, ax), chosen, shades, "similarity", signed=bool((shades < 0).any()))

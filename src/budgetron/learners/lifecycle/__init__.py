@@ -1,1 +1,1 @@
-"""A model from its first block to its file: creation of the engine, the lock, other budgets, saving and loading."""
+"""The life of a model: creating its engine from the first block, locking, resizing, saving and loading."""

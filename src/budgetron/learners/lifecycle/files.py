@@ -25,7 +25,7 @@ from budgetron.persist.schema import decode_record
 
 
 def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: str | None = None) -> Any:
-    """Load a model that `save` wrote; it continues bit for bit where it stopped.
+    """Load a model that `save` wrote. It continues exactly where it stopped, bit for bit.
 
     No code is run from the file, and everything in it is validated before use. A file that is damaged, too large, of
     another format or inconsistent raises `budgetron.errors.ModelFileError`.

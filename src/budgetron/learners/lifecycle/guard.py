@@ -21,14 +21,15 @@ class Guard:
 
     def __init__(self) -> None:
         self.held = Lock()  # locked while a thread owns the guard
-        self._owner: int | None = None  # the thread that owns it; None only in between
-        self._again = 0  # how often the owner has entered beyond the first time
+        self._owner: int | None = None  # the id of the thread that owns the guard
+        self._again = 0  # how many times the owner has entered again without leaving
         self._state = Lock()  # protects the queue; taken only where threads wait
         self.waiting: deque[tuple[int, Lock]] = deque()  # each thread with the lock that it sleeps on
 
     def __enter__(self) -> None:
         me = get_ident()
-        # Safe to read without a lock: the owner is this thread exactly if this thread owns the guard already.
+        # No lock is needed to read `_owner`: while this thread runs here, no other thread can make it the owner or end
+        # its ownership.
         if self._owner == me:
             self._again += 1
         elif not self.waiting and self.held.acquire(False):
@@ -46,8 +47,8 @@ class Guard:
     def leave(self) -> None:
         """Release `held`, and wake the thread that has waited longest.
 
-        `learn_one` locks `held` itself if no thread is waiting, because entering costs as much as a small update. It
-        must not enter the guard again before it leaves.
+        If no thread is waiting, `learn_one` acquires `held` directly instead of entering the guard, because entering
+        costs as much as a small update. It must then not enter the guard before it has called `leave`.
         """
         self.held.release()
         if self.waiting:

@@ -24,10 +24,11 @@ from budgetron.errors import input_error, is_whole, shown
 
 
 def resized(who: str, engine: Engine, budget: Any) -> Engine:
-    """Return a copy of the engine for another budget: a number of examples, or a size in bytes if the rule takes it."""
+    """Return a copy of the engine with another budget: a number of examples or, if the rule can, a size in bytes."""
     settings = engine.settings
     rule, compiled = rule_class(settings.rule), type(engine) is native.Engine
-    planned = rule.resized(who, settings, engine.state(), budget_of(who, budget), compiled)
+    parsed = budget_of(who, budget, accepted='an integer >= 1 (a Budgetron also takes a size such as "64 MiB")')
+    planned = rule.resized(who, settings, engine.state(), parsed, compiled)
     return type(engine).restore(*planned) if planned is not None else _with_capacity(who, engine, budget)
 
 

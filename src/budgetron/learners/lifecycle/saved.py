@@ -1,8 +1,9 @@
 """Conversion between a learner and the record of a model file.
 
-The record holds the constructor's parameters, what the first block fixed, and everything learned. A learner restored
-from it continues bit for bit. `content_of` (for saving) and `model_of` (for loading) run the same validation, so that a
-file that was written can also be read. Called by `Learner.save`, `load`, and by durable and distributed models.
+The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
+A learner restored from it continues bit for bit. `content_of` (for saving) and `model_of` (for loading) run the same
+validation, so that every file that was written can be read. Called by `Learner.save`, `load`, and by durable and
+distributed models.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from budgetron.persist.columns import SavedColumns, check_columns
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 Arrays = dict[str, NDArray[Any]]
-_MOST_LABEL_BYTES = 64 * 2**20
+_MAX_LABEL_BYTES = 64 * 2**20  # a forged dtype such as "<U999999999" must not allocate memory
+# NumPy's kind of a label's dtype → the Python type of the labels in the record.
 _KINDS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "O": object}
 
 
@@ -67,7 +69,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
         )
     settings = engine.settings
     graphs = [settings.graph]
-    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # changed by set_params since
+    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # changed by set_params
         graphs.append(model.graph)
     arrays = {f"state.{name}": array for name, array in engines.state_arrays(settings, engine.state()).items()}
     graph_records = []
@@ -122,7 +124,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
         check_columns(saved.columns, columns, settings)
     require(saved.columns is not None or not columns, "the tensors", "without columns.… where there are none", "some")
     classes = _classes(saved.labels)
-    require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs say", str(len(classes.values)))
+    require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs", str(len(classes.values)))
     engines.checked_state(settings, state)
     kind = model._engine_kind(settings.kernel)
     engines.check_size(settings, state, limit, kind is native.Engine)
@@ -236,7 +238,7 @@ def _classes(record: schema.Labels) -> Classes:
     with reported_as_file_error("labels", "sorted labels of one kind, none twice"):
         labels = [decoded(label) for label in record.values]
         dtype = np.dtype(record.dtype)
-        require(dtype.itemsize * len(labels) <= _MOST_LABEL_BYTES, "labels", f"of at most {_MOST_LABEL_BYTES} bytes")
+        require(dtype.itemsize * len(labels) <= _MAX_LABEL_BYTES, "labels", f"of at most {_MAX_LABEL_BYTES} bytes")
         fine = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
         require(fine, "labels", f"values of dtype {record.dtype}")
         values = np.empty(len(labels), dtype=dtype)

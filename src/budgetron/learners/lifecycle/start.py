@@ -1,7 +1,7 @@
-"""Creation of a model's engine from its first block of examples, which fixes dtype, sparsity, outputs and memory.
+"""`Start`: creates a model's engine from its first block of examples. Base class of `Learner`.
 
-`Start` is a base class of `Learner`, which calls it once per model. A refused first block must leave the model without
-an engine.
+The first block fixes the dtype, whether rows are sparse, the number of outputs and the memory plan. Called once per
+model. A rejected first block must leave the model without an engine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Start(Plots):
     """The part of a learner that turns its parameters and the first block into an engine."""
 
     rule: ClassVar[str]  # the name of its files, see `engine.registry`
-    # Constructor parameters that a learner may leave out, with what then holds.
+    # Defaults of constructor parameters that some learners do not have.
     budget: Any = None
     kernel: Any = None
     graph: Any = complete()
@@ -45,7 +45,7 @@ class Start(Plots):
     engine: Any = "auto"
 
     def _begin(self, rows: Any, classes: Classes, graph: TaskGraph, X: Any, has_tasks: bool = True) -> None:
-        """Create the engine from the first block; X is the block as the caller gave it, with its column names."""
+        """Create the engine from the first block. X is that block as the caller passed it, with column names if any."""
         settings, budget = self._settings(rows, classes, graph, has_tasks)
         try:
             engine = self._engine_kind(settings.kernel)(settings)
@@ -93,7 +93,7 @@ class Start(Plots):
         return settings
 
     def _without_tasks(self, settings: Settings) -> Settings:
-        """Do the same for a stream without tasks. Learners that plan memory for rows of tasks override it."""
+        """Like `_with_rule`, for a stream without tasks. Learners that plan memory per task override it."""
         return self._with_rule(settings)
 
     def _engine_kind(self, kernel: Kernel | None) -> type[Engine]:
@@ -115,14 +115,15 @@ class Start(Plots):
 
     @classmethod
     def _parameter_type(cls, name: str) -> Any:
-        """Return the type of a constructor parameter as JSON, for msgspec to check; by default from the signature."""
+        """Return the type of a parameter in a model file, for msgspec to check; by default from the signature."""
         hint = get_type_hints(cls.__init__)[name]
         plain = (bool, int, float, str, type(None))
+        # Only plain types are checked here; graphs, kernels and dicts are checked where they are converted.
         return hint if all(kind in plain for kind in get_args(hint) or (hint,)) else Any
 
     @classmethod
     def _parameter_to_json(cls, name: str, value: Any) -> Any:
-        """Convert a constructor parameter that is not a plain number or string for a model file."""
+        """Convert a constructor parameter for a model file, if it is not a plain number or string."""
         return value
 
     @classmethod
@@ -132,7 +133,7 @@ class Start(Plots):
 
 
 def settings_of(rule: str, kernel: Kernel | None, graph: TaskGraph, rows: Any, n_outputs: int) -> Settings:
-    """Return the settings that all rules share, derived from the first block."""
+    """Return the settings that all rules have in common, derived from the first block."""
     return Settings(
         rule=rule,
         kernel=kernel,

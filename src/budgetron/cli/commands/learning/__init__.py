@@ -1,1 +1,1 @@
-"""Commands that train models on files, compare and tune them, predict with them, and show them and their runs."""
+"""Commands that train, compare and tune models on files, predict with them, and show models and recorded runs."""

@@ -1,6 +1,6 @@
 """`budgetron calibrate`: choose the operating point of a saved model on examples that it has not learned from.
 
-The model does not learn, so that the guarantee of --max-error holds for it as it is.
+The model does not learn meanwhile: the guarantee of --max-error holds only for the model that was measured.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     learner, columns = models.load(model)
     columns = known_columns(WHO, "MODEL", model, columns)
     if hasattr(type(learner), "operating_point"):
-        learner.operating_point = None  # what was counted while it learned does not count here
+        learner.operating_point = None  # forget the examples that it counted while it learned
     set_point(WHO, learner, settings)
     options = StreamOptions(stream, **given)
     classes = learner.classes_.tolist()
@@ -80,6 +80,6 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
         return
     click.echo(f"{counted(point.n, 'example')} counted; the model did not learn from them.")
     for name, value in point_lines(point):
-        if name != "so far":  # nothing was decided: these are the examples that the point was chosen on
+        if name != "so far":  # no decision was made yet: the examples only served to choose the point
             click.echo(f"{name:<9}{value}")
     click.echo(f"Saved in {save}.")

@@ -1,7 +1,6 @@
-"""`budgetron compare`: run learners × budgets × graphs over one stream in one pass, and recommend one of them.
+"""`budgetron compare`: run learners × budgets × graphs over one stream in one pass, and recommend one setting.
 
-`tune` uses `most_accurate` and `command_for` from here. All models are in memory together, hence the limit on their
-number.
+All models are in memory together, so their number is limited. `tune` uses some functions of this module.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from budgetron.evaluate import ComparedModel, Comparison, Validation
 
 WHO = "compare"
-_ABOUT = 1.25  # memory that counts as about the same
-_MAX_LEARNERS = 100  # all of them are in memory at the same time
+_SIMILAR_MEMORY = 1.25  # the ratio up to which two amounts of memory count as about the same
+_MAX_LEARNERS = 100
 
 
 @click.command()
@@ -80,7 +79,7 @@ def command(
         progress.progress_line(as_json, options.limit) as line,
     ):
         if labelled.stream.columns.sparse and kernel is None:
-            # On sparse rows a Budgetron has no kernel anyway.
+            # On sparse rows a Budgetron never uses a kernel, so the runs without one would be duplicates.
             entries = {name: entry for name, entry in entries.items() if entry.kernel != "none"}
             models = {name: models[name] for name in entries}
         labelled.expect_tasks_of(models.values())
@@ -146,9 +145,9 @@ def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
 
 
 def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
-    """The model with the least memory among those that are not significantly worse than the best.
+    """Return the model with the least memory among those that are not significantly worse than the best.
 
-    If the same learner without a kernel is among them and takes about as much memory, it is recommended: it is faster.
+    If the same learner without a kernel is among them and takes about as much memory, return that one: it is faster.
     """
     results = comparison.results()
     best = most_accurate(results)
@@ -157,28 +156,28 @@ def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     memory = {name: results[name].model.memory_bytes_ for name in results}
     chosen = min(close, key=lambda name: (memory[name], _loss(results[name].validation)))
     without = [name for name in close if entries[name] == replace(entries[chosen], kernel="none")]
-    return without[0] if without and memory[without[0]] <= _ABOUT * memory[chosen] else chosen
+    return without[0] if without and memory[without[0]] <= _SIMILAR_MEMORY * memory[chosen] else chosen
 
 
 def most_accurate(results: dict[str, ComparedModel]) -> str:
-    """The name of the model with the lowest error; where a label is rare, with the highest AUC."""
+    """Return the name of the model with the lowest error or, if a label is rare, with the highest AUC."""
     return min(results, key=lambda name: _loss(results[name].validation))
 
 
 def _loss(validation: Validation) -> float:
-    """What is compared: the error, or where a label is rare 1 − AUC, because the error then says little."""
+    """Return the figure to minimise: the error or, if a label is rare, 1 − AUC, because then the error says little."""
     figures = validation.overall
     return (figures.error or 0.0) if validation.rare is None else 1.0 - (figures.auc or 0.0)
 
 
 def is_worse(comparison: Comparison, name: str, than: str) -> bool:
-    """Whether one model is significantly worse than another, by the error or, where a label is rare, by AUC."""
+    """Return whether one model is significantly worse than another, by error or, if a label is rare, by AUC."""
     rare = comparison.results()[than].validation.rare
     return comparison.is_worse(name, than, by="error" if rare is None else "auc")
 
 
 def leading(validation: Validation) -> tuple[str, str]:
-    """What is compared, and its value, in words."""
+    """Describe the compared figure: what its best value is called, and its value for this model."""
     if validation.rare is None:
         return "the lowest error", f"error {percent(validation.overall.error)}"
     return "the highest AUC", f"AUC {decimal(validation.overall.auc)}"
@@ -219,7 +218,7 @@ def _show(
 
 
 def explain(comparison: Comparison, chosen: str) -> str:
-    """The recommendation and its reason, in one or two sentences."""
+    """Return the recommendation and its reason, in one or two sentences."""
     results = comparison.results()
     best = most_accurate(results)
     # Compare with the majority class first: a learner that does not beat it has learned nothing useful.
@@ -250,12 +249,12 @@ def explain(comparison: Comparison, chosen: str) -> str:
 
 
 def _figure(validation: Validation) -> str:
-    """The figure that is compared."""
+    """Return the compared figure: the error or, if a label is rare, the AUC."""
     return percent(validation.overall.error) if validation.rare is None else decimal(validation.overall.auc)
 
 
 def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, constant: tuple[Any, float]) -> str:
-    """Explain a recommendation that is no better than the majority class."""
+    """Explain a recommendation that is no better than always predicting the most frequent class."""
     lowest = results[best].validation.overall.error or 0.0
     baseline = f"always predicting {shorten(constant[0], 20)} ({percent(constant[1])} wrong)"
     check = "Check --label and the columns, and shuffle the rows if they are sorted."
@@ -270,7 +269,7 @@ def _below_constant(results: dict[str, ComparedModel], best: str, chosen: str, c
 
 
 def command_for(options: StreamOptions, entry: LearnerSpec) -> str:
-    """The `budgetron run` command that trains and saves this learner."""
+    """Return the `budgetron run` command that trains and saves this learner."""
     arguments = ["budgetron run", shlex.quote(options.source), *options.words()]
     if options.on_error != "stop":
         arguments.append(f"--on-error {options.on_error}")

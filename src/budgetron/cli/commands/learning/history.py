@@ -1,4 +1,4 @@
-"""`budgetron history`: the runs that `run --history` recorded, and whether the latest differs from the one before."""
+"""`budgetron history`: list the runs that `run --history` recorded, and test whether the last two differ."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`budgetron inspect`: show a saved model and explain one prediction.
 
-It only reads: a live directory of `run --ray` may continue learning meanwhile.
+It only reads. A run that uses the directory (`run --ray`) can continue meanwhile.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ def command(
 
     MODEL is a file of `budgetron run --save`, or a directory of `run --ray`, which may continue learning meanwhile.
 
-    With --example, the example is predicted, and the reasons are listed: what each feature adds to the margin, split
-    into what all tasks share, what is the task's own, and what comes from related tasks. For learners that store
-    examples, the most similar ones are listed: their position in the stream, their task, their kernel value (alike),
-    and what each adds to the margin (pull). Above 0 favours the second label, below 0 the first.
+    With --example, the example is predicted, and the reasons are listed: what each feature adds to the margin. Each
+    number is split by the weights that it comes from: shared by all tasks, the task's own, or those of related tasks.
+    For learners that store examples, the most similar examples are listed: their position in the stream, their task,
+    their kernel value (alike), and what each adds to the margin (pull). Above 0 favours the second label, below 0 the
+    first.
 
     With --importance, the reasons for all rows of a file are averaged: which features matter, and how much.
     """
@@ -143,7 +144,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoi
 
 
 def _changed(found: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that differ from their defaults."""
+    """Return the parameters that differ from their defaults."""
     import budgetron
 
     usual = getattr(budgetron, found["learner"])().get_params(deep=False)

@@ -88,7 +88,7 @@ def command(
             written += len(block.rows)
             if line.due():
                 line.show(written, source)
-        # Leaving with an exit code also leaves text_file without renaming, so an incomplete file never appears.
+        # `ctx.exit` raises, so `text_file` does not rename its temporary file: an incomplete output never appears.
         if guard.signal_name:
             unwritten = "" if output is None else f" {output} was not written."
             click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)
@@ -106,7 +106,7 @@ def _is_ndjson(output: str | None) -> bool:
 
 
 def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callable[[Any, Any, Any], None]:
-    """A function that writes one block: row numbers, tasks and margins."""
+    """Return a function that writes one block, given its row numbers, tasks and margins."""
     from budgetron.learners.input.classes import label_text
 
     classes = model.classes_.tolist()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from budgetron.io import Columns
 
 WHO = "run"
-_MAX_NOTES = 40
+_MAX_NOTES = 40  # columns that a report describes
 _BLOCK = 4096  # rows per block of a stream
 
 
@@ -47,15 +47,15 @@ class RunResult:
     columns: Any
     validation: Any
     seconds: float
-    rows: int  # of the stream, including those that --skip left out
+    rows: int  # rows of the stream that were read, including those that --skip skipped
     n_bad: int
     bad: list[str]
-    stopped: str | None  # name of the signal that stopped the run; "an error" if there is one
+    stopped: str | None  # the name of the signal that stopped the run, or "an error"
     options: StreamOptions
     error: BudgetronError | None = None
     bytes_read: int = 0
     saved: str | None = None
-    directory: str | None = None  # of a sharded model
+    directory: str | None = None  # where the logs of a sharded model are
     notes: list[str] = field(default_factory=list)
 
 
@@ -106,13 +106,13 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     budgetron run mail.csv --task user --label spam --save mail.budgetron
     budgetron run more.csv --resume mail.budgetron --save mail.budgetron
     """
-    text = StreamOptions.from_options(stream, given)
+    options = StreamOptions.from_options(stream, given)
     given["point"] = settings_from_options(WHO, given)
     # --ray with a directory that holds a model means: continue that model.
     if given["resume"] is None and models.in_shards(given["ray"]):
         given["resume"] = given["ray"]
     if given["resume"] is not None:
-        _refuse_settings(ctx, "--ray" if given["resume"] == given["ray"] else "--resume")
+        _reject_settings(ctx, "--ray" if given["resume"] == given["ray"] else "--resume")
         learner: LearnerSpec | None = None
         for name in ("learner", "budget", "kernel", "graph", "others"):
             given.pop(name)
@@ -133,14 +133,14 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
             "A single model cannot be divided into shards: start a new one, or leave out --ray.",
         )
 
-    result = _learn(text, learner, given)
+    result = _learn(options, learner, given)
     try:
         if given["save"] is not None:
             _save(result, given["save"])
         if given["report"] is not None:
             _report(result, given["report"])
         if given["history"] is not None:
-            _remember(result, given["history"])
+            _append_to_history(result, given["history"])
     finally:  # print the figures even if saving fails, for instance on a full disk
         _print_result(result, given)
     if sharded:
@@ -151,7 +151,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, Any]) -> RunResult:
+def _learn(options: StreamOptions, learner: LearnerSpec | None, given: dict[str, Any]) -> RunResult:
     from budgetron import io
     from budgetron.cli import progress
     from budgetron.cli.labelled_stream import LabelledStream
@@ -171,9 +171,9 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         classes = model.classes_.tolist()
     validator, columns_saved, error = None, False, None
     with (
-        SignalGuard(text.source) as guard,
-        LabelledStream(WHO, text, columns, classes, given["skip"]) as labelled,
-        progress.progress_line(given["quiet"] or given["as_json"], text.limit) as line,
+        SignalGuard(options.source) as guard,
+        LabelledStream(WHO, options, columns, classes, given["skip"]) as labelled,
+        progress.progress_line(given["quiet"] or given["as_json"], options.limit) as line,
     ):
         if learner is not None:
             made = learner.build(WHO)
@@ -190,8 +190,8 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
                 if validator is None:
                     check_labels(WHO, given["point"], labelled.classes)
                     window = given["window"] or _window(len(rows.y))
-                    options = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
-                    validator = Validator(model, classes=labelled.classes, who=WHO, **options)
+                    scoring = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
+                    validator = Validator(model, classes=labelled.classes, who=WHO, **scoring)
                 validator.add(*rows)
                 if directory is not None and not columns_saved:
                     # Saved after the first block too, so that a killed run leaves a directory that can be continued.
@@ -202,14 +202,14 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
                     full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
                     line.show(validator.position, labelled.stream, validator.so_far, full)
         except BudgetronError as problem:
-            # A bad line after hours must not cost what was learned before it. The error is raised after saving.
+            # A bad line after hours must not destroy what was learned before it: save first, then raise the error.
             if validator is None or not hasattr(model, "n_seen_"):
                 raise
             error = problem
         if validator is None:
-            came = f"{text.source!r}, which has none"
+            came = f"{options.source!r}, which has none"
             if guard.signal_name:
-                came = f"{text.source!r}, stopped by {guard.signal_name} before the first"
+                came = f"{options.source!r}, stopped by {guard.signal_name} before the first"
             elif labelled.n_bad:
                 came += f", and {counted(labelled.n_bad, 'bad line')}"
             raise input_error(WHO, "STREAM", "a stream with at least one example", came)
@@ -217,7 +217,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
         if directory is not None:  # again: the running means of the columns have changed since the first block
             model.keep_columns(labelled.stream.columns)
         return RunResult(
-            source=text.source,
+            source=options.source,
             model=model,
             columns=labelled.stream.columns,
             validation=validation,
@@ -226,7 +226,7 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
             n_bad=labelled.n_bad,
             bad=labelled.bad,
             stopped=guard.signal_name if error is None else "an error",
-            options=text,
+            options=options,
             error=error,
             bytes_read=labelled.stream.bytes_read,
             directory=directory,
@@ -234,12 +234,12 @@ def _learn(text: StreamOptions, learner: LearnerSpec | None, given: dict[str, An
 
 
 def _window(first_rows: int) -> int:
-    """Examples per point of a curve: 1,000 on long streams; on short ones so that a curve has about 40 points."""
+    """Return the examples per point of a curve: 1,000 on long streams, otherwise enough for about 40 points."""
     return 1000 if first_rows >= _BLOCK else max(50, first_rows // 40)
 
 
 def known_columns(who: str, option: str, path: str, columns: Columns | None) -> Columns:
-    """The columns of a model. A model without them cannot read a stream."""
+    """Return the columns of a model, or raise an error: a model without columns cannot read a stream."""
     if columns is None:
         raise input_error(
             who,
@@ -251,7 +251,7 @@ def known_columns(who: str, option: str, path: str, columns: Columns | None) -> 
     return columns
 
 
-def _refuse_settings(ctx: click.Context, source: str) -> None:
+def _reject_settings(ctx: click.Context, source: str) -> None:
     """Reject options that a resumed model cannot change."""
     of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
     for name in (*of_learner, "label", "task", "drop", "text", "categorical", "weight", "decimal", "na_values"):
@@ -269,8 +269,11 @@ def _save(result: RunResult, path: str) -> None:
     result.saved = path
 
 
-def _remember(result: RunResult, path: str) -> None:
-    """Append one line of JSON about this run. A line is written at once, so that two runs do not mix theirs."""
+def _append_to_history(result: RunResult, path: str) -> None:
+    """Append one line of JSON about this run to a file.
+
+    The line is written in one call, so that the lines of two runs at the same time do not mix.
+    """
     from datetime import UTC, datetime
 
     from budgetron.evaluate.history import record_of
@@ -301,7 +304,7 @@ def _report(result: RunResult, path: str) -> None:
 
 
 def _column_notes(rows: list[Any]) -> Iterator[str]:
-    """One sentence per column, for the first columns."""
+    """Yield one sentence per column, for the first columns."""
     yield from (_column_words(row) for row in rows[:_MAX_NOTES])
     if len(rows) > _MAX_NOTES:
         yield f"And {len(rows) - _MAX_NOTES:,} more columns."

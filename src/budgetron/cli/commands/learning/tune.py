@@ -1,9 +1,9 @@
 """`budgetron tune`: search for a kernel, its bandwidth and a budget on the first rows of a stream.
 
-First a Budgetron is tried without a kernel, then the bandwidth is tuned at the given budget, then the budget at the
-chosen bandwidth. A candidate replaces the default only if its error is significantly lower, so that tuning does not fit
-noise; or if it is not significantly higher and the candidate is cheaper: without a kernel, or, if the whole stream was
-read, with less memory.
+There are up to three rounds. The first tries a Budgetron without a kernel. The second tunes the bandwidth at the given
+budget. The third tunes the budget at the chosen bandwidth. A candidate replaces the default only if its error is
+significantly lower, so that tuning does not fit noise; or if its error is not significantly higher and it is cheaper:
+it has no kernel, or, if the complete stream was read, it takes less memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from budgetron.cli.options import (
 from budgetron.errors import input_error
 
 WHO = "tune"
-# Multiples of the default; 1 must be among them.
+# The candidates, as multiples of the default. 1 must be among them.
 _BANDWIDTHS = (1 / 16, 1 / 4, 1, 4, 16)
 _BUDGETS = (1 / 4, 1 / 2, 1, 2)
 
@@ -40,7 +40,7 @@ class Round:
     """One tuned parameter: its candidates, their results, and the choice."""
 
     what: str
-    texts: dict[str, LearnerSpec]
+    candidates: dict[str, LearnerSpec]
     results: dict[str, Any]
     default: str
     best: str
@@ -48,7 +48,7 @@ class Round:
     smaller: str | None  # a candidate with less memory that is not significantly worse than the best
     refused: dict[str, str]  # candidates that could not run, and why
     close: list[str]  # candidates that are not significantly worse than the best
-    cheaper: str | None = None  # one of them that is to be preferred
+    cheaper: str | None = None  # one of `close` that is preferred because it is cheaper
 
     @property
     def chosen(self) -> str:
@@ -66,40 +66,40 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
 
     This is seldom needed: the default bandwidth adapts to the data. The command also says if the default is as good.
     """
-    text = StreamOptions.from_options(stream, given)
+    options = StreamOptions.from_options(stream, given)
     learner = learner_spec_from_options(WHO, given)
-    text = replace(text, limit=min(rows, text.limit or rows))
-    prefix = _Prefix(text, learner)
+    options = replace(options, limit=min(rows, options.limit or rows))
+    first_rows = _FirstRows(options, learner)
     rounds = []
-    if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not prefix.is_sparse:
-        rounds.append(_kernel(prefix, learner))
-        learner = rounds[-1].texts[rounds[-1].chosen]
-    scale = _scale(prefix, learner) if learner.kernel == "gaussian" else None
+    if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not first_rows.is_sparse:
+        rounds.append(_kernel(first_rows, learner))
+        learner = rounds[-1].candidates[rounds[-1].chosen]
+    scale = _scale(first_rows, learner) if learner.kernel == "gaussian" else None
     if scale is not None:
-        rounds.append(_bandwidth(prefix, learner, scale))
-        learner = rounds[-1].texts[rounds[-1].chosen]
+        rounds.append(_bandwidth(first_rows, learner, scale))
+        learner = rounds[-1].candidates[rounds[-1].chosen]
     if has_parameter(learner.learner, "budget") and _sizes(learner):
-        rounds.append(_budget(prefix, learner))
-        learner = rounds[-1].texts[rounds[-1].chosen]
+        rounds.append(_budget(first_rows, learner))
+        learner = rounds[-1].candidates[rounds[-1].chosen]
     if not rounds:
         raise input_error(
             WHO, "what to tune", "a Gaussian kernel without a gamma, or a budget", f"{learner.learner} with neither"
         )
     if as_json:
-        click.echo(json.dumps(_record(text, prefix, rounds, learner)))
+        click.echo(json.dumps(_record(options, first_rows, rounds, learner)))
         return
-    _show(text, prefix, rounds, learner)
+    _show(options, first_rows, rounds, learner)
 
 
-class _Prefix:
+class _FirstRows:
     """The first rows of the stream, held in memory because every candidate runs over them."""
 
-    def __init__(self, text: StreamOptions, learner: LearnerSpec) -> None:
+    def __init__(self, options: StreamOptions, learner: LearnerSpec) -> None:
         from budgetron.cli import progress
         from budgetron.cli.labelled_stream import LabelledStream
         from budgetron.cli.signals import SignalGuard
 
-        with SignalGuard(text.source) as guard, LabelledStream(WHO, text) as labelled:
+        with SignalGuard(options.source) as guard, LabelledStream(WHO, options) as labelled:
             labelled.expect_tasks_of([learner.build(WHO)])
             self.blocks = list(labelled.blocks(guard))
             if guard.signal_name:
@@ -107,65 +107,69 @@ class _Prefix:
                 sys.exit(INTERRUPTED)
             self.classes = labelled.classes
         if not self.blocks:
-            raise input_error(WHO, "STREAM", "a stream with at least one example", f"{text.source!r}, which has none")
+            raise input_error(
+                WHO, "STREAM", "a stream with at least one example", f"{options.source!r}, which has none"
+            )
         self.n = sum(len(block.y) for block in self.blocks)
-        self.is_whole = text.limit is None or self.n < text.limit
+        self.is_complete = options.limit is None or self.n < options.limit
         self.is_sparse = labelled.stream.columns.sparse
         self._progress_line = progress.progress_line
 
-    def comparison(self, texts: dict[str, LearnerSpec]) -> Any:
+    def comparison(self, candidates: dict[str, LearnerSpec]) -> Any:
         """Run all candidates over the rows."""
         from budgetron.evaluate import Comparison
 
-        models = {name: text.build(WHO) for name, text in texts.items()}
+        models = {name: candidate.build(WHO) for name, candidate in candidates.items()}
         comparison = Comparison(models, classes=self.classes)
         with self._progress_line(False, self.n) as line:
             for block in self.blocks:
                 comparison.add(*block)
-                line.show(comparison.n, None, full=counted(len(texts), "candidate"))
+                line.show(comparison.n, None, full=counted(len(candidates), "candidate"))
         return comparison
 
 
-def _kernel(prefix: _Prefix, learner: LearnerSpec) -> Round:
-    """Try the learner without a kernel: it takes less time and memory, so that it is chosen unless it is worse."""
-    found = _round(prefix, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
+def _kernel(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
+    """Try the learner without a kernel. It takes less time and memory, so it is chosen unless it is worse."""
+    found = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
     return replace(found, cheaper="none" if "none" in found.close else None, smaller=None)
 
 
-def _bandwidth(prefix: _Prefix, learner: LearnerSpec, scale: float) -> Round:
+def _bandwidth(first_rows: _FirstRows, learner: LearnerSpec, scale: float) -> Round:
     """Try multiples of the default bandwidth, which is estimated from the data."""
-    texts = {}
+    candidates = {}
     for times in _BANDWIDTHS:
         gamma = f"{scale * times:.3g}"
         name = f"scale ({gamma})" if times == 1 else gamma
-        texts[name] = learner if times == 1 else replace(learner, kernel=f"gaussian:{gamma}")
-    return _round(prefix, "gamma", texts, learner)
+        candidates[name] = learner if times == 1 else replace(learner, kernel=f"gaussian:{gamma}")
+    return _round(first_rows, "gamma", candidates, learner)
 
 
-def _scale(prefix: _Prefix, learner: LearnerSpec) -> float | None:
-    """The default gamma on these rows; None for a learner that has none."""
+def _scale(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
+    """Return the default gamma on these rows; None for a learner without gamma."""
     from scipy.sparse import issparse
 
     model = learner.build(WHO)
-    first = prefix.blocks[0]
-    rows = slice(0, 1000)  # as many as a validation learns first, so that gamma is the same
+    first = first_rows.blocks[0]
+    rows = slice(0, 1000)  # as many rows as `Comparison` learns first, so that gamma is the same
     model.partial_fit(first.X[rows], first.y[rows], tasks=None if first.tasks is None else first.tasks[rows],
-                      classes=prefix.classes)  # fmt: skip
+                      classes=first_rows.classes)  # fmt: skip
     if model.kernel_ is not None:
         return float(model.kernel_.gamma)
-    # A Budgetron standardises columns, so that its default is 1/d; on sparse rows it has no kernel.
+    # A Budgetron scales columns to variance 1, so its default gamma is 1/d. On sparse rows it has no kernel.
     return None if issparse(first.X) else 1 / model.n_features_in_
 
 
-def _budget(prefix: _Prefix, learner: LearnerSpec) -> Round:
+def _budget(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
     usual = default_budget(learner.learner)
-    found = _round(prefix, "budget", {text.budget or usual: text for text in _sizes(learner)}, learner)
-    # The rest of a longer stream may bring more tasks, which need more memory than the first rows show.
-    return replace(found, cheaper=found.smaller if prefix.is_whole else None)
+    found = _round(
+        first_rows, "budget", {candidate.budget or usual: candidate for candidate in _sizes(learner)}, learner
+    )
+    # The rest of a longer stream may contain more tasks, which need more memory than the first rows.
+    return replace(found, cheaper=found.smaller if first_rows.is_complete else None)
 
 
 def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
-    """The learner with smaller and larger budgets; empty if its budget is unlimited."""
+    """Return the learner with smaller and larger budgets; nothing if its budget is unlimited."""
     from budgetron.engine.memory import budget_of
 
     budget = budget_of(WHO, budget_from(WHO, learner.budget or default_budget(learner.learner)), "--budget")
@@ -180,17 +184,17 @@ def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
 
 
 def _size(nbytes: int) -> str:
-    """A size as people write it: 1MiB, 512KiB, or bytes."""
+    """Format a size as people write it: 1MiB, 512KiB, or bytes."""
     for unit, times in (("MiB", 2**20), ("KiB", 2**10)):
         if nbytes % times == 0:
             return f"{nbytes // times}{unit}"
     return f"{nbytes}B"
 
 
-def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
-    comparison = prefix.comparison(texts)
+def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
+    comparison = first_rows.comparison(candidates)
     results = comparison.results()
-    name = next(name for name, text in texts.items() if text is default)
+    name = next(name for name, candidate in candidates.items() if candidate is default)
     if name not in results:
         raise input_error(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
     best = most_accurate(results)
@@ -200,13 +204,15 @@ def _round(prefix: _Prefix, what: str, texts: dict[str, LearnerSpec], default: L
     smallest = min(close, key=lambda candidate: memory[candidate])
     # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
     is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
-    return Round(what, texts, results, name, best, better, smallest if is_smaller else None, comparison.refused, close)
+    return Round(
+        what, candidates, results, name, best, better, smallest if is_smaller else None, comparison.refused, close
+    )
 
 
-def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> None:
+def _show(options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], learner: LearnerSpec) -> None:
     out = console()
-    examples = f"the first {counted(prefix.n, 'example')}, each predicted before it is learned"
-    out.print(f"{source_words(text.source)}: {examples}\n")
+    examples = f"the first {counted(first_rows.n, 'example')}, each predicted before it is learned"
+    out.print(f"{source_words(options.source)}: {examples}\n")
     for one in rounds:
         rows = table([one.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
         for name, finish in one.results.items():
@@ -223,7 +229,7 @@ def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: Le
         out.print(_verdict(one))
         if one.smaller is not None:
             memory = size(one.results[one.smaller].model.memory_bytes_)
-            more = "" if prefix.is_whole else "; a longer stream may need more"
+            more = "" if first_rows.is_complete else "; a longer stream may need more"
             out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}{more}.")
         out.print()
     if any(one.better for one in rounds):
@@ -232,7 +238,7 @@ def _show(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: Le
         out.print("Nothing tried is better than the default. To train as well at less cost:")
     else:
         out.print("Nothing tried is better than the default, so there is nothing to change:")
-    out.print(f"  {command_for(replace(text, limit=None), learner)}", soft_wrap=True)
+    out.print(f"  {command_for(replace(options, limit=None), learner)}", soft_wrap=True)
 
 
 def _verdict(one: Round) -> str:
@@ -250,10 +256,12 @@ def _verdict(one: Round) -> str:
     return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
 
 
-def _record(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: LearnerSpec) -> dict[str, Any]:
+def _record(
+    options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], learner: LearnerSpec
+) -> dict[str, Any]:
     return {
-        "source": text.source,
-        "examples": prefix.n,
+        "source": options.source,
+        "examples": first_rows.n,
         "rounds": [
             {
                 "what": one.what,
@@ -271,5 +279,5 @@ def _record(text: StreamOptions, prefix: _Prefix, rounds: list[Round], learner: 
             for one in rounds
         ],
         "default_is_as_good": not any(one.better for one in rounds),
-        "command": command_for(replace(text, limit=None), learner),
+        "command": command_for(replace(options, limit=None), learner),
     }

@@ -125,7 +125,7 @@ def export(name: str, file: str, folder: str | None, shuffle: int | None, rows: 
 
 
 def _columns(dataset: data.DataSet) -> dict[str, list[Any]]:
-    """The features as named columns; one-hot groups are merged into one categorical column."""
+    """Return the features as named columns. One-hot groups are merged into one categorical column."""
     names = dataset.feature_names or tuple(f"x{index}" for index in range(dataset.d))
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
@@ -147,5 +147,5 @@ def _short(value: float) -> float | int:
 
 
 def _all(folder: str | None) -> list[str]:
-    """Return all names; with a folder, without the data sets that come with a Python package."""
+    """Return all names; if a folder is given, only the data sets that are files, not those in Python packages."""
     return [name for name, entry in data.available().items() if folder is None or entry.files]

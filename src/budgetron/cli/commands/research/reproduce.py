@@ -137,8 +137,8 @@ def kernel(
 ) -> None:
     """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside the published values.
 
-    Ten published learners and some more, the constant majority guess, and Budgetron. Each run writes one JSON file
-    below --out, and existing ones are not computed again.
+    Ten published learners and some more run, and Budgetron, and the constant guess of the majority class. Each run
+    writes one JSON file below --out; existing files are not computed again.
     """
     names = [set_named(name.strip()).name for name in sets.split(",") if name.strip()]
     runs = kernel_runs.planned(names, orders)
@@ -189,9 +189,10 @@ def kernel(
 def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: Path | None, as_json: bool) -> None:
     """Compare learners that learn how tasks are related, or follow a shift, on streams with a known answer.
 
-    The learners of Cavallanti et al. (2010) and Saha et al. (2011), the paper's and Budgetron, on three opposed tasks,
-    kinds of tasks, tasks on a grid, and shifting streams. Each run writes one JSON file below --out, and existing ones
-    are not computed again. The learned relations are drawn as relations.svg, errors over time as shifting.svg.
+    The learners are those of Cavallanti et al. (2010), of Saha et al. (2011) and of the paper, and Budgetron. The
+    streams have three opposed tasks, kinds of tasks, tasks on a grid, or a shift. Each run writes one JSON file below
+    --out; existing files are not computed again. The learned relations are drawn as relations.svg, errors over time as
+    shifting.svg.
     """
     names = [stream_named(name.strip()).name for name in streams.split(",") if name.strip()]
     import_extra("reproduce", "matplotlib", "plot")
@@ -234,7 +235,7 @@ def _perform(missing: list[Any], n_runs: int, out: Path, folder: str | None, job
 
 @contextmanager
 def _progress(missing: list[Any], n_runs: int) -> Iterator[Any]:
-    """A progress bar that counts runs but advances by their estimated effort, so that the time left is realistic."""
+    """Show a progress bar over the runs. It advances by their estimated effort, so the time left is realistic."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[runs]}"))

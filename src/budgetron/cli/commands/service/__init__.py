@@ -1,1 +1,1 @@
-"""Commands that serve models, and look after what a service has on disk."""
+"""Commands that serve models, and that check, repair and restore the data directory of a service."""

@@ -12,13 +12,13 @@ from budgetron.cli.commands.service.verify import is_sharded, model_directories
 
 @click.command("repair")
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--accept-loss", is_flag=True, help="Required: what came after the damage is lost.")
+@click.option("--accept-loss", is_flag=True, help="Required: rows after the damage are lost.")
 def command(directory: Path, accept_loss: bool) -> None:
-    """Continue from the last good state, if what a service has on disk is damaged. Stop the service first.
+    """Continue from the last good state of a damaged data directory. Stop the service first.
 
     DIRECTORY is the data directory of a service, or the directory of one model. Rows that were learned after the damage
-    are lost, and so are their idempotency keys: if clients send them again, they are learned. The damaged file is kept.
-    A backup may have more: see budgetron restore.
+    are lost, and so are their idempotency keys: if clients send these rows again, they are learned. The damaged file is
+    kept. A backup may contain more: see budgetron restore.
     """
     if not accept_loss:
         click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "

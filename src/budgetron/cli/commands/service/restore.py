@@ -1,4 +1,4 @@
-"""`budgetron restore`: replace what a service has on disk by a backup, or by an earlier state."""
+"""`budgetron restore`: replace a model in a service's data directory by a backup, or by an earlier state."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     example URL/default; or the directory of a model, perhaps DIRECTORY itself. DIRECTORY is the directory of one model,
     for example DATA/default; it may be damaged, empty or missing.
 
-    POSITION is the number of the last record to keep. TIME is like 2026-11-17T12:30:00 (UTC unless it has an offset):
-    the last state that had been copied then. Rows that were learned after that point are lost, and so are their
-    idempotency keys: if clients send them again, they are learned. The old file is kept.
+    POSITION is the number of the last record to keep. TIME is a time such as 2026-11-17T12:30:00, in UTC unless it has
+    an offset; the last state that was copied before it is restored. Rows that were learned after that point are lost,
+    and so are their idempotency keys: if clients send these rows again, they are learned. The old file is kept.
     """
     from budgetron.durable import restore
     from budgetron.durable.replication.store import is_copy
@@ -61,7 +61,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     forget_labels_after(directory, done.last_good)
     click.echo(f"{directory}: restored: {done.examples} examples learned.")
     if lost := done.last_known - done.last_good:
-        # In a copy, the numbers of a later owner begin with another million, so their difference is no count.
+        # In a copy, each new owner numbers its records from another million on, so a difference does not count records.
         which = f"Records after record {done.last_good}" if is_copy(backup) else (
             f"The last {lost} record(s), after record {done.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"
@@ -71,7 +71,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
 
 
 def _seconds(text: str) -> float:
-    """A time as seconds since 1970; without an offset it is UTC, as in the log of the service."""
+    """Parse a time to seconds since 1970. Without an offset it is UTC, as in the log of the service."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

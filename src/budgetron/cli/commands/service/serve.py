@@ -1,7 +1,7 @@
-"""`budgetron serve`: models over HTTP that keep learning.
+"""`budgetron serve`: serve models over HTTP that keep learning.
 
-This module turns the options into settings of the service and the arguments into models; `budgetron.service` does the
-rest. Existing models in the data directory are always served as they are.
+This module turns the options into service settings, and the arguments into models; `budgetron.service` does the rest.
+Models that are already in the data directory are served as they are: arguments never change them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     default=1.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Log requests that take longer, in seconds; 0: none.",
+    help="Log requests that take longer than this, in seconds; 0: none.",
 )
 @click.option("--replicate-to", metavar="URL", help="Copy the models continuously to a directory or fsspec URL.")
 @click.option("--standby-of", metavar="URL", help="Follow such a copy, and take over when asked to.")
@@ -185,7 +185,7 @@ def command(
 
 
 def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The model and the address of each --consume."""
+    """Parse the values of --consume: the name of the model, and the address of its stream."""
     found: dict[str, str] = {}
     for text in texts:
         named = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
@@ -204,11 +204,11 @@ def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str,
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
-    """Each model's name, and a function that creates it if the data directory does not hold it yet."""
+    """Return each model's name with a function that creates it, if the data directory does not contain it yet."""
     named: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
         found = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
-        # "b@d=Budgetron" has an invalid name and must not be read as the name of a learner.
+        # "b@d=Budgetron" has an invalid name: report that, instead of an unknown learner "b@d=Budgetron".
         if found is None or (found[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
             raise input_error("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
         name = found[1] or DEFAULT
@@ -219,7 +219,7 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
         named[name] = _initial_model(found[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
-            # A model whose database was deleted must not be left out silently, so its other file counts too.
+            # A model whose database was deleted must not be skipped silently, so any of its files counts.
             if any((folder / name).is_file() for name in ("host.sqlite", "requests.sqlite", "acknowledged")):
                 # The default model may have been killed before its first example: its directory is then empty,
                 # and the model has to be created again.
@@ -228,8 +228,8 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
 
 
 def _initial_model(text: str) -> Callable[[], Any]:
-    """A function that loads a model file, or creates a learner from its name and settings."""
-    # The functions are called only for models that the data directory does not hold yet.
+    """Return a function that loads a model file, or that creates a learner from its name and settings."""
+    # The function is called only if the data directory does not contain the model yet.
     if Path(text).is_file():
         from budgetron import load
 

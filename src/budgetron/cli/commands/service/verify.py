@@ -16,9 +16,8 @@ def command(path: str) -> None:
     """Check what a service has on disk, or a backup. The service may be running; nothing is changed.
 
     PATH is the data directory of a service, the directory of one model, a backup file, or the copy of a model (see
-    serve --replicate-to). Everything is checked that
-    the start of a service checks: the log, its snapshots, and the idempotency keys. The exit code is 1 if something is
-    damaged; the message names the command that helps.
+    serve --replicate-to). The command checks what a service checks at its start: the log, its snapshots, and the
+    idempotency keys. The exit code is 1 if something is damaged; the message then names the command that helps.
     """
     from budgetron.durable.replication.store import is_copy
 
@@ -68,7 +67,7 @@ def is_sharded(place: Path) -> bool:
 
 
 def model_directories(path: Path) -> list[Path]:
-    """The directories of models at a path: itself, or those in it."""
+    """Return the directories of models: the path itself, or the model directories in it."""
     from budgetron.durable.ownership import MARK
     from budgetron.durable.storage.log_schema import NAME
 

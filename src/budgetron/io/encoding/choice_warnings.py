@@ -1,7 +1,7 @@
 """Warnings about choices that may be wrong when a file is read: the task, the types of columns, the labels.
 
-`infer_types` collects them; `stream.read` logs them, and the command line prints them. A sentence says what was chosen,
-why it may be wrong, and how to change it, in the words of the Python call (the command line replaces them by options).
+`infer_types` collects them, `stream.read` logs them, and the command line prints them. A warning says what was chosen,
+why it may be wrong, and which argument of `io.read` changes it. The command line replaces arguments by options.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from budgetron.errors import shown
 
 _RARE = 0.001  # a label with at most this share of the rows may be a typing error
-_ENOUGH_ROWS = 50
+_MIN_ROWS = 50  # with fewer rows, a rare label means nothing
+# Dates such as 29.02.2024 or 2/29/24, whose order of day and month is unknown.
 _OTHER_DATES = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1([0-9]{2}|[0-9]{4})([ T].*)?", re.ASCII)
 
 
 def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> list[str]:
-    """Warn that another column may be the task. `candidates`: such columns, with their numbers of distinct values."""
+    """Warn that another column may be the task. `candidates` maps such columns to their numbers of distinct values."""
     if not candidates:
         return []
     name = next(iter(candidates))
@@ -34,12 +35,12 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
 def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
     """Warn about rare labels that look like typing errors of frequent ones."""
     rows = sum(counts.values())
-    if rows < _ENOUGH_ROWS or len(counts) < 3:
+    if rows < _MIN_ROWS or len(counts) < 3:
         return []
     found = []
     for rare, n in counts.items():
         is_rare = n <= max(2, _RARE * rows)
-        likely = [other for other, m in counts.items() if is_rare and m >= 20 * n and _alike(rare, other)]
+        likely = [other for other, m in counts.items() if is_rare and m >= 20 * n and _look_alike(rare, other)]
         if likely:
             classes = ", ".join(_quoted(other) for other in sorted(counts) if other != rare)
             times = "once" if n == 1 else f"{n} times"
@@ -69,7 +70,7 @@ def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
 
 
 def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
-    """Warn about a category whose values look like dates, but not in the order of 2024-02-29."""
+    """Warn about a category whose values look like dates, but are not written like 2024-02-29."""
     if len(values) < 2 or not all(map(_OTHER_DATES.fullmatch, values)):
         return []
     return [f"Column {shown(name)} is taken for a category, although {shown(next(iter(values)))} looks like a date. "
@@ -86,7 +87,7 @@ def about_repeated(name: str, renamed: str, same: bool) -> str:
 
 
 def about_identifier(name: str, n: int) -> str:
-    """Warn that integers are left out as identifiers, for a caller who named another column as the task."""
+    """Warn that a column of identifiers is left out, if the caller named another column as the task."""
     return (
         f"Column {shown(name)} is left out, because by its name its {n:,} numbers are identifiers. Use it with "
         f"categorical=[{_quoted(name)}]."
@@ -97,8 +98,8 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two labels differ by their case or by one or two letters; class 1 and class 2 do not count."""
+def _look_alike(one: str, other: str) -> bool:
+    """Return whether two labels differ only in case, or in one or two letters that are not digits."""
     if one == other:
         return False
     if one.casefold() == other.casefold():
@@ -109,7 +110,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _distance(one: str, other: str) -> int:
-    """The number of letters to insert, delete or replace (Levenshtein)."""
+    """Return the Levenshtein distance: the number of letters to insert, delete or replace. 3 stands for 3 or more."""
     if abs(len(one) - len(other)) > 2 or len(one) > 100:
         return 3
     row = list(range(len(other) + 1))
