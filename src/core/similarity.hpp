@@ -70,12 +70,12 @@ class Factored final : public Similarity {
   Factored(std::vector<std::int64_t> starts_, std::vector<std::int32_t> tasks_, std::vector<double> values_)
       : starts(std::move(starts_)), tasks(std::move(tasks_)), values(std::move(values_)) {
     for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-      most_ = std::max(most_, static_cast<std::size_t>(starts[i + 1] - starts[i]));
+      longest_ = std::max(longest_, static_cast<std::size_t>(starts[i + 1] - starts[i]));
       largest_ = std::max(largest_, product(i, i));
     }
   }
   std::size_t n_tasks() const { return starts.size() - 1; }
-  std::size_t longest_row() const { return most_; }
+  std::size_t longest_row() const { return longest_; }
   double self(Task task, Workspace*) const override { return product(static_cast<std::size_t>(task.id), static_cast<std::size_t>(task.id)); }
   double multiply(Task task, const std::int64_t* task_ids, const std::int64_t*, std::size_t n, const double* row, const double* weights,
                   double* out, Workspace*) const override {
@@ -104,7 +104,7 @@ class Factored final : public Similarity {
     return sum;
   }
 
-  std::size_t most_ = 0;
+  std::size_t longest_ = 0;
   double largest_ = 0;
 };
 
@@ -173,7 +173,7 @@ class Explicit final : public Similarity {
       inverse_->column(i, own.solved.data(), *own.work);
       own.solved_for = i;
     }
-    keep(i, own.solved.data());
+    cache(i, own.solved.data());
     return own.solved.data();
   }
 
@@ -206,7 +206,7 @@ class Explicit final : public Similarity {
   static constexpr std::size_t kNodes = 160;  // an upper bound of two nodes, a bucket and the shared_ptr's counters
 
   // The cache only saves time: if memory runs out, the column is not stored.
-  void keep(std::int64_t i, const double* solved) const noexcept {
+  void cache(std::int64_t i, const double* solved) const noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
     if (where_.find(i) != where_.end()) return;
     while (recent_.size() >= cached_) {

@@ -112,8 +112,8 @@ void with_every_failure(Model& model, Call call) {
 }
 
 void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
-  const std::size_t n = 64, whole = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n;
-  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, whole, seed, offset);
+  const std::size_t n = 64, integer_rows = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n;
+  const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, integer_rows, seed, offset);
   Model model(c), undisturbed(c);
   std::vector<double> margins(n * c.n_outputs), undisturbed_margins(n * c.n_outputs), out(n * c.n_outputs);
   std::vector<std::uint8_t> flags(n), undisturbed_flags(n);

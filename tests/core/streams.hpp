@@ -26,9 +26,9 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The first `whole` rows are whole numbers. A stream with an offset leaves the origin at row 11, and is on the other side of it
+  // The values of the first `integer_rows` rows are integers. A stream with an offset leaves the origin at row 11, and is on the other side of it
   // in its last third, so that a reference point moves once and usually twice.
-  Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t whole, unsigned seed, double offset = 0)
+  Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t integer_rows, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
     std::mt19937 rng(seed);
     std::normal_distribution<double> normal;
@@ -37,7 +37,7 @@ struct Stream {
       const bool zero = percent(rng) < 5, again = i && percent(rng) < 10;
       for (std::size_t f = 0; f < d; ++f) {
         double v = zero || percent(rng) < 40 ? 0.0 : normal(rng);
-        if (i < whole) v = std::round(3.0 * v);
+        if (i < integer_rows) v = std::round(3.0 * v);
         if (i >= 11) v += i < 2 * n / 3 ? offset : -offset;
         if (again) v = dense[(i - 1) * d + f];
         dense.push_back(v);
@@ -251,10 +251,10 @@ void each_config(Use use) {
     for (int parts = 0; parts < 5; ++parts)
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
         for (std::size_t rows : {std::size_t{5}, std::size_t{0}})
-          for (bool whole : {true, false})
+          for (bool full_covariance : {true, false})
             for (bool frequencies : {true, false}) {
               Config c = configured(3, store, outputs, 1);
-              if (c.sparse && (!whole || frequencies)) continue;  // the table has neither
+              if (c.sparse && (!full_covariance || frequencies)) continue;  // the table has neither
               c.rule = "budgetron";
               c.similarity = clique;
               if (parts == 4) c.similarity = factored;
@@ -270,14 +270,14 @@ void each_config(Use use) {
                 c.parameters.set("rates", std::vector<double>{0.15, 1.0});
                 c.parameters.set("signs", std::vector<double>{0.0, 1.0});
               } else {
-                count("whole", whole);
+                count("full_covariance", full_covariance);
                 count("latent", 3);
                 if (parts == 4) count("plain_filter", 1);
                 c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0});
                 if (frequencies) {
                   count("frequencies", 7);
                   count("own_cells", rows ? 40 : 0);
-                  if (whole) {
+                  if (full_covariance) {
                     count("fourier_filter", 2);
                     count("filter_frequencies", 5);
                     count("fourier_cells", rows ? 3 : 0);

@@ -58,8 +58,8 @@ std::unique_ptr<Model> reloaded(Model& model, const Config& c) {
 }
 
 void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
-  const std::size_t whole = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 100 : 240;
-  const Stream s(240, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, whole, seed, offset);
+  const std::size_t integer_rows = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 100 : 240;
+  const Stream s(240, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, integer_rows, seed, offset);
   auto model = std::make_unique<Model>(c);
   std::vector<double> margins(s.n * c.n_outputs);
   std::vector<std::uint8_t> flags(s.n);

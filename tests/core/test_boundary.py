@@ -21,7 +21,7 @@ def settings(**more):
     chosen = make_settings(
         rule="budget_projectron", kernel=Gaussian(gamma=1.0), graph=complete(), n_features=3, capacity=10, eta=0.1
     )
-    plain = native._plain(chosen, similarity)
+    plain = native._core_settings(chosen, similarity)
     return {**plain, **more}
 
 

@@ -16,9 +16,9 @@ from msgspec import Meta
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.examples.rows import Array, Instance
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, Rule, mistaken
-from budgetron.engine.reference.store import Store
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
 

@@ -48,10 +48,10 @@ class HashedPerceptron final : public Learner {
   void coefficients(double*) const override {}
 
  protected:
-  void size_scratch(Scratch& s) const override { s.made<Cells>().phi.resize(cells_); }
+  void size_scratch(Scratch& s) const override { s.rule_scratch<Cells>().phi.resize(cells_); }
 
   void score(const Instance& x, Task, Scratch& s) const override {
-    auto& phi = s.made<Cells>().phi;
+    auto& phi = s.rule_scratch<Cells>().phi;
     std::fill(phi.begin(), phi.end(), 0.0);
     for (std::size_t f = 0; f < config_.d; ++f)
       phi[f % cells_] += config_.single ? static_cast<double>(x.rows->dense_f32[x.at * config_.d + f]) : x.rows->dense_f64[x.at * config_.d + f];
@@ -59,10 +59,10 @@ class HashedPerceptron final : public Learner {
       s.margins[o] = std::inner_product(phi.begin(), phi.end(), weights_.data() + o * cells_, 0.0);
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& s) override {
+  std::uint8_t update(const Example& example, Scratch& s) override {
     Step step;
     if (!mistaken(example, s, step)) return 0;
-    const auto& phi = s.made<Cells>().phi;
+    const auto& phi = s.rule_scratch<Cells>().phi;
     const auto add = [&](std::size_t o, double sign) {
       for (std::size_t c = 0; c < cells_; ++c) weights_[o * cells_ + c] += sign * rate_ * phi[c];
     };

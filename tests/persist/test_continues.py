@@ -20,7 +20,7 @@ from scipy import sparse
 import budgetron
 from budgetron import graphs, kernels
 from budgetron.engine import native
-from budgetron.engine.reference.rules.budgetron.mixture import PATIENCE
+from budgetron.engine.reference.rules.budgetron.mixture import DROP_AFTER
 
 
 def reloaded(model, path, **more):
@@ -79,8 +79,8 @@ def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine,
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
     before, state = len(model.beliefs_), model._engine.state()
-    state["part_idle"] = np.where(np.arange(len(state["part_idle"])) == 0, 0, PATIENCE)
-    state["n_seen"] = PATIENCE + 100
+    state["part_idle"] = np.where(np.arange(len(state["part_idle"])) == 0, 0, DROP_AFTER)
+    state["n_seen"] = DROP_AFTER + 100
     others = len(state["belief_weight"]) - 1
     state["belief_weight"] = np.array([1 - 1e-6 * others, *[1e-6] * others])
     memory = model.memory_bytes_

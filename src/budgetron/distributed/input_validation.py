@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from budgetron.engine.reference.bandwidth import kernel_after
+from budgetron.engine.reference.examples.bandwidth import kernel_after
 from budgetron.engine.settings import Settings
 from budgetron.errors import input_type_error, shown
 from budgetron.graphs import TaskGraph

@@ -1,7 +1,7 @@
 """The interface of an engine: what learners call, and both engines implement.
 
 `native.Engine` runs the compiled core, `reference.Engine` is the definition in NumPy. mypy checks both against
-`Engine` (see the end of `reference/engine.py`). Learners know no more of an engine than this.
+`Engine` (see the end of `reference/engine.py`). Learners use nothing of an engine but this interface.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ State = dict[str, Any]
 class Engine(Protocol):
     """A learning rule with what it has learned.
 
-    Rows come validated, in the dtype of the settings, with labels as codes and tasks as ids and clusters. Offsets are
-    another model's scores, which the rule adds to its own.
+    Callers validate the rows, and pass them in the dtype of the settings, labels as class codes, and tasks as ids and
+    clusters. Offsets are another model's scores, which the rule adds to its own.
     """
 
     side_by_side: bool
@@ -59,7 +59,7 @@ class Engine(Protocol):
         ...
 
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
-        """Learn one example as the caller gave it, without conversions; `codes` are those of the labels.
+        """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
         Returns what `learn_one` does; NotImplemented if x is not a row of this model's precision or a plain dict, if
         the task is not an integer, a string or None, if only the graph knows its cluster, or if the label is unknown.
@@ -67,7 +67,7 @@ class Engine(Protocol):
         ...
 
     def margin_example(self, x: Any, task: Any) -> Any:
-        """Return the margin of an example as the caller gave it; NotImplemented as for `learn_example`."""
+        """Return the margin of an example as the user passed it; NotImplemented as for `learn_example`."""
         ...
 
     def first_bad_row(self, X: Rows) -> int | None:

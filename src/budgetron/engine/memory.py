@@ -30,7 +30,7 @@ from budgetron.kernels import Gaussian
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 _ACCEPTED = 'an integer >= 1, a size such as "64 MiB", or None for no limit'
-LARGEST = 2**40  # examples or bytes
+LARGEST = 2**40  # the largest budget, in examples or bytes
 # Bytes of the factor of each explicit graph. Its fill-in cannot be predicted, so the core factors the graph once; the
 # size is remembered for as long as the graph lives.
 _FACTORS: WeakKeyDictionary[Explicit, int] = WeakKeyDictionary()
@@ -196,9 +196,9 @@ def _store(settings: Settings, slots: int) -> int:
     # Features that many slots share are dense columns, at most pool / 8B of them: one value per slot and a header.
     columns = pool // (8 * slots) * (slots * item + 96)
     # While all values are whole numbers they are stored as int16. Both forms exist during the conversion to floats.
-    moving = pool * 2
-    # The rows themselves: a 4-byte feature index per non-zero with an eighth of slack, and bookkeeping per slot.
-    return index + postings + columns + moving + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)
+    converting = pool * 2
+    # The rows themselves: a 4-byte feature index per non-zero and an eighth more, and bookkeeping per slot.
+    return index + postings + columns + converting + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)
 
 
 def gram_bytes(slots: int, compiled: bool) -> int:

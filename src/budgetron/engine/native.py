@@ -1,7 +1,7 @@
 """The compiled engine, with the same interface as the NumPy engine in `budgetron.engine.reference`.
 
-Learners call it with blocks that passed validation: only contiguous arrays and plain settings cross to C++, a whole
-block per call and with the GIL released. `available` is False if the package was built without a compiler; then
+Learners call it with validated blocks: only contiguous arrays and plain settings are passed to C++, one block per call
+and with the GIL released. `available` is False if the package was built without a compiler; then
 learners use the NumPy engine. State dicts have the same names in both engines, so that each restores the other's.
 """
 
@@ -72,7 +72,7 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._similarity = _similarity_for(settings)
-        self._learner = _core.make(_plain(settings, self._similarity))
+        self._learner = _core.make(_core_settings(settings, self._similarity))
         self._names = _names_for(settings)
 
     @classmethod
@@ -203,7 +203,7 @@ class Engine:
     def memory_bytes(self) -> int:
         return self._learner.memory_bytes + self._similarity.bytes()
 
-    def _block(self, X: Rows, offsets: Reals | None = None) -> _core.Block:
+    def _block(self, X: Rows, offsets: Reals | None = None) -> _core.RowBlock:
         if isinstance(X, np.ndarray):
             block = _core.rows(X)
         else:
@@ -231,7 +231,8 @@ def _rows_of(state: State, settings: Settings) -> Any:
     return csr_matrix((data, state["indices"], state["indptr"]), shape=(n, settings.n_features))
 
 
-def _plain(settings: Settings, similarity: _core.Similarity) -> dict[str, object]:
+def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str, object]:
+    """Return the settings as the core's `make` reads them."""
     kernel = settings.kernel
     follows_scale = getattr(kernel, "gamma", None) == "scale"
     return {
@@ -260,7 +261,10 @@ def _plain(settings: Settings, similarity: _core.Similarity) -> dict[str, object
 
 
 def _names_for(settings: Settings) -> Any:
-    """Return how the core turns names of features and tasks into numbers; see `Clique.locate_one` for the clusters."""
+    """Return the tables by which the core turns names of features and tasks into numbers.
+
+    `Clique.locate_one` says which cluster a task belongs to.
+    """
     graph = settings.graph
     columns = feature_columns(settings.n_features) if settings.sparse else None
     if isinstance(graph, Clique) and graph.mapped is None:

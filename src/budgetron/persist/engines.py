@@ -34,7 +34,7 @@ def settings_record(who: str, settings: Settings) -> schema.SettingsRecord:
     return schema.SettingsRecord(
         kernel=kernel_record(who, settings.kernel), n_features=settings.n_features, n_outputs=settings.n_outputs,
         sparse=settings.sparse, dtype=dtype, capacity=settings.capacity, pool=settings.pool,
-        column_cache=settings.column_cache, parameters=msgspec.structs.asdict(settings.parameters),
+        column_cache=settings.column_cache, parameters=msgspec.to_builtins(settings.parameters),
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def _parameters_of(kind: Any, record: schema.SettingsRecord) -> Any:
     if given is msgspec.UNSET:
         require(old.keys() == set(schema.OLD_PARAMETERS), "settings", "with parameters", "none")
         flagship = old.pop("flagship") or {}
-        known = {field.name for field in msgspec.structs.fields(kind)}
+        known = {field.encode_name for field in msgspec.structs.fields(kind)}
         require(not flagship.keys() - known, "flagship", "present for Budgetron only")
         given = {name: value for name, value in (old | flagship).items() if name in known}
     else:

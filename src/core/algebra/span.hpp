@@ -37,10 +37,10 @@ class Span {
   // rebuild is allowed after as many changes as there are rows, so that rebuilding in O(B³) costs no more than the updates in O(B²).
   double project(const double* k, double kk, const Gram::RowOf& row_of) {
     double delta2 = gram_->project(k, kk, alpha.data());
-    if (!(delta2 > -256 * noise_ * kk) && patience_ == 0) {
+    if (!(delta2 > -256 * noise_ * kk) && wait_ == 0) {
       rebuild(gram_->size(), row_of);
       ++rebuilds_;
-      patience_ = std::max<std::int64_t>(16, static_cast<std::int64_t>(gram_->size()));
+      wait_ = std::max<std::int64_t>(16, static_cast<std::int64_t>(gram_->size()));
       delta2 = gram_->project(k, kk, alpha.data());
     }
     return delta2 > noise_ * kk ? delta2 : 0.0;
@@ -61,9 +61,9 @@ class Span {
   // The new instance takes slot r. Sets gamma: the coefficients of the evicted r on the others, gamma[r] on the new one.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
     gram_->column(r, h_.data());
-    const double share = alpha[r] / delta2, whole = h_[r] + alpha[r] * share;
-    for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / whole;
-    gamma[r] = share / whole;
+    const double share = alpha[r] / delta2, p_rr = h_[r] + alpha[r] * share;  // P_rr of the B + 1 points
+    for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / p_rr;
+    gamma[r] = share / p_rr;
     gram_->replace(r, k, kk, alpha.data(), delta2, h_.data());
     changed();
   }
@@ -102,13 +102,13 @@ class Span {
   void release() noexcept {
     for (auto* values : {&alpha, &gamma, &scores, &h_}) budgetron::release(*values);
     gram_->release();
-    rebuilds_ = patience_ = 0;
+    rebuilds_ = wait_ = 0;
   }
 
   void settle() { gram_->settle(); }
   void save(State& state) {
     gram_->save(state);
-    if (rebuilds_) state.integers["gram_rebuilds"] = {rebuilds_, patience_};
+    if (rebuilds_) state.integers["gram_rebuilds"] = {rebuilds_, wait_};
   }
   void load(const State& state, std::size_t n, const Gram::RowOf& row_of) {
     gram_->reserve(n);
@@ -116,21 +116,21 @@ class Span {
     const auto saved = state.integers.find("gram_rebuilds");
     if (saved == state.integers.end() || saved->second.size() != 2) return;
     rebuilds_ = saved->second[0];
-    patience_ = saved->second[1];
+    wait_ = saved->second[1];
   }
 
   Vec<double> alpha, gamma, scores;
 
  private:
   void changed() {
-    if (patience_ > 0) --patience_;
+    if (wait_ > 0) --wait_;
   }
 
   std::unique_ptr<Gram> gram_;
   Vec<double> h_;
   double noise_;
   std::int64_t rebuilds_ = 0;  // how often the inverse was rebuilt
-  std::int64_t patience_ = 0;  // how many changes must follow before it may be rebuilt again
+  std::int64_t wait_ = 0;      // how many changes must follow before it may be rebuilt again
 };
 
 }  // namespace budgetron

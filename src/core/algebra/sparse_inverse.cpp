@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDegree = 4;      // the largest number of neighbours of a task that is eliminated
 constexpr std::size_t kBytes = 32;      // per entry of A: the memory limit of factor and remaining matrix
-constexpr std::size_t kLeftBytes = 12;  // per entry of the remaining matrix: its column and its value
+constexpr std::size_t kEntryBytes = 12;  // of an entry of the remaining matrix: its column and its value
 
 void require_symmetric(bool holds) {
   if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
@@ -25,7 +25,7 @@ struct SparseInverse::Elimination {
   std::vector<double> diagonal;
   std::vector<double> sum;  // of each row, including its diagonal
   bool laplacian = true;    // no entry off the diagonal is positive; elimination preserves this
-  std::vector<std::int32_t> where;  // working memory of absorb(): the place of a neighbour in a row, or −1
+  std::vector<std::int32_t> where;  // working memory of eliminate_in(): the place of a neighbour in a row, or −1
   std::vector<std::vector<std::int32_t>> waiting;  // tasks by number of neighbours; next() skips entries that are out of date
   std::vector<bool> gone;
   std::size_t entries = 0;
@@ -63,7 +63,7 @@ struct SparseInverse::Elimination {
   }
 
   // Eliminates the task `from` in the row `into`, whose entry for it is `value`. Its neighbours become neighbours of `into`.
-  void absorb(std::size_t into, std::size_t from, double value) {
+  void eliminate_in(std::size_t into, std::size_t from, double value) {
     auto& row = rows[into];
     const double share = value / diagonal[from];
     entries -= row.size();
@@ -94,31 +94,31 @@ struct SparseInverse::Elimination {
 
 SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular)
     : component_(std::move(component)), singular_(singular), l_begin_{0} {
-  Elimination left(a, singular);
-  const std::vector<double> original = left.diagonal;
+  Elimination remaining(a, singular);
+  const std::vector<double> original = remaining.diagonal;
   const std::size_t k = size(), most = kBytes * a.indices.size();
-  while (kLeftBytes * (left.entries + kDegree * (kDegree - 1)) + 12 * l_to_.size() <= most) {
-    const std::int32_t task = left.next();
+  while (kEntryBytes * (remaining.entries + kDegree * (kDegree - 1)) + 12 * l_to_.size() <= most) {
+    const std::int32_t task = remaining.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
     // A task is not eliminated if its pivot is 0, as for the last task of a component of a Laplacian, or mostly rounding error.
-    if ((singular && left.rows[i].empty()) || !(left.diagonal[i] > (left.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
-    left.gone[i] = true;
+    if ((singular && remaining.rows[i].empty()) || !(remaining.diagonal[i] > (remaining.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
+    remaining.gone[i] = true;
     order_.push_back(task);
-    pivot_.push_back(left.diagonal[i]);
-    for (const Entry& e : left.rows[i]) {
+    pivot_.push_back(remaining.diagonal[i]);
+    for (const Entry& e : remaining.rows[i]) {
       l_to_.push_back(e.to);
-      l_.push_back(e.value / left.diagonal[i]);
-      left.absorb(static_cast<std::size_t>(e.to), i, e.value);
+      l_.push_back(e.value / remaining.diagonal[i]);
+      remaining.eliminate_in(static_cast<std::size_t>(e.to), i, e.value);
     }
-    left.entries -= left.rows[i].size();
-    std::vector<Entry>().swap(left.rows[i]);
+    remaining.entries -= remaining.rows[i].size();
+    std::vector<Entry>().swap(remaining.rows[i]);
     l_begin_.push_back(static_cast<std::int64_t>(l_to_.size()));
   }
   const std::size_t eliminated = order_.size();
   std::vector<std::int32_t> place(k);
   for (std::size_t i = 0; i < k; ++i)
-    if (!left.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
+    if (!remaining.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
   // The remaining matrix of a Laplacian is singular: on each component, a constant may be added to the solution. So the solution is
@@ -129,7 +129,7 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
   for (std::size_t p = eliminated; singular && p < k; ++p) {
     const auto i = static_cast<std::size_t>(order_[p]);
     auto& of_component = fixed[static_cast<std::size_t>(component_[i])];
-    if (of_component == kNone || left.diagonal[i] > left.diagonal[of_component]) of_component = i;
+    if (of_component == kNone || remaining.diagonal[i] > remaining.diagonal[of_component]) of_component = i;
   }
   SparseMatrix g;
   g.indptr.push_back(0);
@@ -137,9 +137,9 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     const auto i = static_cast<std::size_t>(order_[p]);
     const bool is_fixed = singular && fixed[static_cast<std::size_t>(component_[i])] == i;
     g.indices.push_back(static_cast<std::int32_t>(p - eliminated));
-    g.data.push_back(is_fixed ? 0.0 : left.diagonal[i]);
-    for (const Entry& e : left.rows[i]) {
-      require_symmetric(!left.gone[static_cast<std::size_t>(e.to)]);
+    g.data.push_back(is_fixed ? 0.0 : remaining.diagonal[i]);
+    for (const Entry& e : remaining.rows[i]) {
+      require_symmetric(!remaining.gone[static_cast<std::size_t>(e.to)]);
       g.indices.push_back(place[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(eliminated));
       g.data.push_back(e.value);
     }

@@ -1,4 +1,4 @@
-// NumPy arrays as arguments and results of the bindings, and blocks of rows made of them.
+// NumPy arrays as arguments and results of the bindings, and blocks of rows in such arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -28,16 +28,16 @@ using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 template <class T>
 Out<T> to_numpy(std::vector<T>&& values) {
-  auto kept = std::make_unique<std::vector<T>>(std::move(values));
-  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const std::vector<T>* held = kept.release();  // the capsule owns it now
-  return Out<T>(const_cast<T*>(held->data()), {held->size()}, owner);
+  auto moved = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(moved.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  const std::vector<T>* owned = moved.release();  // the capsule owns it now
+  return Out<T>(const_cast<T*>(owned->data()), {owned->size()}, owner);
 }
 
 // A NumPy array that is allocated before learning begins and filled by it.
 template <class T>
-struct Made {
-  explicit Made(std::size_t n) : memory(new T[n ? n : 1]) {
+struct OutputArray {
+  explicit OutputArray(std::size_t n) : memory(new T[n ? n : 1]) {
     nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
     T* held = memory.release();
     object = nb::cast(Out<T>(held, {n}, owner));
@@ -59,14 +59,14 @@ inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_
   for (std::size_t i = 1; i < n; ++i) require(indptr[i - 1] <= indptr[i], "_core: indptr must be ascending");
 }
 
-// Rows from Python: a dense array, or the three arrays of a CSR matrix.
-struct Block {
+// A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into their memory, so they must outlive it.
+struct RowBlock {
   Rows rows;
   bool sparse = false, single = false;
 
   template <class T>
-  static Block dense(const In<T, nb::ndim<2>>& x) {
-    Block block;
+  static RowBlock dense(const In<T, nb::ndim<2>>& x) {
+    RowBlock block;
     block.rows.count = x.shape(0);
     block.rows.d = x.shape(1);
     block.single = std::is_same_v<T, float>;
@@ -77,10 +77,10 @@ struct Block {
     return block;
   }
   template <class T>
-  static Block csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
+  static RowBlock csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
     require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must have the same length");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
-    Block block;
+    RowBlock block;
     block.rows.count = indptr.shape(0) - 1;
     block.rows.indptr = indptr.data();
     block.rows.indices = indices.data();

@@ -35,14 +35,14 @@ namespace budgetron {
 namespace {
 
 // Adds another model's scores to the rows: as many as rows times outputs.
-void set_offsets(Block& block, const Line<double>& offsets, std::size_t outputs) {
+void set_offsets(RowBlock& block, const Line<double>& offsets, std::size_t outputs) {
   require(offsets.shape(0) == block.rows.count * outputs, "_core: there must be one offset per row and output");
   for (std::size_t i = 0; i < offsets.shape(0); ++i) require(std::isfinite(offsets.data()[i]), "_core: an offset must be finite");
   block.rows.offsets = offsets.data();
   block.outputs = outputs;
 }
 
-std::optional<std::size_t> first_bad_row(const Model& model, const Block& block) {
+std::optional<std::size_t> first_bad_row(const Model& model, const RowBlock& block) {
   require_rows(model.config(), block);
   std::size_t bad;
   {
@@ -54,7 +54,7 @@ std::optional<std::size_t> first_bad_row(const Model& model, const Block& block)
   return bad;
 }
 
-nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const Block& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
+nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const RowBlock& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
                 const Line<std::int64_t>& clusters, const std::optional<Line<double>>& weights) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
@@ -65,8 +65,8 @@ nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const B
   for (std::size_t i = 0; i < n; ++i) require_label(c, labels.data()[i]);
   for (std::size_t i = 0; weights && i < n; ++i) require_weight(weights->data()[i]);
   // The results are allocated before anything is learned, so that running out of memory changes nothing.
-  Made<double> margins(n * c.n_outputs);
-  Made<std::uint8_t> flags(n);
+  OutputArray<double> margins(n * c.n_outputs);
+  OutputArray<std::uint8_t> flags(n);
   nb::tuple out = nb::make_tuple(margins.object, flags.object);
   {
     nb::gil_scoped_release free;
@@ -79,7 +79,7 @@ nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const B
   return out;
 }
 
-Out<double> margins(const Model& model, const Block& block, const Line<std::int64_t>& task_ids,
+Out<double> margins(const Model& model, const RowBlock& block, const Line<std::int64_t>& task_ids,
                    const Line<std::int64_t>& clusters, std::size_t threads) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
@@ -91,7 +91,7 @@ Out<double> margins(const Model& model, const Block& block, const Line<std::int6
     nb::gil_scoped_release free;
     // Each thread takes the next part when it has finished one. So a thread on a busy core takes fewer parts, and all parts are
     // computed even if a thread cannot be started. Results do not depend on which thread computes a row. A thread locks the model
-    // for one part at a time, so that learning waits for at most 64 rows per thread, not for the whole block.
+    // for one part at a time, so that learning waits for at most 64 rows per thread, not for all rows.
     constexpr std::size_t kPart = 64, kWorthAThread = 512;
     const std::size_t parts = (n + kPart - 1) / kPart;
     threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
@@ -149,7 +149,7 @@ Arrays to_dict(State&& state) {
   return out;
 }
 
-Arrays query(Model& model, const std::string& name, const Block* block, const Line<std::int64_t>& task_ids,
+Arrays query(Model& model, const std::string& name, const RowBlock* block, const Line<std::int64_t>& task_ids,
              const Line<std::int64_t>& clusters, const Reals& reals, const Integers& integers) {
   const Config& c = model.config();
   const std::size_t n = block ? block->rows.count : 0;
@@ -182,7 +182,7 @@ Arrays save(Model& model) {
   return out;
 }
 
-void load(Model& model, const Reals& reals, const Integers& integers, const Block& block) {
+void load(Model& model, const Reals& reals, const Integers& integers, const RowBlock& block) {
   const Config& c = model.config();
   if (block.rows.count) require_rows(c, block);
   else require_kind(c, block.sparse, block.single);
@@ -213,13 +213,13 @@ auto shared(const Model& model, Get get) {
 }  // namespace
 
 void bind_model(nb::module_& m) {
-  nb::class_<Block>(m, "Block")
+  nb::class_<RowBlock>(m, "RowBlock")
       .def("set_offsets", &set_offsets, "offsets"_a.noconvert(), "outputs"_a, nb::keep_alive<1, 2>());
-  m.def("rows", &Block::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
-  m.def("rows", &Block::dense<double>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
-  m.def("csr", &Block::csr<float>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+  m.def("rows", &RowBlock::dense<float>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("rows", &RowBlock::dense<double>, "x"_a.noconvert(), nb::keep_alive<0, 1>());
+  m.def("csr", &RowBlock::csr<float>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
-  m.def("csr", &Block::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+  m.def("csr", &RowBlock::csr<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>());
 
   nb::class_<Model> learner(m, "Learner");

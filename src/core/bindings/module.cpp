@@ -1,5 +1,5 @@
-// The Python module _core. Contiguous arrays, sizes and plain settings are passed to it, a whole block per call, and the GIL is
-// released while the core computes.
+// The Python module _core. Contiguous arrays, sizes and plain settings are passed to it, one block of rows per call, and the
+// GIL is released while the core computes.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -21,7 +21,7 @@ inline void require_kind(const Config& c, bool sparse, bool single) {
   throw nb::type_error(("_core: this model takes " + kind(c.sparse, c.single) + " rows; got " + kind(sparse, single)).c_str());
 }
 
-inline void require_rows(const Config& c, const Block& block) {
+inline void require_rows(const Config& c, const RowBlock& block) {
   require(!block.rows.offsets || block.outputs == c.n_outputs, "_core: there must be one offset per row and output");
   require_kind(c, block.sparse, block.single);
   if (block.sparse)

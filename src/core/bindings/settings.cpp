@@ -19,7 +19,7 @@ namespace budgetron {
 
 namespace {
 
-// Returns the value that belongs to a name.
+// Looks a name up among the known ones, and returns its value.
 template <class Value>
 Value named(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Value>> known) {
   std::string names;
@@ -30,7 +30,7 @@ Value named(const char* what, const std::string& name, std::initializer_list<std
   throw std::invalid_argument(std::string("_core.make: ") + what + " must be one of " + names + "; got " + name);
 }
 
-// A parameter is a whole number (or a bool), another number, or an array of doubles.
+// A parameter is an integer of at least 0 (or a bool), another number, or an array of doubles.
 Parameters parameters_of(const nb::dict& given) {
   Parameters parameters;
   for (auto [given_name, value] : given) {
@@ -53,7 +53,7 @@ Parameters parameters_of(const nb::dict& given) {
 Config config_of(const nb::dict& d) {
   Config c;
   const auto text = [&](const char* name) { return nb::cast<std::string>(d[name]); };
-  const auto whole = [&](const char* name) { return nb::cast<std::size_t>(d[name]); };
+  const auto size = [&](const char* name) { return nb::cast<std::size_t>(d[name]); };
   c.rule = text("rule");
   c.kernel.kind = named<Kernel::Kind>("kernel", text("kernel"),
                                       {{"none", Kernel::Kind::none},
@@ -66,14 +66,14 @@ Config config_of(const nb::dict& d) {
   c.kernel.degree = nb::cast<int>(d["degree"]);
   c.kernel.normalize = nb::cast<bool>(d["normalize"]);
   c.similarity = nb::cast<std::shared_ptr<Similarity>>(d["similarity"]);
-  c.d = whole("d");
-  c.n_outputs = whole("n_outputs");
+  c.d = size("d");
+  c.n_outputs = size("n_outputs");
   c.sparse = nb::cast<bool>(d["sparse"]);
   c.single = nb::cast<bool>(d["single"]);
-  c.capacity = whole("capacity");
-  c.pool = whole("pool");
+  c.capacity = size("capacity");
+  c.pool = size("pool");
   c.hash_seed = nb::cast<std::uint64_t>(d["hash_seed"]);
-  c.n_tasks = whole("n_tasks");
+  c.n_tasks = size("n_tasks");
   c.parameters = parameters_of(nb::cast<nb::dict>(d["parameters"]));
   constexpr std::size_t kLargest = std::size_t{1} << 40;
   require(c.similarity != nullptr, "_core.make: similarity must be a graph");

@@ -1,7 +1,7 @@
 // One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
 //
-// A call takes half a microsecond beside the learner itself, so nothing is converted here: what is not a row of the model's own
-// kind is answered with NotImplemented, and Python converts it or says what is wrong with it.
+// A call takes half a microsecond beside the learner itself, so nothing is converted here. If an argument is not a row of the model's
+// own kind, the result is NotImplemented, and Python converts the argument or reports what is wrong with it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -28,7 +28,7 @@ namespace {
 using Codes = nb::typed<nb::dict, nb::any, int>;     // of labels
 using Columns = nb::typed<nb::dict, nb::str, int>;  // of feature names
 using Dicts = nb::typed<nb::list, nb::any>;
-using Result = nb::typed<nb::object, nb::any>;  // no type can say that it may be NotImplemented
+using Result = nb::typed<nb::object, nb::any>;  // Python's type hints cannot express that it may be NotImplemented
 
 // A row for as long as a call lasts.
 class OneRow {
@@ -97,11 +97,11 @@ class OneRow {
 
   bool arrays(const Config& c, const nb::tuple& x) {
     require(x.size() == 3, "_core: a sparse row must be indptr, indices and data");
-    kept_ = x;
+    alive_ = x;
     const auto indptr = nb::cast<Line<std::int64_t>>(x[0], false);
     const auto indices = nb::cast<Line<std::int32_t>>(x[1], false);
-    const Block block = c.single ? Block::csr<float>(indptr, indices, nb::cast<Line<float>>(x[2], false))
-                                 : Block::csr<double>(indptr, indices, nb::cast<Line<double>>(x[2], false));
+    const RowBlock block = c.single ? RowBlock::csr<float>(indptr, indices, nb::cast<Line<float>>(x[2], false))
+                                 : RowBlock::csr<double>(indptr, indices, nb::cast<Line<double>>(x[2], false));
     require_rows(c, block);
     require(block.rows.count == 1, "_core: a sparse row must be one row");
     rows = block.rows;
@@ -109,7 +109,7 @@ class OneRow {
   }
 
   Py_buffer view_{};
-  nb::object kept_;
+  nb::object alive_;  // the arrays of a sparse row, referenced so that their memory stays valid
   std::int64_t starts_[2] = {0, 0};
   std::vector<std::int32_t> indices_;
   std::vector<double> values_;
@@ -127,14 +127,14 @@ class OneMargin {
 
  private:
   double one_ = 0;
-  std::optional<Made<double>> many_;
+  std::optional<OutputArray<double>> many_;
 };
 
 // How names become numbers, the same for all rows of a model. Python gives one to every call.
 struct Names {
   nb::object columns;   // the columns of feature names, a dict that adds missing ones itself; None for a model of dense rows
   nb::object task_ids;  // the ids of tasks that are strings, likewise; None if only Python can locate a task in the graph
-  bool own_clusters;    // a task is related to no other: its cluster is its id
+  bool own_clusters;    // whether tasks are unrelated, so that the cluster of a task is its id
 
   // The id and the cluster of a task that is a string, a small integer or None; false if it is another one.
   bool locate(nb::handle task, Task& out) const {
@@ -214,7 +214,7 @@ Result margin_one(Model& model, const Names& names, nb::handle x, std::int64_t t
   return row.read(model.config(), x, names.columns) ? margin_of(model, row, {task_id, cluster}) : not_implemented();
 }
 
-// The same with a label and a task as the caller named them; NotImplemented also if these are not plain ones.
+// The same with the label and the task as the user named them. Also NotImplemented if they need a conversion.
 Result learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const Codes& codes) {
   OneRow row;
   Task located{};

@@ -35,7 +35,7 @@ class CoefficientLearner : public Learner {
   }
 
  protected:
-  // Called by absorb() after a mistake. A rule that also learns from correct predictions overrides absorb() instead.
+  // Called by update() after a mistake, with K_tt. A rule that also learns from correct predictions overrides update() instead.
   virtual std::uint8_t on_mistake(const Example&, double, const Step&, Scratch&) { return kMistake; }
 
   void score(const Instance&, Task task, Scratch& s) const override {
@@ -45,7 +45,7 @@ class CoefficientLearner : public Learner {
       s.margins[o] = scale_ * simd().dot(beta(o), s.task_row.data(), size());
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+  std::uint8_t update(const Example& example, Scratch& scratch) override {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());  // K_tt

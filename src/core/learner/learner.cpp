@@ -146,7 +146,7 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       score(x, example.task, s);
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
       changed_ = kNowhere;
-      flags[i] = absorb(example, s);
+      flags[i] = update(example, s);
       if (bandwidth_.counts(n_seen_)) observe(rows, i);
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;

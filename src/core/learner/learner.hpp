@@ -1,5 +1,5 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
-// the rule for the margins (score) and the update (absorb). Model owns a Learner, and adds locks and all-or-nothing blocks.
+// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks and all-or-nothing blocks.
 //
 // Terms: a slot is the place of one stored example; capacity() is the number of slots with memory. The kernel of two examples is
 // K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel of their features.
@@ -71,11 +71,11 @@ struct Scratch {
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
   const std::int64_t* task_ids = nullptr;  // one per row of the current block
-  std::unique_ptr<RuleScratch> own;    // created by the rule's size_scratch()
+  std::unique_ptr<RuleScratch> own;    // of the rule; use rule_scratch()
 
-  // The rule's own part, created at the first call.
+  // The working memory of the rule, of its own type. Created at the first call, by the rule's size_scratch().
   template <class Own>
-  Own& made() {
+  Own& rule_scratch() {
     if (!own) {
       own = std::make_unique<Own>(bytes);
       bytes.used += sizeof(Own);
@@ -147,7 +147,7 @@ class Learner {
 
  protected:
   virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // computes scratch.margins from scratch.row
-  virtual std::uint8_t absorb(const Example& example, Scratch& scratch) = 0;  // the update; returns the flags kMistake, …
+  virtual std::uint8_t update(const Example& example, Scratch& scratch) = 0;  // the update; returns the flags kMistake, …
   // Allocates the rule's arrays for this many slots. If it throws, some arrays may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }  // whether the rule stores examples
@@ -161,7 +161,7 @@ class Learner {
   template <class Use>
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;  // the example of slot `last` is now in `slot`
-  virtual void rows_moved() {}  // the store subtracts another reference point now: kernel values have smaller rounding errors
+  virtual void rows_moved() {}  // the store's reference point has moved: stored kernel values must be computed again, more exactly
   virtual void kernel_changed() {}  // γ has changed: everything computed from kernel values must be computed again
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;

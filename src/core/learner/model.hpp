@@ -69,7 +69,7 @@ class Model {
   std::unique_ptr<Learner> copied();
 
   const Config config_;
-  std::mutex writing_;  // acquired before `lock`, and held for a whole block
+  std::mutex writing_;  // acquired before `lock`, and held until all rows of a block are learned
   std::atomic<int> waiting_{0};  // threads that wait for it in order to change the model
   std::unique_ptr<Learner> learner_;
 };

@@ -18,7 +18,7 @@ class Parameters {
   void set(const std::string& name, std::uint64_t value) { words_[name] = value; }
   void set(const std::string& name, std::vector<double> values) { arrays_[name] = std::move(values); }
 
-  // A whole number is also a real one: Python passes 1 for 1.0.
+  // An integer is accepted for a real number: Python passes 1 for 1.0.
   double real(const std::string& name, double otherwise) const {
     if (const auto at = words_.find(name); at != words_.end()) return static_cast<double>(at->second);
     const auto at = reals_.find(name);

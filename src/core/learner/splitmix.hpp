@@ -1,4 +1,4 @@
-// splitmix64 (Steele, Lea and Flood 2014): a generator whose whole state is one number, so that a model can save it. The NumPy
+// splitmix64 (Steele, Lea and Flood 2014): a generator whose state is a single number, so that a model can save it. The NumPy
 // engine has the same generator and draws the same numbers.
 #pragma once
 

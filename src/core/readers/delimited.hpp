@@ -35,7 +35,7 @@ struct Scan {
 
 struct Form {
   char delimiter = ',';
-  std::vector<Want> wants;  // one per field; empty to return whole lines as records
+  std::vector<Want> wants;  // one per field; empty: each line is one record, without fields
   std::size_t max_rows = 4096, max_bad = 1, max_line = 1 << 20;
 };
 

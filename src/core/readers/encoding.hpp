@@ -1,5 +1,5 @@
-// What takes time in turning columns of a file into rows: hashing words, parsing dates, joining dense and hashed columns. What
-// the results mean is defined in budgetron/io/encoding; there is also the slower way without the core.
+// The slow steps of encoding the columns of a file as rows: hashing words, parsing dates, joining dense and hashed columns.
+// budgetron/io/encoding defines the results, and has slower implementations for installations without the core.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class WordHasher {
 // The days since 1970 of a date such as 2024-02-29, 2024-02-29T12:30 or 2024-02-29 12:30:05; false if it is written otherwise.
 bool parse_date(std::string_view text, double& days);
 
-// Some columns of the rows, once per different value; row i of the table has the entries of its value codes[i].
+// The entries of some columns, stored once per distinct value. Row i has the entries of the value codes[i].
 struct CodedRows {
   const std::int64_t* indptr;
   const std::int32_t* indices;

@@ -93,9 +93,9 @@ class JsonScanner {
       return word(*at_ == 't' ? "true" : "false");
     }
     std::string_view token;
-    bool is_whole = false;
-    if (!number_token(token, is_whole)) return false;
-    if (is_whole && token == "-0") {  // to Python this is the integer 0, without a sign
+    bool is_integer = false;
+    if (!number_token(token, is_integer)) return false;
+    if (is_integer && token == "-0") {  // to Python this is the integer 0, without a sign
       out = 0.0;
       return true;
     }
@@ -115,8 +115,8 @@ class JsonScanner {
     } else {
       // As text, a number is what Python writes for its value: 1.50 becomes 1.5. Only short integers are copied as they stand.
       std::string_view token;
-      bool is_whole = false;
-      if (!number_token(token, is_whole) || !is_whole || token.size() > 18 || token == "-0") return false;
+      bool is_integer = false;
+      if (!number_token(token, is_integer) || !is_integer || token.size() > 18 || token == "-0") return false;
     }
     out = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
     return true;
@@ -135,8 +135,8 @@ class JsonScanner {
     if (*at_ == 'f') return word("false");
     if (*at_ != '{' && *at_ != '[') {
       std::string_view token;
-      bool is_whole = false;
-      return number_token(token, is_whole);
+      bool is_integer = false;
+      return number_token(token, is_integer);
     }
     const bool is_object = *at_++ == '{';
     const char close = is_object ? '}' : ']';
@@ -158,18 +158,18 @@ class JsonScanner {
     }
   }
 
-  // Parses a number without converting it. `is_whole` is whether it has neither a point nor an exponent.
-  bool number_token(std::string_view& token, bool& is_whole) {
+  // Parses a number without converting it. `is_integer` is whether it has neither a point nor an exponent.
+  bool number_token(std::string_view& token, bool& is_integer) {
     const char* begin = at_;
     take('-');
     if (!take('0') && !digits()) return false;
-    is_whole = true;
+    is_integer = true;
     if (take('.')) {
-      is_whole = false;
+      is_integer = false;
       if (!digits()) return false;
     }
     if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
-      is_whole = false;
+      is_integer = false;
       ++at_;
       if (!take('+')) take('-');
       if (!digits()) return false;

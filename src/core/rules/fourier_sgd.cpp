@@ -47,14 +47,14 @@ class FourierSgd final : public Learner {
  protected:
   bool stores() const override { return false; }
   void size_scratch(Scratch& s) const override {
-    auto& own = s.made<Features>();
+    auto& own = s.rule_scratch<Features>();
     own.phase.resize(count_);
     own.g.resize(count_);
     own.psi.resize(2 * count_);
   }
 
   void score(const Instance& x, Task task, Scratch& s) const override {
-    auto& own = s.made<Features>();
+    auto& own = s.rule_scratch<Features>();
     const double scale = std::sqrt(2.0 * config_.kernel.gamma) / 32.0;
     phases(x, own.phase.data());
     double largest = 0;
@@ -75,14 +75,14 @@ class FourierSgd final : public Learner {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) s.margins[o] = simd().dot(weights(o), own.psi.data(), 2 * count_);
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& s) override {
+  std::uint8_t update(const Example& example, Scratch& s) override {
     Step step;
     const std::uint8_t wrong = mistaken(example, s, step) ? kMistake : 0;
     const bool paired = step.minus < config_.n_outputs;
     const double y_f = paired ? s.margins[step.plus] - s.margins[step.minus] : step.sign * s.margins[0];
     if (!(margin_ - y_f > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
     const double tau = step.sign * rate_ * example.weight / static_cast<double>(count_);
-    const double* psi = s.made<Features>().psi.data();
+    const double* psi = s.rule_scratch<Features>().psi.data();
     simd().axpy(tau, psi, 2 * count_, weights(step.plus));
     if (paired) simd().axpy(-tau, psi, 2 * count_, weights(step.minus));
     return static_cast<std::uint8_t>(wrong | kUpdated);

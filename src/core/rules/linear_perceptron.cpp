@@ -4,9 +4,9 @@
 //   no norm:   f_i(x) = v_i·x
 //   p-norm:    f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w_n = φ(v_n)/‖v‖_p^{p−2},   φ(v) = sign(v)|v|^{p−1}
 //
-// In a clique (diagonal a, off-diagonal o of A⁻¹) v_j = (a − o) u_j + o s with u_j the sum of the task's own steps and s that of its
-// cluster. So a mistake changes one row and one sum. A p-norm further has per column the sums Φ = Σ_j φ(v_j) and Σ_j |v_j|^p over the
-// cluster; a mistake computes those of its columns again. An explicit graph has v itself, for all its tasks.
+// In a clique (diagonal a, off-diagonal o of A⁻¹) v_j = (a − o) u_j + o s, where u_j is the sum of the task's own steps and s the sum of
+// the u_j of its cluster. So a mistake changes one row and one sum. For a p-norm, each cluster also stores, per column, the sums
+// Φ = Σ_j φ(v_j) and Σ_j |v_j|^p; a mistake recomputes those of its columns. On an explicit graph v itself is stored, for all tasks.
 //
 // φ and |v|^p are those of v/unit_, a power of two, because |v|^p overflows.
 #include <algorithm>
@@ -96,7 +96,7 @@ class LinearPerceptron final : public PrimalLearner {
     }
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& s) override {
+  std::uint8_t update(const Example& example, Scratch& s) override {
     Step step;
     if (!mistaken(example, s, step)) return 0;
     if (square(example.x) == 0) return kMistake;
@@ -107,7 +107,7 @@ class LinearPerceptron final : public PrimalLearner {
     }
     if (p_ > 0) {
       peak_ = std::max(peak_, norm_);
-      // A norm that lost most of its digits by cancellation, or values outside of the range of the unit.
+      // Recompute the norm if it has lost most of its digits by cancellation, or if values are outside of the range of the unit.
       if (rescale_ || !(norm_ > 1e-6 * peak_)) rebuild();
     }
     return kMistake | kUpdated;
@@ -250,7 +250,8 @@ class LinearPerceptron final : public PrimalLearner {
     });
   }
 
-  // The row of a task; a new one counts from now on in the sums of its cluster, unless it did before.
+  // Returns the row of a task, and adds it if there is none. A new row is counted in the sums of its cluster, unless the graph knows the
+  // number of tasks: then it was counted already.
   std::uint32_t opened(Task task) {
     if (coupled() && sum_of(task.cluster) == RowTable::kNone) sums_.add({task.cluster, true}, task.cluster);
     const std::uint32_t found = row_of(task.id);

@@ -38,8 +38,8 @@ class Projectron final : public WithSpan<CoefficientLearner> {
   }
 
  protected:
-  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
-    if (!plus_) return WithSpan::absorb(example, scratch);
+  std::uint8_t update(const Example& example, Scratch& scratch) override {
+    if (!plus_) return WithSpan::update(example, scratch);
     Step step;
     mistaken(example, scratch, step);
     const auto& f = scratch.margins;

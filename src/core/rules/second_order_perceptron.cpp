@@ -116,7 +116,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void rows_moved() override {
     if (span_) span_->rebuild(size(), rows());
   }
-  // R and β again from the stored examples and their labels, one by one; dependent ones are dropped before.
+  // Recomputes R and β from the stored examples and their labels, one by one, after dropping those that became linearly dependent.
   void kernel_changed() override {
     rows_moved();
     if (span_)
@@ -166,8 +166,8 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void multiply(const double* k, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) rho_[i] = simd().dot(&r(i, 0), k, n);
   }
-  // Sets ρ, and returns s. k_tᵀR k_t is at most K_tt but for rounding. Where it is larger, R is scaled down until it is not:
-  // within a budget, with huge kernel values, R would otherwise grow without bound.
+  // Sets ρ, and returns s. In exact arithmetic k_tᵀR k_t is at most K_tt. If rounding makes it larger, which happens within a budget with
+  // huge kernel values, R is scaled down; otherwise R would grow without bound.
   double innovation(const double* k, double kk) {
     multiply(k, size());
     const double explained = simd().dot(k, rho_.data(), size());
@@ -178,8 +178,8 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     }
     return innovation(k, kk, size());
   }
-  // s is at least a but for rounding. Without a budget R is at most I/a, so s is also at least a‖ρ‖²; for huge kernel values that
-  // does not hold after rounding, and R would grow without bound.
+  // In exact arithmetic s is at least a. Without a budget R is at most I/a, so s is also at least a‖ρ‖². For huge kernel values rounding
+  // can violate this, and R would grow without bound, so s is raised.
   double innovation(const double* k, double kk, std::size_t n) const {
     const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
     return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));
@@ -197,7 +197,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     for (std::size_t i = 0; i < size(); ++i) simd().axpy(factor * e[i], e, size(), &r(i, 0));
     mirror(size());
   }
-  // The two triangles of R may differ in rounding; the lower one, which is saved, counts.
+  // Copies the lower triangle of R, which is the one that is saved, to the upper one: rounding may have made them differ.
   void mirror(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j) r(j, i) = r(i, j);
@@ -212,7 +212,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-miss_[o] / s, e_.data(), size(), beta(o));
   }
 
-  // The new example, in the last slot n.
+  // Extends R, β and the labels by the new example, which is in the last slot n.
   void extend(std::size_t n, double s, const Step& step) {
     grow_matrix(n, s);
     set_labels(n, step);
@@ -286,7 +286,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   }
 
   const double ridge_;  // a
-  std::unique_ptr<Span> span_;  // none without a budget, where nothing is projected
+  std::unique_ptr<Span> span_;  // null without a budget, where nothing is projected
   Vec<double> r_, labels_;      // R, and y of the stored examples
   Vec<double> rho_, e_, row_, miss_;
   std::size_t stride_ = 0;

@@ -1,6 +1,6 @@
 // ShiftingPerceptron: all weights shrink at every mistake.
 //
-//   on a mistake, M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
+//   on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 //   φ = M/(λ + M)   or   φ = 1 − a,  a = ln(B)/B where none is given
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ class ShiftingPerceptron final : public CoefficientLearner {
  public:
   explicit ShiftingPerceptron(const Config& config)
       : CoefficientLearner(config), fixed_(config.parameters.flag("shrink", true)), amount_(amount(config)), order_(bytes_, config.pool ? capacity() : 0) {
-    if (!(amount_ >= 0) || (fixed_ && amount_ >= 1)) throw std::invalid_argument("_core.make: a ShiftingPerceptron shrinks by an amount from 0 on, a fixed one by less than 1");
+    if (!(amount_ >= 0) || (fixed_ && amount_ >= 1)) throw std::invalid_argument("_core.make: the amount of a ShiftingPerceptron must be at least 0, and below 1 if it is fixed");
   }
 
  protected:

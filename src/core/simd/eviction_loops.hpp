@@ -126,16 +126,16 @@ void probabilities(const double* __restrict b, const double* __restrict root, si
     const double share = 1.0 - slope * p[j];
     p[j] = share > 0 ? share : 0.0;
   }
-  const double whole = 1.0 / sum();
+  const double normalisation = 1.0 / sum();
 #pragma omp simd
-  for (size_t j = 0; j < n; ++j) p[j] *= whole;
+  for (size_t j = 0; j < n; ++j) p[j] *= normalisation;
 }
 
-void make_up(double scale, const double* __restrict p, double most, size_t n, double* __restrict b) {
+void divide_by_survival(double scale, const double* __restrict p, double most, size_t n, double* __restrict b) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {
-    const double kept = 1.0 - p[j] > 0x1p-52 ? 1.0 - p[j] : 0x1p-52;
-    double grown = b[j] * (scale / kept);
+    const double survival = 1.0 - p[j] > 0x1p-52 ? 1.0 - p[j] : 0x1p-52;
+    double grown = b[j] * (scale / survival);
     grown = grown > most ? most : grown < -most ? -most : grown;
     b[j] = grown < 1e-300 && grown > -1e-300 ? 0.0 : grown;
   }

@@ -25,14 +25,14 @@ struct Run {
   std::uint32_t own_slot;  // the posting of a feature that has only one; `slots` and `values` then point here
   V own_value;
 };
-struct WholeRun {
+struct IntegerRun {
   const std::uint32_t* slots;
   const std::int16_t* values;
   std::size_t length;
   std::int32_t x;
 };
 
-// The least number of an array and its largest finite one; ∞ and 0 if it has none.
+// The least number of an array, and its largest finite one; ∞ and 0 if the array is empty.
 struct Extremes {
   double least, largest;
 };
@@ -72,12 +72,12 @@ struct Simd {
   void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
   void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
   void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
-  // The same for whole numbers. columns_whole adds several dense columns at once; Σ |x| · |value| must fit into 16 bits.
-  void (*scatter_whole)(const WholeRun* runs, std::size_t count, std::int32_t* sum);
-  void (*columns_whole)(const WholeRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
-  // Σ|x|, or −1 if some x is not a whole number of at most 16 bits.
-  double (*whole_sum_f32)(const float* x, std::size_t n);
-  double (*whole_sum_f64)(const double* x, std::size_t n);
+  // The same for integers. columns_integers adds several dense columns at once; Σ |x| · |value| must fit into 16 bits.
+  void (*scatter_integers)(const IntegerRun* runs, std::size_t count, std::int32_t* sum);
+  void (*columns_integers)(const IntegerRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
+  // Σ|x|, or −1 if some x is not an integer of at most 16 bits.
+  double (*integer_sum_f32)(const float* x, std::size_t n);
+  double (*integer_sum_f64)(const double* x, std::size_t n);
   // The index of `slot` among the first n slots, or n if it is not there.
   std::size_t (*find)(const std::uint32_t* slots, std::size_t n, std::uint32_t slot);
   // ‖x‖² of a sparse row.
@@ -118,8 +118,8 @@ struct Simd {
 
   // p_j ← max(0, 1 − (n − 1) w_j / Σw), then divided by the sum of all. w_j is |b_j| root_j, or p_j if b is null.
   void (*probabilities)(const double* b, const double* root, std::size_t n, double* p);
-  // b_j ← scale b_j / (1 − p_j), clipped to ± most.
-  void (*make_up)(double scale, const double* p, double most, std::size_t n, double* b);
+  // b_j ← scale b_j / (1 − p_j), clipped to ± most: keeps the expectation of f if slot j is removed with probability p_j.
+  void (*divide_by_survival)(double scale, const double* p, double most, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ for
   // m < terms (0, 1 or 2), then y = S x.

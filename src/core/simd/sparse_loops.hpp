@@ -32,7 +32,7 @@ void scatter(const Run<V>* runs, size_t count, double* sum) {
   }
 }
 
-void scatter_whole(const WholeRun* runs, size_t count, int32_t* sum) {
+void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
   for (size_t r = 0; r < count; ++r) {
     const uint32_t* __restrict slots = runs[r].slots;
     const int16_t* __restrict values = runs[r].values;
@@ -49,7 +49,7 @@ void scatter_whole(const WholeRun* runs, size_t count, int32_t* sum) {
 }
 
 // Goes through all columns for a few slots at a time, so that their 16-bit sums stay in registers.
-void columns_whole(const WholeRun* columns, size_t count, size_t n, int32_t* __restrict sum) {
+void columns_integers(const IntegerRun* columns, size_t count, size_t n, int32_t* __restrict sum) {
   using V = Pack<int16_t>::type;
   constexpr size_t w = Pack<int16_t>::lanes, wide = 4;
   size_t j = 0;
@@ -69,15 +69,15 @@ void columns_whole(const WholeRun* columns, size_t count, size_t n, int32_t* __r
 }
 
 template <class T>
-double whole_sum(const T* x, size_t n) {
+double integer_sum(const T* x, size_t n) {
   double sum = 0;
   int fractions = 0;
 #pragma omp simd reduction(+ : sum) reduction(| : fractions)
   for (size_t i = 0; i < n; ++i) {
     const T size = x[i] < 0 ? -x[i] : x[i];
     const bool small = size <= 32767;  // and not NaN
-    const int32_t whole = static_cast<int32_t>(small ? x[i] : T{});
-    fractions |= !small | (static_cast<T>(whole) != x[i]);
+    const int32_t truncated = static_cast<int32_t>(small ? x[i] : T{});
+    fractions |= !small | (static_cast<T>(truncated) != x[i]);
     sum += static_cast<double>(small ? size : T{});
   }
   return fractions ? -1.0 : sum;

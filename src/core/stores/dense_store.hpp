@@ -1,5 +1,5 @@
-// Stores dense rows in blocks of lanes, feature-major inside a block (see simd.hpp). The inner products of a query with a
-// whole block then need no horizontal sum, and replacing a row is d strided writes.
+// Stores dense rows in blocks of lanes, feature-major inside a block (see simd.hpp). The inner products of a query with all
+// rows of a block then need no horizontal sum, and replacing a row is d strided writes.
 //
 // Under the Gaussian kernel, a reference point c is subtracted from every row. ‖x − y‖² is computed as
 // ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits,

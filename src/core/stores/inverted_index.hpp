@@ -1,7 +1,7 @@
 // An inverted index: for each feature the list of its postings (slot, value). The inner products of a row with all stored
 // rows then cost only the postings of its own features. A feature that occurs in many slots is a dense column instead.
 //
-// V is the type of a stored value: the caller's type, or int16 while all stored values are whole numbers.
+// V is the type of a stored value: the caller's type, or int16 while all stored values are small integers.
 #pragma once
 
 #include <algorithm>
@@ -183,14 +183,14 @@ class InvertedIndex {
     });
   }
 
-  // The same for whole numbers that are small enough for int32 sums (see `whole_sum`). Integer sums are exact, so the order of the
+  // The same for integers that are small enough for int32 sums (see `integer_sum`). Integer sums are exact, so the order of the
   // features does not matter: dense columns are collected and added in 16-bit lanes while their sums cannot exceed 16 bits.
   template <class X>
-  void whole_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
+  void integer_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
     static_assert(std::is_same_v<V, std::int16_t>);
     std::fill(temporary, temporary + size, 0);
-    WholeRun runs[kGroup], columns[kGroup];
+    IntegerRun runs[kGroup], columns[kGroup];
     std::size_t dense = 0;
     std::int64_t together = 0;
     in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
@@ -204,13 +204,13 @@ class InvertedIndex {
         } else if (cell->dense()) {
           const Column& column = columns_[cell->at];
           const std::int64_t most = std::int64_t{std::abs(value)} * column.largest;
-          const WholeRun run{nullptr, column.values.data(), size, value};
-          if (most > kLargestWhole) {  // its products alone may exceed 16 bits: add it in 32 bits
+          const IntegerRun run{nullptr, column.values.data(), size, value};
+          if (most > kLargestInt16) {  // its products alone may exceed 16 bits: add it in 32 bits
             runs[filled++] = run;
             continue;
           }
-          if (dense == kGroup || together + most > kLargestWhole) {
-            simd().columns_whole(columns, dense, size, temporary);
+          if (dense == kGroup || together + most > kLargestInt16) {
+            simd().columns_integers(columns, dense, size, temporary);
             dense = 0;
             together = 0;
           }
@@ -220,9 +220,9 @@ class InvertedIndex {
           runs[filled++] = {postings_.slots(cell->at), postings_.values(cell->at), cell->length(), value};
         }
       }
-      simd().scatter_whole(runs, filled, temporary);
+      simd().scatter_integers(runs, filled, temporary);
     });
-    simd().columns_whole(columns, dense, size, temporary);
+    simd().columns_integers(columns, dense, size, temporary);
     for (std::size_t j = 0; j < size; ++j) sums[j] = temporary[j];
   }
 
@@ -237,16 +237,16 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A feature becomes a column when more than 1/kShare of the slots have it. For whole numbers a column is worth it at a
+  // A feature becomes a column when more than 1/kShare of the slots have it. For int16 values a column is worth it at a
   // smaller share, because more values fit into a register.
   static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kAhead = 6, kRing = 16;  // kRing > 2 · kAhead
-  static constexpr std::int64_t kLargestWhole = std::numeric_limits<std::int16_t>::max();
+  static constexpr std::int64_t kLargestInt16 = std::numeric_limits<std::int16_t>::max();
 
   struct Column {
     Column(Bytes& bytes, std::size_t slots) : values(bytes, slots) {}
     Vec<V> values;
-    std::int32_t largest = 0;  // whole numbers: an upper bound of |value|, not lowered by `erase`
+    std::int32_t largest = 0;  // int16 values: an upper bound of |value|, not lowered by `erase`
     void set(std::size_t slot, V value) {
       values[slot] = value;
       if constexpr (std::is_integral_v<V>) largest = std::max(largest, std::abs(std::int32_t{value}));
@@ -382,7 +382,7 @@ class InvertedIndex {
   std::size_t slots_, most_;
   FeatureIndex index_;
   Postings<V> postings_;
-  std::size_t packed_ = 0;   // bytes that all lists take after Postings::pack
+  std::size_t packed_ = 0;   // bytes that all lists would take after Postings::pack
   std::size_t reserved_ = 0;  // bytes that reserve() has set aside for the rows of the current call
   Vec<Column> columns_;
   Vec<std::uint32_t> free_columns_;

@@ -1,7 +1,7 @@
 // Stores sparse rows: the features of each row in a list, and the values in an inverted index.
 //
-// While all values are whole numbers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third
-// of the memory, and integer sums are exact in any order. The first other value converts the whole index to T.
+// While all values are integers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third of the
+// memory, and integer sums are exact in any order. The first other value converts the index to T.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class SparseStore final : public Store {
         capacity_(capacity),
         growing_(growing),
         pool_(pool),
-        whole_(std::make_unique<InvertedIndex<Whole>>(bytes, capacity, pool, sizeof(T), seed)),
+        narrow_(std::make_unique<InvertedIndex<Narrow>>(bytes, capacity, pool, sizeof(T), seed)),
         row_features_(bytes),
         row_begin_(bytes, capacity),
         row_length_(bytes, capacity),
@@ -55,10 +55,10 @@ class SparseStore final : public Store {
   }
 
   struct SparseProducts final : Products {
-    explicit SparseProducts(Bytes& bytes) : counted(bytes, sizeof(SparseProducts)), sums(bytes), whole(bytes) {}
+    explicit SparseProducts(Bytes& bytes) : counted(bytes, sizeof(SparseProducts)), sums(bytes), integer_sums(bytes) {}
     CountedSize counted;
     Vec<double> sums;          // the inner products with all slots
-    Vec<std::int32_t> whole;  // working memory of InvertedIndex::whole_products
+    Vec<std::int32_t> integer_sums;  // working memory of InvertedIndex::integer_products
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<SparseProducts>(bytes);
@@ -74,7 +74,7 @@ class SparseStore final : public Store {
     if (size_ == 0) return;
     const auto begin = static_cast<std::size_t>(rows.indptr[first]);
     const auto end = static_cast<std::size_t>(rows.indptr[first + 1]);
-    add_products(rows.indices + begin, data_of(rows) + begin, end - begin, products.whole.data(), products.sums.data());
+    add_products(rows.indices + begin, data_of(rows) + begin, end - begin, products.integer_sums.data(), products.sums.data());
   }
 
   void refresh(const Rows&, std::size_t, std::size_t, std::size_t, std::size_t, Products&) const override {
@@ -83,7 +83,7 @@ class SparseStore final : public Store {
   void resize(Products& out) const override {
     auto& products = static_cast<SparseProducts&>(out);
     if (products.sums.size() < capacity_) products.sums.resize(capacity_);
-    if (products.whole.size() < capacity_) products.whole.resize(capacity_);
+    if (products.integer_sums.size() < capacity_) products.integer_sums.resize(capacity_);
   }
 
   void kernel_row(const Kernel& kernel, const Products& products, std::size_t, double sq,
@@ -124,13 +124,13 @@ class SparseStore final : public Store {
   void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) override {
     if (growing_ && slots > capacity_) grow(slots);
     const std::size_t n = most_stored(rows, from, to);
-    if (whole_ && mergers_) convert_to_wide(n);
-    if (whole_) {
-      // Row by row: the sum over all of them may be larger than whole_sum() can represent.
-      bool fits_whole = true;
-      for (std::size_t i = from; i < to && fits_whole; ++i)
-        fits_whole = whole_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
-      if (!fits_whole) convert_to_wide(n);
+    if (narrow_ && mergers_) convert_to_wide(n);
+    if (narrow_) {
+      // Row by row: the sum over all of them may be larger than integer_sum() can represent.
+      bool all_integers = true;
+      for (std::size_t i = from; i < to && all_integers; ++i)
+        all_integers = integer_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
+      if (!all_integers) convert_to_wide(n);
     }
     with_index([&](auto& index) { index.reserve(n); });
     reserve_rows(n);
@@ -194,9 +194,9 @@ class SparseStore final : public Store {
   }
 
  private:
-  using Whole = std::int16_t;
+  using Narrow = std::int16_t;  // the type of a value while all are small integers
   static constexpr std::size_t kBytesOfEntry = 100;  // an upper bound of what reserve() allocates per entry
-  static constexpr double kLargestSum = 65535.0;  // the largest Σ|x| whose product with the largest Whole fits into an int32
+  static constexpr double kLargestSum = 65535.0;  // the largest Σ|x| whose product with the largest Narrow fits into an int32
 
   static const T* data_of(const Rows& rows) {
     if constexpr (std::is_same_v<T, float>)
@@ -204,42 +204,42 @@ class SparseStore final : public Store {
     else
       return rows.data_f64;
   }
-  static double whole_sum(const T* x, std::size_t n) {
+  static double integer_sum(const T* x, std::size_t n) {
     if constexpr (std::is_same_v<T, float>)
-      return simd().whole_sum_f32(x, n);
+      return simd().integer_sum_f32(x, n);
     else
-      return simd().whole_sum_f64(x, n);
+      return simd().integer_sum_f64(x, n);
   }
   static std::size_t length_of(const Instance& x) {
     return static_cast<std::size_t>(x.rows->indptr[x.at + 1] - x.rows->indptr[x.at]);
   }
   static const std::int32_t* indices_of(const Instance& x) { return x.rows->indices + x.rows->indptr[x.at]; }
 
-  // Calls use() with the index that is set: whole_ or wide_.
+  // Calls use() with the index that is set: narrow_ or wide_.
   template <class Use>
   void with_index(Use use) {
-    if (whole_)
-      use(*whole_);
+    if (narrow_)
+      use(*narrow_);
     else
       use(*wide_);
   }
 
-  // Writes the inner products of a row with all slots to `sums`: as integers if all values involved are small whole numbers.
-  void add_products(const std::int32_t* features, const T* values, std::size_t n, std::int32_t* whole, double* sums) const {
-    const double sum = whole_ ? whole_sum(values, n) : -1.0;
+  // Writes the inner products of a row with all slots to `sums`: added as integers if all values involved are small integers.
+  void add_products(const std::int32_t* features, const T* values, std::size_t n, std::int32_t* integer_sums, double* sums) const {
+    const double sum = narrow_ ? integer_sum(values, n) : -1.0;
     if (sum >= 0 && sum <= kLargestSum) {
-      whole_->whole_products(features, values, n, size_, whole, sums);
+      narrow_->integer_products(features, values, n, size_, integer_sums, sums);
       return;
     }
     std::fill(sums, sums + size_, 0.0);
-    if (whole_)
-      whole_->products(features, values, n, size_, sums);
+    if (narrow_)
+      narrow_->products(features, values, n, size_, sums);
     else
       wide_->products(features, values, n, size_, sums);
   }
 
   T value_at(std::int32_t feature, std::size_t slot) const {
-    return whole_ ? static_cast<T>(whole_->value_at(feature, slot)) : wide_->value_at(feature, slot);
+    return narrow_ ? static_cast<T>(narrow_->value_at(feature, slot)) : wide_->value_at(feature, slot);
   }
 
   void insert(std::size_t slot, const Instance& x, const Kernel& kernel) {
@@ -284,15 +284,15 @@ class SparseStore final : public Store {
   // changed.
   void convert_to_wide(std::size_t more) {
     moving_.reserve(live_);
-    whole_->template reserve_to_become<T>(live_, more);
+    narrow_->template reserve_to_become<T>(live_, more);
     auto wide = std::make_unique<InvertedIndex<T>>(bytes_);
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
-        moving_.push_back(whole_->value_at(row_features_[row_begin_[slot] + i], slot));
-    wide->take_over(std::move(*whole_));
+        moving_.push_back(narrow_->value_at(row_features_[row_begin_[slot] + i], slot));
+    wide->take_over(std::move(*narrow_));
     wide_ = std::move(wide);
-    whole_.reset();
-    const Whole* value = moving_.data();
+    narrow_.reset();
+    const Narrow* value = moving_.data();
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
         wide_->add(row_features_[row_begin_[slot] + i], slot, static_cast<T>(*value++));
@@ -305,7 +305,7 @@ class SparseStore final : public Store {
     return row_end_;
   }
 
-  // Makes sure that n further entries fit at the end of row_features_: allocates if necessary, and closes the gaps.
+  // Ensures that n further entries fit at the end of row_features_: allocates if necessary, and closes the gaps.
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
     if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
@@ -342,7 +342,7 @@ class SparseStore final : public Store {
   std::size_t capacity_, size_ = 0;
   bool growing_, mergers_ = false;
   std::size_t pool_;
-  std::unique_ptr<InvertedIndex<Whole>> whole_;  // exactly one of the two is set
+  std::unique_ptr<InvertedIndex<Narrow>> narrow_;  // exactly one of narrow_ and wide_ is set
   std::unique_ptr<InvertedIndex<T>> wide_;
   Vec<std::int32_t> row_features_;  // the features of all rows, with gaps where rows were evicted
   Vec<std::size_t> row_begin_;      // where the features of each slot begin in row_features_
@@ -351,7 +351,7 @@ class SparseStore final : public Store {
   Vec<double> sq_, scale_;
   Vec<double> sums_;          // for kernel_row_of_slot()
   Vec<std::uint32_t> order_;  // for compact_rows()
-  Vec<Whole> moving_;         // for convert_to_wide()
+  Vec<Narrow> moving_;         // for convert_to_wide()
 };
 
 }  // namespace budgetron

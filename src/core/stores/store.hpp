@@ -103,7 +103,7 @@ class Store {
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
   // Called by rules that merge rows. A merged sparse row may have the features of many rows of a block, so more memory is reserved;
-  // and its values need not be whole numbers, so they are not stored as int16.
+  // and its values need not be integers, so they are not stored as int16.
   virtual void expect_mergers() {}
   // Sparse rows only. `nonzeros` is the number of non-zeros of all stored rows. `read` writes the features of one row, in ascending
   // order, and their values, and returns how many there are.

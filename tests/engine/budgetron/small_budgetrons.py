@@ -21,7 +21,7 @@ GRAPHS = {
 
 
 def small_settings(
-    graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", whole=True, frequencies=9, **more
+    graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9, **more
 ):
     """Every kind of part, each as small as it can be."""
     if isinstance(graph, str):
@@ -34,11 +34,13 @@ def small_settings(
     if is_sparse:
         given |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
     else:
-        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), (3.0, 0.1, 0.0)], "whole": whole, "latent": 3}
+        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), (3.0, 0.1, 0.0)], "latent": 3,
+                  "full_covariance": full_covariance}  # fmt: skip
         if frequencies:
             width = d + 1 + 2 * frequencies
             given |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
-            given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3} if whole else {}
+            if full_covariance:
+                given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3}
         if not clique:
             given["plain_filter"] = 1
     return make_settings(

@@ -24,7 +24,7 @@ from budgetron.engine import native, reference
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ROUNDED, EXACT = 1e-5, 1e-9
 FORMS = {
-    "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"whole": False}, "linear": {"frequencies": 0},
+    "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
     "sparse": {"is_sparse": True}, "sparse-float32": {"is_sparse": True, "dtype": "float32"},
 }  # fmt: skip
 FLOAT64 = ("linear",)

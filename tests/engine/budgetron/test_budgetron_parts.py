@@ -74,7 +74,7 @@ def test_features_are_admitted_when_seen_twice(kind, made, learn):
 # ---- parts without weight
 
 
-@pytest.mark.parametrize("form", [{}, {"whole": False}, {"graph": "edges"}, {"graph": "clusters"}])
+@pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"graph": "edges"}, {"graph": "clusters"}])
 def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stream, learn):
     X, codes, tasks = stream(60)
     settings = made(**form)
@@ -83,8 +83,8 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stre
         engine = kind(settings)
         learn(engine, X, codes, tasks)
         state = engine.state()
-        state["n_seen"] = mixture.PATIENCE + 60
-        state["part_idle"] = mixture.PATIENCE - np.arange(len(state["part_idle"])) - 1
+        state["n_seen"] = mixture.DROP_AFTER + 60
+        state["part_idle"] = mixture.DROP_AFTER - np.arange(len(state["part_idle"])) - 1
         state["part_idle"][-1] = 0
         weights = np.full(len(state["belief_weight"]), 1e-7)
         weights[-1] = 1 - 1e-7 * (len(weights) - 1)
@@ -169,7 +169,7 @@ def bold(n, rng, d=4):
 @pytest.mark.parametrize(
     "steps", [100_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
-@pytest.mark.parametrize("form", [{}, {"whole": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
+@pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
 def test_no_part_diverges(form, steps, made, learn):
     """Every part, among them the product of the latent one, stays finite and its margins bounded."""
     engine = native.Engine(made(**form))

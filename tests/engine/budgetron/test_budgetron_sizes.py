@@ -72,7 +72,7 @@ def test_both_engines_grow_alike(form, made, learn):
 def test_growing_leaves_margins_as_they_are():
     """New weights are 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
-    filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, whole=True, shared=True, own=False)
+    filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, full_covariance=True, shared=True, own=False)
     adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
     fourier = FourierFeatures(4, 1.0)
     fourier.resize(MOST)
@@ -97,8 +97,8 @@ def dropped(kind, settings, left, X, codes, tasks, learn):
     weights = np.full(counts.sum(), 1e-7)
     at = counts[:left].sum()
     weights[at] = 1 - weights[at + 1 :].sum() - weights[:at].sum()
-    state["n_seen"], state["belief_weight"] = mixture.PATIENCE + 600, weights
-    state["part_idle"] = np.where(np.arange(len(counts)) == left, 0, mixture.PATIENCE)
+    state["n_seen"], state["belief_weight"] = mixture.DROP_AFTER + 600, weights
+    state["part_idle"] = np.where(np.arange(len(counts)) == left, 0, mixture.DROP_AFTER)
     return kind.restore(settings, state)
 
 
@@ -171,7 +171,7 @@ def resting(kind, settings, learn):
     weights = np.full(len(state["belief_weight"]), 0.2)
     weights[RESTING] = 1e-4
     state["belief_weight"], state["n_seen"] = weights / weights.sum(), 8 * 500
-    state["part_idle"] = np.where(np.arange(len(weights)) == RESTING, mixture.REST, 0)
+    state["part_idle"] = np.where(np.arange(len(weights)) == RESTING, mixture.SLEEP_AFTER, 0)
     return kind.restore(settings, state), X[600:], codes[600:], tasks[600:]
 
 
@@ -185,7 +185,7 @@ def test_a_resting_part_sees_one_example_in_eight(kind, made, learn):
         after = engine.state()
         same = after["belief_weight"][RESTING] == before["belief_weight"][RESTING]
         same &= np.array_equal(after["adagrad0_weights"], before["adagrad0_weights"])
-        assert same == (i % mixture.WAKE != 0)
+        assert same == (i % mixture.WAKE_EVERY != 0)
         assert np.isclose(after["belief_weight"].sum(), 1.0, rtol=1e-12)
 
 

@@ -63,7 +63,7 @@ def test_no_sample_weight_makes_a_step_too_long(omega):
     assert 0 < f < 2 * math.log(omega * 2.0)
 
 
-# ---- a filter with a whole covariance is Bayesian logistic regression, one Laplace step per example
+# ---- a filter with a full covariance is Bayesian logistic regression, one Laplace step per example
 
 
 def laplace(prior, X, y):
@@ -85,7 +85,7 @@ def test_a_filter_is_logistic_laplace(prior):
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=(25, 3)), np.ones(25)])
     y = (X @ [1.0, -2.0, 0.5, 0.2] + rng.normal(size=25) > 0).astype(int)
-    part = Filter(0, FilterBelief(prior, 0.1), 1, 4, 0, 0, whole=True, shared=True, own=False)
+    part = Filter(0, FilterBelief(prior, 0.1), 1, 4, 0, 0, full_covariance=True, shared=True, own=False)
     for x, code in zip(X, y, strict=True):
         e = Seen(None, 0, x, np.zeros(0), np.zeros(0))
         assert part.learn(e, part.margins(e), int(code), 1.0)
@@ -96,7 +96,7 @@ def test_a_filter_is_logistic_laplace(prior):
 
 def test_own_weights_of_related_tasks():
     """v_j += α r_j S_j φ and S_j ← S_j/(1 + h r_j² S_j φ²), written out for two related tasks."""
-    part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, 0, whole=True, shared=True, own=True)
+    part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, 0, full_covariance=True, shared=True, own=True)
     rows = [np.zeros(part.row_width) for _ in range(2)]
     for row in rows:
         part.begin_row(row, 0)

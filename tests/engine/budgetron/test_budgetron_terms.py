@@ -9,7 +9,8 @@ from small_budgetrons import fed, small_settings, small_stream
 
 from budgetron.engine import native, reference
 
-FORMS = {"dense": {}, "diagonal": {"whole": False}, "linear": {"frequencies": 0}, "sparse": {"is_sparse": True}}
+FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
+         "sparse": {"is_sparse": True}}
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 

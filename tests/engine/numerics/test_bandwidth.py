@@ -9,7 +9,7 @@ from scipy import sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine import native, reference
-from budgetron.engine.reference.bandwidth import kernel_after
+from budgetron.engine.reference.examples.bandwidth import kernel_after
 from budgetron.engine.settings import make_settings
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from budgetron import graphs, kernels
 from budgetron.engine.reference import Engine
-from budgetron.engine.reference.rows import SparseRows
+from budgetron.engine.reference.examples.rows import SparseRows
 
 RULES = ["perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron"]
 PATH = graphs.from_edges([(0, 1), (1, 2), (2, 3)])

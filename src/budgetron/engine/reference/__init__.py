@@ -1,9 +1,9 @@
 """The NumPy engine: the definition of every learning rule, written to be read next to its formula.
 
-The compiled core is tested against it, and learners use it if the core is missing. The parts, in the order in which an
-example passes through them: rows, bandwidth, reference_point, store, weights (or shared_table), rule, gram, `rules`
-(one file or folder per rule), engine. `declaration` has what a rule declares about itself. Clarity is
-more important than speed here.
+The compiled core is tested against it, and learners use it if the core is missing. An example passes through `engine`,
+`examples` (the rows and the store), the weights (`weights`, `shared_table` or `task_vectors`), `rule`, and one file or
+folder of `rules`. `gram` has the linear algebra of projections, `declaration` what a rule declares about itself.
+Clarity is more important than speed here.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from budgetron.engine.interface import State
 from budgetron.engine.records import Rows, SparseRow
-from budgetron.engine.reference.rows import Array, Instance, Integers
+from budgetron.engine.reference.examples.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
@@ -46,7 +46,8 @@ class Engine:
         for t, x in enumerate(self._instances(X, offsets)):
             weight = 1.0 if weights is None else float(weights[t])
             n_seen = self.rule.n_seen
-            # Before the rule sees x, because the kernel row of x may need rows centred on another point to be accurate.
+            # The reference point is updated before the rule computes the kernel row of x, which would otherwise be
+            # inaccurate if x is far from the old point.
             if self.rule.store.update_reference(x):
                 self.rule.rows_moved()
             margins[t], flags[t] = self.rule.learn(x, int(task_ids[t]), int(clusters[t]), int(codes[t]), weight)
@@ -182,7 +183,7 @@ class Engine:
         return margins[:, 0] if self.settings.n_outputs == 1 else margins
 
 
-if TYPE_CHECKING:  # both engines have the interface that learners rely on, or mypy says what is missing
+if TYPE_CHECKING:  # mypy reports what an engine lacks of the interface that learners use
     from budgetron.engine import interface, native
 
     _numpy: type[interface.Engine] = Engine

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from budgetron.engine.reference.rows import Array, Integers, without
+from budgetron.engine.reference.examples.rows import Array, Integers, without
 from budgetron.engine.settings import Settings
 
 TIED = 1 + 1e-10  # scores within this factor are ties, so that rounding does not decide which example is evicted

@@ -19,8 +19,8 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, Declaration
-from budgetron.engine.reference.rows import Array, Instance, Integers
-from budgetron.engine.reference.store import Store
+from budgetron.engine.reference.examples.rows import Array, Instance, Integers
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.weights import Weights
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings

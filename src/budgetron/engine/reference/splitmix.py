@@ -6,7 +6,7 @@ WORD = (1 << 64) - 1
 
 
 class Splitmix:
-    """A generator whose whole state is one 64-bit number, which starts at the seed."""
+    """A generator whose state is a single 64-bit number, which starts at the seed."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed & WORD

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, Instance, Integers, without
+from budgetron.engine.reference.examples.rows import Array, Instance, Integers, without
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.saved_state import Field, Layout, length, require
 from budgetron.engine.settings import Settings

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, flushed, without
-from budgetron.engine.reference.store import Store
+from budgetron.engine.reference.examples.rows import Array, flushed, without
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import TaskGraph
 

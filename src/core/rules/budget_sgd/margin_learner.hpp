@@ -57,7 +57,7 @@ class MarginLearner : public CoefficientLearner {
   // Learns an example and stays within the budget. Returns kUpdated and kStored.
   virtual std::uint8_t learn_step(const Example& example, const Update& update, Scratch& scratch) = 0;
 
-  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+  std::uint8_t update(const Example& example, Scratch& scratch) override {
     Step step;
     const std::uint8_t wrong = mistaken(example, scratch, step) ? kMistake : 0;
     const auto& f = scratch.margins;

@@ -70,9 +70,9 @@ class RandomRemoving final : public MarginLearner {
  protected:
   std::uint8_t learn_step(const Example& example, const Update& u, Scratch&) override {
     if (!store_->fits_alone(example.x)) return 0;
-    while (!store_->fits(example.x)) remove(make_up());
+    while (!store_->fits(example.x)) remove(draw_and_compensate());
     if (full())
-      replace_step(make_up(), example, u);
+      replace_step(draw_and_compensate(), example, u);
     else
       append_step(example, u);
     return kUpdated | kStored;
@@ -89,7 +89,7 @@ class RandomRemoving final : public MarginLearner {
 
  private:
   // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that f keeps its expectation.
-  std::size_t make_up() {
+  std::size_t draw_and_compensate() {
     const std::size_t r = drawn(), n = size();
     const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *p = scores_.data();
     if (config_.n_outputs == 1 && !kWeighted) {
@@ -98,7 +98,7 @@ class RandomRemoving final : public MarginLearner {
 #pragma omp simd
       for (std::size_t j = 0; j < n; ++j) b[j] = flushed(std::min(std::max(b[j] * factor, -most), most));
     } else if (config_.n_outputs == 1) {
-      simd().make_up(scale_, p, most, n, beta(0));
+      simd().divide_by_survival(scale_, p, most, n, beta(0));
     } else {
       for (std::size_t j = 0; j < n; ++j) {
         const double factor = scale_ / std::max(1.0 - p[j], 0x1p-52), size = norm(j) * factor, cut = size > most ? most / size : 1.0;

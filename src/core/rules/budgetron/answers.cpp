@@ -1,4 +1,4 @@
-// What can be asked of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
+// The queries of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
 //
 // Queries never change the model. Terms add up to the average of the beliefs' margins. The margin of the model is the logit of their
 // average probability instead, so an explanation has a remainder.
@@ -33,9 +33,9 @@ State Budgetron::query(const Query& query) {
   return Learner::query(query);
 }
 
-// Of the mixture, as its margins are scaled: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
+// Adds the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
-  auto& own = s.made<Working>();
+  auto& own = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
   std::size_t at = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -55,8 +55,8 @@ void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   }
 }
 
-// The terms of the calibrated average of the beliefs awake, s sum_b w_b f_b + b: of the columns, sources × outputs × n, and of
-// the Fourier features of each part, parts × sources × outputs.
+// Adds the terms of s sum_b w_b f_b + b, the calibrated average of the beliefs awake: those of the columns (sources × outputs × n) and
+// those of the Fourier features of each part (parts × sources × outputs).
 void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
@@ -83,12 +83,12 @@ void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::siz
   for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
 }
 
-// Weights of the linear features for the task, outputs × (d + 1): the terms where every feature is 1.
+// Adds the weights of the linear features for the task, outputs × (d + 1). These are the terms of a row whose features are all 1.
 void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   if (config_.sparse) return;
   const std::size_t n = config_.d + 1;
   const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
-  const auto& own = s.made<Working>();
+  const auto& own = s.rule_scratch<Working>();
   Seen e = own.seen;
   e.features = ones.data();
   std::vector<double> terms, fourier;
@@ -98,7 +98,7 @@ void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
 }
 
-// Margins, and the terms of each example in turn. What these do not add up to is due to the mixing.
+// The margin and the terms of each example. The terms add up to the average of the margins, see above, not to the margin itself.
 State Budgetron::explain(const Query& query) const {
   State answer;
   auto& margins = answer.reals["margins"];
@@ -109,7 +109,7 @@ State Budgetron::explain(const Query& query) const {
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
       answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
-    const auto& own = s.made<Working>();
+    const auto& own = s.rule_scratch<Working>();
     add_terms(own.seen, own.awake, n + 1, columns, fourier);
   });
   for (std::size_t p = 0; p < parts_.size(); ++p) {

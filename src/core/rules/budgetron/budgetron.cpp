@@ -1,13 +1,13 @@
 // Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, omega) at a time.
 //
 //   1  features of x, and the rows of the tasks related to i
-//   2  f_b of every belief, and their mixture. The margin is that of the mixture, calibrated. It is a mistake if the true class
-//      does not have the largest margin. An example of weight omega = 0 ends here
+//   2  margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture. The example is a
+//      mistake if its true class does not have the largest margin. An example of weight omega = 0 ends here
 //   3  the weights of the beliefs, and the calibration, learn from these margins
-//   4  every part learns. A part without weight is dropped, parts with weight may grow. The scaler counts the columns
+//   4  every part learns. A part that stays without weight is dropped; parts with weight may grow. The scaler updates its estimates
 //
-// What a belief is, how it learns and what it keeps of a task is known to the parts alone (part.hpp). The order of the steps
-// matters: weights of beliefs and calibration must learn from margins that have not seen the label.
+// Only the parts know what a belief is, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
+// weights of the beliefs and the calibration must learn from margins that were computed without the label.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -41,18 +41,18 @@ Budgetron::Budgetron(const Config& config)
   size_all(scratch());
 }
 
-template <class Made, class... Given>
+template <class PartType, class... Given>
 void Budgetron::add_part(Given&&... given) {
-  parts_.push_back(std::make_unique<Made>(bytes_, std::forward<Given>(given)...));
-  parts_.back()->object_bytes = sizeof(Made);
-  bytes_.used += sizeof(Made);
+  parts_.push_back(std::make_unique<PartType>(bytes_, std::forward<Given>(given)...));
+  parts_.back()->object_bytes = sizeof(PartType);
+  bytes_.used += sizeof(PartType);
   index_.push_back(static_cast<std::int64_t>(index_.size()));
   idle_.push_back(0);
 }
 
 void Budgetron::make_parts() {
   const std::vector<double> rates = config_.parameters.array("rates"), filters = config_.parameters.array("filters");
-  const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), whole = config_.parameters.flag("whole", true);
+  const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), full_covariance = config_.parameters.flag("full_covariance", true);
   const std::size_t columns = config_.d + 1, rank = config_.parameters.count("latent", 0);
   if (config_.sparse) {
     add_part<HashedTable>(rates, config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
@@ -63,9 +63,9 @@ void Budgetron::make_parts() {
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const std::size_t frequencies = k == fourier_filter && shared ? config_.parameters.count("filter_frequencies", 0) : 0;
     add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
-                     Filter::Shape{outputs(), columns, frequencies, frequencies ? config_.parameters.count("max_filter_frequencies", 0) : 0, whole, shared, own, k == fourier_filter ? cells : 0, k == plain_filter});
+                     Filter::Shape{outputs(), columns, frequencies, frequencies ? config_.parameters.count("max_filter_frequencies", 0) : 0, full_covariance, shared, own, k == fourier_filter ? cells : 0, k == plain_filter});
   }
-  if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, whole);
+  if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
   const std::vector<double> owns = config_.parameters.array("owns");
   for (std::size_t k = 0; k < rates.size(); ++k)
     add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("frequencies", 0), config_.parameters.count("max_frequencies", 0), shared,
@@ -86,7 +86,7 @@ void Budgetron::find_features(const Instance& x, Working& own) const {
 }
 
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
-  auto& own = s.made<Working>();
+  auto& own = s.rule_scratch<Working>();
   if (!config_.sparse) find_features(x, own);
   own.seen = Seen{x, task.id, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
   rows_.find_related(task, own.related.data(), own.seen.n_related);
@@ -105,15 +105,15 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   calibration_.margins(own.mixed.data(), s.margins.data());
 }
 
-// Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite.
-constexpr double kHeaviest = 1e9;
+// Larger weights of examples count as this one: a step already ends just past the boundary, and products stay finite.
+constexpr double kMaxWeight = 1e9;
 
-std::uint8_t Budgetron::absorb(const Example& example, Scratch& s) {
-  auto& own = s.made<Working>();
+std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
+  auto& own = s.rule_scratch<Working>();
   Step direction;
   std::uint8_t flags = mistaken(example, s, direction) ? kMistake : 0;
   if (example.weight == 0) return flags;
-  const double omega = std::min(example.weight, kHeaviest);
+  const double omega = std::min(example.weight, kMaxWeight);
   rows_.make(example.task, parts_, own.seen, n_seen_);
   rows_.find(example.task, parts_, own.related.data(), own.priors.data(), own.seen);
   calibration_.learn(own.mixed.data(), s.margins.data(), example.label, omega);
@@ -137,7 +137,7 @@ void Budgetron::size_features(Working& own, std::size_t frequencies) const {
 }
 
 void Budgetron::size_scratch(Scratch& s) const {
-  auto& own = s.made<Working>();
+  auto& own = s.rule_scratch<Working>();
   own.columns.resize(config_.sparse ? 0 : config_.d);
   size_features(own, fourier_.count());
   own.values.resize(n_beliefs() * outputs());
@@ -155,14 +155,14 @@ void Budgetron::reserve_rule(const Rows& rows, std::size_t from, std::size_t to,
   if (!config_.sparse) return;
   std::int64_t longest = 0;
   for (std::size_t i = from; i < to; ++i) longest = std::max(longest, rows.indptr[i + 1] - rows.indptr[i]);
-  scratch().made<Working>().entries.reserve(static_cast<std::size_t>(longest));
+  scratch().rule_scratch<Working>().entries.reserve(static_cast<std::size_t>(longest));
 }
 
 void Budgetron::end_reserve() noexcept {
   rows_.end_reserve();
-  Vec<TableEntry>& entries = scratch().made<Working>().entries;
+  Vec<TableEntry>& entries = scratch().rule_scratch<Working>().entries;
   if (entries.capacity() <= static_cast<std::size_t>(kShortRow)) return;
-  try {  // the room for a long row is freed; if memory is short even for the usual room, it stays
+  try {  // frees the space for a long row, unless there is no memory to allocate the usual space
     Vec<TableEntry> few(bytes_);
     few.reserve(static_cast<std::size_t>(kShortRow));
     entries.swap(few);
@@ -172,7 +172,7 @@ void Budgetron::end_reserve() noexcept {
 
 namespace {
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "whole", "filter_frequencies", "frequencies",
+                            {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
                              "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 

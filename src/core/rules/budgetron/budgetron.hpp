@@ -47,7 +47,7 @@ class Budgetron final : public Learner {
  protected:
   void size_scratch(Scratch& s) const override;
   void score(const Instance& x, Task task, Scratch& s) const override;
-  std::uint8_t absorb(const Example& example, Scratch& s) override;
+  std::uint8_t update(const Example& example, Scratch& s) override;
 
   void grow(std::size_t) override {}
   bool stores() const override { return false; }
@@ -64,8 +64,8 @@ class Budgetron final : public Learner {
  private:
   using Working = BudgetronScratch;
 
-  static constexpr std::int64_t kRest = 2500;  // steps until an idle part with Fourier features rests: it sees one example in kWake
-  static constexpr std::int64_t kWake = 8;
+  // After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
+  static constexpr std::int64_t kSleepAfter = 2500, kWakeEvery = 8;
 
   std::size_t outputs() const { return config_.n_outputs; }
   std::size_t n_beliefs() const {
@@ -75,12 +75,12 @@ class Budgetron final : public Learner {
   }
 
   // A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to come back.
-  // Linear parts are cheap and never rest: they are the first to follow a stream that changes.
-  bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kRest || n_seen_ % kWake == 0; }
+  // Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
+  bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kSleepAfter || n_seen_ % kWakeEvery == 0; }
 
   // ---- budgetron.cpp
 
-  template <class Made, class... Given>
+  template <class PartType, class... Given>
   void add_part(Given&&... given);
   void make_parts();
   void size_features(Working& own, std::size_t frequencies) const;
@@ -120,7 +120,7 @@ class Budgetron final : public Learner {
   Calibration calibration_;
   Parts parts_;
   Vec<std::int64_t> index_;  // of each part among those that the model began with
-  Vec<std::int64_t> idle_;
+  Vec<std::int64_t> idle_;   // of each part: for how many examples it has had negligible weight
   std::size_t spare_ = 0;  // bytes of parts that were dropped, not used by others yet
 };
 

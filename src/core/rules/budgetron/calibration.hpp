@@ -1,10 +1,10 @@
-// Corrects the margins m of the mixture: they may be too small, too large, or lean to one class.
+// Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 //
 //   z_c = s m_c + b_c,   g = [y] - p(z)
 //   P <- max(P/(1 + h P), least),   s += P sum_c g_c m_c,   b += rate g      h: variance of m under p(z)
 //
-// s is learned by a filter whose variance P keeps a floor, so that it follows a mixture that becomes surer as it learns.
-// Scaling changes probabilities and no decision. An example counts at most once, whatever its weight.
+// s is learned by a filter whose variance P has a lower bound, so that s keeps following a mixture that becomes more confident as it
+// learns. Scaling alone changes the probabilities, not the predicted class. A weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ class Calibration {
 
   Calibration(Bytes& bytes, std::size_t outputs) : offset(bytes, outputs), p_(bytes, outputs) {}
 
-  // From the mixture's margins m, which are log probabilities for more than two classes, to corrected ones.
+  // Corrects the mixture's margins m. For more than two classes, both m and the result are log probabilities.
   void margins(const double* m, double* out) const {
     const std::size_t outputs = offset.size();
     for (std::size_t c = 0; c < outputs; ++c) out[c] = scale * m[c] + offset[c];
     if (outputs > 1) log_probabilities(out, outputs, out);
   }
 
-  // `z` is what margins() made of `m`.
+  // `z` is what margins() returned for `m`.
   void learn(const double* m, const double* z, std::size_t label, double omega) {
     const double weight = std::min(omega, 1.0);
     double slope = 0, mean = 0, square = 0;

@@ -3,7 +3,7 @@
 //   p = sum_b w_b p_b / sum_b w_b,   margin: its logit (log p_c for more than two classes)
 //   w_b <- w_b p_b(y)^omega, normalised; then every belief gets an equal share of 1e-4, so that it can come back
 //
-// Sums are over the beliefs that are awake for the example, and together they keep the weight that they had. (Sleeping
+// Sums are over the beliefs that are awake for the example; an update does not change the sum of their weights. (Sleeping
 // experts: Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, STOC 1997.)
 #pragma once
 
@@ -19,20 +19,20 @@ namespace budgetron {
 
 class Mixture {
  public:
-  static constexpr double kShare = 1e-4;
+  static constexpr double kShare = 1e-4;  // the part of the weight that an update divides equally between the beliefs
 
   Mixture(Bytes& bytes, std::size_t beliefs) : weights(bytes, beliefs, 1.0 / static_cast<double>(beliefs)) {}
 
   // log p of each class under each belief, from their f.
   static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    // No belief is taken to be surer than one in a million: surer ones are wrong more often than that.
-    const double least = std::log(1e-6);
+    // Smaller probabilities are raised to one in a million: beliefs that are so confident are wrong more often than that.
+    const double lowest = std::log(1e-6);
     for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
-    for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], least);
+    for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], lowest);
   }
 
-  // The margins of the mixture of the beliefs `awake`; `f` and `logs` are theirs. With one belief of two classes it is its f.
+  // The margins of the mixture of the beliefs `awake`; `f` and `logs` are theirs. A single belief of two classes keeps its f.
   void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
     if (awake.size() == 1 && outputs == 1) {
       out[0] = f[0];

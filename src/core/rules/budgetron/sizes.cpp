@@ -1,7 +1,7 @@
-// The sizes of a Budgetron's parts: bytes are given to the parts with the most weight, and parts without weight are dropped.
+// The sizes of a Budgetron's parts: parts with the most weight get bytes, and parts without weight are dropped.
 //
-// A byte budget is planned before the first example. This file moves bytes between parts later, within that plan: `spare_` counts
-// what dropped parts have left, and nothing grows by more than is spare or was planned for it.
+// A byte budget is planned before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
+// bytes of dropped parts. A part never grows by more than the spare bytes, or beyond its own plan.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -12,23 +12,23 @@ namespace budgetron {
 namespace {
 
 constexpr double kNegligible = 0.01;         // a part whose beliefs together have less weight is idle
-constexpr std::int64_t kPatience = 5000;     // steps until an idle part is dropped
-constexpr double kEnoughWeight = 0.9;        // of all parts with Fourier features together, so that they grow
-constexpr std::int64_t kFirstLook = 64;      // sizes are looked at when 64, 128, 256 ... examples have been learned
+constexpr std::int64_t kDropAfter = 5000;    // examples until an idle part is dropped
+constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once their weights add up to this
+constexpr std::int64_t kFirstReview = 64;    // sizes are reviewed after 64, 128, 256 ... examples
 constexpr std::size_t kPartOverhead = 640;   // planned bytes of a part beside its arrays, without those of its steps
-constexpr std::int64_t kReclaim = 4096;      // examples after which tasks without a row get the bytes of unused frequencies
+constexpr std::int64_t kReclaimAfter = 4096;  // examples after which the bytes of unused frequencies may become rows for more tasks
 
-bool looks_at(std::int64_t seen) { return seen >= kFirstLook && (seen & (seen - 1)) == 0; }
+bool sizes_are_reviewed(std::int64_t seen) { return seen >= kFirstReview && (seen & (seen - 1)) == 0; }
 
 }  // namespace
 
 void Budgetron::use_bytes_when_due(bool dropped) {
-  if (dropped || looks_at(n_seen_ + 1)) use_bytes();
+  if (dropped || sizes_are_reviewed(n_seen_ + 1)) use_bytes();
 }
 
 // Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
 // the parts with Fourier features have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
-// parts that were dropped. Otherwise these become rows for more tasks. Where memory runs out, the sizes stay until the next look.
+// parts that were dropped. Otherwise these bytes become rows for more tasks. If memory runs out, the sizes stay until the next review.
 void Budgetron::use_bytes() {
   double curved = 0;
   std::size_t b = 0, heaviest = parts_.size();
@@ -44,7 +44,7 @@ void Budgetron::use_bytes() {
   }
   try {
     if (curved < kEnoughWeight) {
-      if (n_seen_ + 1 >= kReclaim && rows_.wants_more()) reclaim_frequencies();
+      if (n_seen_ + 1 >= kReclaimAfter && rows_.wants_more()) reclaim_frequencies();
       spare_ = rows_.take(spare_);
       return;
     }
@@ -79,19 +79,19 @@ std::size_t Budgetron::frequencies_in_use() const {
   return most;
 }
 
-// Bytes of the frequencies if every part used as many as it may. All parts share the first ones.
+// The bytes of the frequencies, which all parts share, if every part used as many as it may.
 std::size_t Budgetron::frequency_bytes() const {
   std::size_t most = 0;
   for (const auto& part : parts_) most = std::max(most, part->max_frequencies());
   return most * FourierFeatures::bytes_each(config_.d);
 }
 
-// The bytes of a part with so many frequencies, and of the frequencies themselves.
+// The bytes of a part with this many frequencies, and of the frequencies themselves.
 std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
   return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
 }
 
-// The most frequencies of a part that the spare bytes pay for.
+// How many frequencies a part can have if it uses all spare bytes.
 std::size_t Budgetron::affordable(const Part& part) const {
   const std::size_t now = cost(part, part.max_frequencies());
   std::size_t frequencies = part.max_frequencies();
@@ -99,12 +99,12 @@ std::size_t Budgetron::affordable(const Part& part) const {
   return frequencies;
 }
 
-// ---- changing it
+// ---- changing sizes
 
 void Budgetron::grow(Part& part, std::size_t frequencies) {
   if (frequencies <= part.frequencies()) return;
   if (frequencies > fourier_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
-    size_features(scratch().made<Working>(), frequencies);
+    size_features(scratch().rule_scratch<Working>(), frequencies);
     fourier_.resize(frequencies);
   }
   part.set_frequencies(frequencies);
@@ -117,7 +117,7 @@ bool Budgetron::drop_idle() {
     b += parts_[p]->count();
     if (idle_[p] > idle_[longest]) longest = p;
   }
-  if (idle_[longest] < kPatience) return false;
+  if (idle_[longest] < kDropAfter) return false;
   drop_part(longest);
   return true;
 }
@@ -137,7 +137,7 @@ void Budgetron::drop_part(std::size_t p) {
   spare_ += rows_.drop_part(parts_, at, width);
   try {
     fourier_.resize(frequencies_in_use());
-  } catch (const std::bad_alloc&) {  // out of memory: then more frequencies stay than are used
+  } catch (const std::bad_alloc&) {  // out of memory: more frequencies than are used stay allocated
   }
 }
 

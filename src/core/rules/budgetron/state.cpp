@@ -1,4 +1,5 @@
-// A Budgetron as arrays of a model file. Loading makes the parts that the settings name, and drops those that the file lacks.
+// Saves a Budgetron as the arrays of a model file, and loads it. Loading creates the parts that the settings imply, and drops those that
+// the file lacks.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

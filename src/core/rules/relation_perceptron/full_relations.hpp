@@ -1,9 +1,9 @@
-// C as a whole matrix.
+// C as a full k × k matrix.
 //
 //   logdet  C = κI + ηΣ      von Neumann  C = κ exp(ηΣ)      covariance  C = cov(w)      batch  C = G^½/tr G^½
 //   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, changed by each step; Σ = the sum of the G of all mistakes
 //
-// Then C is scaled to the trace κk, or taken as printed.
+// Then C is scaled to the trace κk, unless `as_printed`.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -81,7 +81,7 @@ class FullRelations final : public Relations {
       for (std::size_t j = 0; j < n_; ++j) gram_.at(i, j) += y * (c[i] * g[j] + g[i] * c[j]) + square * c[i] * c[j];
   }
 
-  // C of the 2p-norm rule, relative to the largest eigenvalue, on whose size it does not depend.
+  // Computes C of the 2p-norm rule. C does not depend on the scale of G, so eigenvalues are divided by the largest to avoid overflow.
   void spectral() {
     if (n_ == 0) return;
     decompose([&](std::size_t i, std::size_t j) { return gram_.at(i, j); });

@@ -1,8 +1,8 @@
 // C = base·I + F Fᵀ with r columns, in O(k r) numbers.
 //
-// logdet and von Neumann: Σ ≈ L Lᵀ by frequent directions, the r largest singular vectors of [L W], whose squares lose the next one.
-// covariance and batch: the r largest eigenvectors of the weights' own C. Singular vectors come from the smaller of the two Gram
-// matrices, over the tasks or over the columns.
+// logdet and von Neumann: Σ ≈ L Lᵀ by frequent directions. L becomes the r largest singular vectors of [L W], and the (r+1)-th squared
+// singular value is subtracted from the squares of the others. covariance and batch: the r largest eigenvectors of C. Singular vectors
+// are computed from the smaller of the two Gram matrices, that over the tasks or that over the columns.
 #pragma once
 
 #include "algebra/eigen.hpp"

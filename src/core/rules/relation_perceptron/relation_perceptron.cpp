@@ -1,7 +1,7 @@
 // RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 //
 //   on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-//   after `start` examples C then becomes a function of the w before this step (relations.hpp)
+//   after the first `start` examples, each mistake also sets C to a function of the w before the step (relations.hpp)
 //   spectral:   v_i ← v_i + y x,   f_i(x) = Σ_j C_ij v_j·x
 #include <cstddef>
 #include <cstdint>
@@ -71,7 +71,7 @@ class RelationPerceptron final : public PrimalLearner {
     }
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& s) override {
+  std::uint8_t update(const Example& example, Scratch& s) override {
     Step step;
     if (!mistaken(example, s, step)) return 0;
     const double norm2 = square(example.x);

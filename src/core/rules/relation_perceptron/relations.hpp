@@ -1,4 +1,4 @@
-// What relates the tasks of a RelationPerceptron: the matrix C, and how it follows from the weights of the tasks.
+// The matrix C of a RelationPerceptron, which relates its tasks, and how C is computed from the weights of the tasks.
 //
 // Rows of C are in the order of the rows of weights. reserve() allocates, and nothing else does.
 #pragma once
@@ -31,7 +31,7 @@ struct RelationSettings {
         unit(tasks ? static_cast<double>(tasks) : 1.0) {
     const bool full_only = kind == Relation::spectral || (as_printed && (kind == Relation::covariance || kind == Relation::batch));
     if (kind > Relation::spectral || !(rate > 0) || !(power >= 1 && power <= 64) || (rank && full_only))
-      throw std::invalid_argument("_core.make: relations that are not defined");
+      throw std::invalid_argument("_core.make: relation_perceptron needs relations from 0 to 4, rate > 0, power from 1 to 64, and no rank for spectral or printed relations");
   }
   bool accumulates() const { return kind == Relation::logdet || kind == Relation::von_neumann; }
   double n_tasks(std::size_t n) const { return static_cast<double>(std::max(tasks, n)); }  // k
@@ -57,9 +57,9 @@ class Relations {
   virtual void add() = 0;                   // a task that is unrelated to all others
   virtual void drop(std::size_t r) = 0;     // the last task takes its place
   virtual double entry(std::size_t i, std::size_t j) const = 0;
-  // Makes C from the weights, which the step of this mistake has not changed yet.
+  // Computes C from the weights before the step of this mistake.
   virtual void relate(const RowTable& rows) = 0;
-  // The weights change by c ⊗ x, with sign y in one output; g_j is w_j·x before it.
+  // Called after a step that adds y c_j x to the weights of each task j in one output. g_j is w_j·x before the step, `square` is ‖x‖².
   virtual void stepped(const double* c, const double* g, double y, double square) = 0;
   virtual void save(State& state) const = 0;
   virtual void load(const State& state, const RowTable& rows) = 0;

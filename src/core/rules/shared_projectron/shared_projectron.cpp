@@ -67,7 +67,7 @@ class SharedProjectron final : public Learner {
     });
   }
 
-  std::uint8_t absorb(const Example& example, Scratch& scratch) override {
+  std::uint8_t update(const Example& example, Scratch& scratch) override {
     Step step;
     if (!mistaken(example, scratch, step)) return 0;
     const double eta2 = eta_ * eta_, kk = example.self;

@@ -22,8 +22,8 @@ from msgspec import Meta
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.examples.rows import Array, without
 from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
-from budgetron.engine.reference.rows import Array, without
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients, Weights
 from budgetron.engine.saved_state import Layout, gram_fields, verify_gram

@@ -1,7 +1,7 @@
 """Forgetron: mtforg, the multitask Self-Tuned Forgetron.
 
     on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t
-    if |S| = B + 1:  r = the oldest,  σ = |β_r|,  μ = y_r f'_{i_r}(x_r),  f' with the new example in it
+    if |S| = B + 1:  r = the oldest,  σ = |β_r|,  μ = y_r f'_{i_r}(x_r),  where f' includes the new example
         φ = the largest value in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c = c_G
         Q ← Q + c²(σφ)² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S \\ {r}
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, flushed
+from budgetron.engine.reference.examples.rows import Array, flushed
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, require
@@ -45,7 +45,8 @@ class Forgetron(MistakeDriven):
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
         scale = float(arrays["scale"][0])
         require(0 < scale <= 1, "state.scale", "above 0 and at most 1", str(scale))
-        # The Forgetron's invariant: the shrinking so far, Q, is paid for by the mistakes so far, M.
+        # The invariant behind the Forgetron's mistake bound: Q, the effect of all shrinking, is bounded by the mistakes
+        # M.
         most = 15 / 32 * c2_of(settings) * int(arrays["n_mistakes"][0])
         require(float(arrays["q"][0]) <= most * (1 + 1e-6), "state.q", "at most (15/32) c² M", str(arrays["q"][0]))
 

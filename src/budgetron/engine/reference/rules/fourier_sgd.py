@@ -26,11 +26,11 @@ from msgspec import Meta
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array, Instance, flushed
+from budgetron.engine.reference.examples.rows import Array, Instance, flushed
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Rule, direction
 from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
-from budgetron.engine.reference.store import Store
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
 from budgetron.errors import input_error

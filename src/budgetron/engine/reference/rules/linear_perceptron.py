@@ -6,10 +6,10 @@
                w = ∇½‖v‖_p²:  w_n = sign(v_n) |v_n|^{p−1} / ‖v‖_p^{p−2}, n over all tasks, outputs and columns
                f_i(x) = Σ_j (A⁻¹)_ij w_j·x          A⁻¹ is in the update and in the prediction
 
-In a clique (diagonal a, off-diagonal o of A⁻¹) what is kept are the sums u_j = Σ y x of each task's own mistakes and
-their sum s per cluster: v_j = (a − o) u_j + o s, so a mistake changes one row and one sum. Tasks that never erred have
-v_j = o s. They count in the norm if the graph knows the number of tasks; otherwise from their first mistake on.
-An explicit graph keeps v itself, for all its tasks.
+In a clique (diagonal a, off-diagonal o of A⁻¹) the rule stores u_j = Σ y x over each task's own mistakes, and the sum s
+of the u_j of each cluster. Then v_j = (a − o) u_j + o s, so a mistake changes one row and one sum. A task without a
+mistake has v_j = o s. It counts in the norm if the graph knows the number of tasks; otherwise a task counts from its
+first mistake on. On an explicit graph, v itself is stored for all tasks.
 
     rows.vectors  u, or v in an explicit graph     sums[cluster]  s     p  p
 
@@ -26,9 +26,9 @@ from msgspec import Meta
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.examples.rows import Array, Instance
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, Rule, mistaken
-from budgetron.engine.reference.store import Store
 from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
 from budgetron.engine.saved_state import Field, Layout, length, optional, require
 from budgetron.engine.settings import Settings
@@ -130,7 +130,10 @@ class LinearPerceptron(Rule):
 
     @staticmethod
     def dual(v: Array, p: float, counts: Array | None = None) -> tuple[Array, float]:
-        """Return sign(v)|v|^{p−1} and the factor that makes w of it; `counts`: how many tasks a row stands for."""
+        """Return φ = sign(v)|v|^{p−1}, and the factor with which w = factor · φ.
+
+        `counts` says how many tasks each row of v stands for.
+        """
         largest = float(np.abs(v).max(initial=0.0))
         if largest == 0:
             return np.zeros_like(v), 0.0
@@ -164,8 +167,10 @@ class LinearPerceptron(Rule):
         return explained(self, examples) if name == "explain" else super().query(name, examples, arrays)
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's vector, in a clique also from the sum. In an explicit graph others keep what they learned
-        from it."""
+        """Remove the task's vector; in a clique also its part in the sum.
+
+        On an explicit graph, other tasks keep what they learned from it.
+        """
         r = self.rows.where.get(task_id)
         if r is None:
             return

@@ -12,7 +12,7 @@ With a disconnected graph these are k independent Perceptrons.
 from __future__ import annotations
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import require

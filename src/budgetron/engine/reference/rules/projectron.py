@@ -8,8 +8,8 @@
         squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
-η and all of Projectron++ are in K̃ = K/c_G², because a margin is compared with 1; the coefficients are then stored as
-b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under `budget`, as in the
+η and the steps of Projectron++ refer to K̃ = K/c_G², because the margin is compared with 1. Projectron++ stores the
+coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under `budget`, as in the
 tables of Lu et al.).
 
     unit  c_G², or 1 without margin updates      eta2  η² c_G²
@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import RuleParameters
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.examples.rows import Array, Instance
 from budgetron.engine.reference.rule import Example, direction
 from budgetron.engine.reference.rules import budget_projectron
 from budgetron.engine.reference.rules.budget_projectron import BudgetProjectron

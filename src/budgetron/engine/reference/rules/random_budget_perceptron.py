@@ -3,7 +3,7 @@
     on a mistake:  if |S| = B:  S ← S \\ {r},  r uniform in S
                    S ← S ∪ {t},  β_t = y_t
 
-    y  y_t     r  r     generator  splitmix64 from the seed; one draw per eviction
+    y  y_t     generator  splitmix64 from the seed; one draw per eviction
 
 If sparse rows share a pool of non-zeros, examples are evicted by further draws until x_t fits.
 """
@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.splitmix import WORD, Splitmix
 from budgetron.engine.reference.weights import Coefficients

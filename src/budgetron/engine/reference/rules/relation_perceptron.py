@@ -1,7 +1,7 @@
 """RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-    after `start` examples C then becomes a function of the w before this step; until then C = κI
+    After the first `start` examples, each mistake also sets C to a function of the w before the step. Until then C = κI.
 
     G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks                              SRDV11, A = C⁻¹
     logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
@@ -11,10 +11,10 @@
     spectral        f_i(x) = Σ_j C_ij v_j·x,  v_i ← v_i + y x,  C = tr(G^p)^{1/p−1} G^{p−1},  G of the v
                     This is the 2p-norm matrix Perceptron of CCG10, one task per step.
 
-Unless `as_printed`, C is scaled to the trace κk, because nothing else fixes its size: larger C make larger w, and these
-larger C. As printed, C is frozen once its trace exceeds 10^12 κk. κ is the number of tasks if it is given, as in the
-paper; otherwise 1, and k counts the tasks that have erred. A task whose C_ii is (nearly) 0, because it has no weights
-yet, takes steps of its own with C_ii = κ.
+Unless `as_printed`, C is scaled to the trace κk. Without scaling its size would have no limit: a larger C makes w
+larger, and a larger w makes C larger. With `as_printed`, C is frozen once its trace exceeds 10^12 κk. κ is the number
+of tasks if it is given, as in the paper; otherwise 1, and k counts the tasks that have erred. If C_ii is (nearly) 0,
+because task i has no weights yet, its steps use C_ii = κ.
 
 `rank` r bounds C to O(k r) numbers: C = base·I + F Fᵀ. Σ is sketched by frequent directions, Σ ≈ L Lᵀ with r columns;
 of covariance and batch the r largest eigenvectors remain.
@@ -32,9 +32,9 @@ from msgspec import Meta
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array, Instance, without
+from budgetron.engine.reference.examples.rows import Array, Instance, without
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, Rule, mistaken
-from budgetron.engine.reference.store import Store
 from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
 from budgetron.engine.saved_state import Field, Layout, length, optional, require
 from budgetron.engine.settings import Settings
@@ -157,7 +157,7 @@ class RelationPerceptron(Rule):
     # ---- relations
 
     def relate(self, vectors: Array) -> None:
-        """Make C from the weights of the tasks, (n, n_outputs, d)."""
+        """Compute C from the weights of the tasks, (n, n_outputs, d)."""
         n, d = len(vectors), vectors.shape[2]
         if self.p.relations == COVARIANCE:
             vectors = (vectors - vectors.mean(axis=2, keepdims=True)) / np.sqrt(max(d - 1, 1))
@@ -168,30 +168,30 @@ class RelationPerceptron(Rule):
             self.relate_sketch(W, self.p.rank)
 
     def relate_all(self, G: Array) -> None:
+        """Compute C as a full matrix. `trace` is the trace over the tasks that have no weights yet."""
         n, kappa, eta, missing = len(G), self.unit, self.p.rate, self.n_tasks - len(G)
-        match self.p.relations:
-            case 0:
-                self.sigma = self.sigma + G
-                C, trace = kappa * np.eye(n) + eta * self.sigma, kappa * missing
-            case 1:
-                self.sigma = self.sigma + G
-                values, U = np.linalg.eigh(self.sigma)
-                shift = 0.0 if self.p.as_printed else max(float(values[-1]), 0.0)  # exp() must not overflow
-                with np.errstate(over="ignore", invalid="ignore"):
-                    C = kappa * (U * np.exp(eta * (values - shift))) @ U.T
-                trace = kappa * missing * np.exp(-eta * shift)
-            case 2:
-                C, trace = G, 0.0
-            case _:
-                values, U = np.linalg.eigh(G)
-                roots = np.sqrt(np.maximum(values, 0.0))
-                C, trace = (U * roots) @ U.T / max(float(roots.sum()), 1e-300), 0.0
+        if self.p.relations == LOGDET:
+            self.sigma = self.sigma + G
+            C, trace = kappa * np.eye(n) + eta * self.sigma, kappa * missing
+        elif self.p.relations == VON_NEUMANN:
+            self.sigma = self.sigma + G
+            values, U = np.linalg.eigh(self.sigma)
+            shift = 0.0 if self.p.as_printed else max(float(values[-1]), 0.0)  # exp() must not overflow
+            with np.errstate(over="ignore", invalid="ignore"):
+                C = kappa * (U * np.exp(eta * (values - shift))) @ U.T
+            trace = kappa * missing * np.exp(-eta * shift)
+        elif self.p.relations == COVARIANCE:
+            C, trace = G, 0.0
+        else:
+            values, U = np.linalg.eigh(G)
+            roots = np.sqrt(np.maximum(values, 0.0))
+            C, trace = (U * roots) @ U.T / max(float(roots.sum()), 1e-300), 0.0
         if self.p.as_printed and self.p.relations in (COVARIANCE, BATCH):
             C = np.linalg.pinv(C, hermitian=True, rcond=1e-12)
         self.use(C, trace)
 
     def use(self, C: Array, further: float) -> None:
-        """Take C, whose trace over tasks without weights is `further`."""
+        """Use C from now on, scaled. `further` is its trace over the tasks that have no weights yet."""
         trace = float(np.trace(C)) + further
         target = self.unit * self.n_tasks
         if self.p.as_printed:
@@ -201,6 +201,7 @@ class RelationPerceptron(Rule):
             self.C = C * (target / trace)
 
     def relate_sketch(self, W: Array, r: int) -> None:
+        """Compute C = base·I + F Fᵀ with r columns, from the weights W (n, n_outputs · d)."""
         kappa, eta, k = self.unit, self.p.rate, self.n_tasks
         if self.p.relations <= VON_NEUMANN:
             U, values = frequent_directions(np.concatenate([self.sketch, W], axis=1), r)
@@ -291,7 +292,7 @@ class RelationPerceptron(Rule):
 
 
 def frequent_directions(columns_: Array, r: int) -> tuple[Array, Array]:
-    """Return the r largest left singular vectors and their squared singular values, less the next one (r + 1)."""
+    """Return the r largest left singular vectors, and their squared singular values minus the (r + 1)-th one."""
     U, sizes, _ = np.linalg.svd(columns_, full_matrices=False)
     squares = sizes**2
     lost = float(squares[r]) if len(squares) > r else 0.0

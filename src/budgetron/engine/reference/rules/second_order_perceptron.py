@@ -11,12 +11,12 @@ S, P = H⁻¹, α = P k_t:
     an x_t in the span of S (δ² = 0) is not stored:   e = ρ − α,  and R and β as above
     if |S| = B + 1:   r = argmin ‖β_j‖/√P_jj over all,   γ = −P_·r/P_rr,   β_j ← β_j + γ_j β_r,
                       R_ij ← R_ij + γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j,   S ← S \\ {r}
-That is the projection of x_r on the others in both. With more than two classes y_t is +1 for the label, −1 for the best
-rival and 0 for the others; all classes share R.
+Both f and R are then as if x_r were replaced by its projection on the others. With more than two classes y_t is +1 for
+the label, −1 for the best rival and 0 for the others; all classes share R.
 
     weights.beta  β     R  R     labels  y_S     gram.H  H     ridge  a
 
-The labels serve if γ changes among the first rows: R and β are then computed again from the stored examples.
+The labels are needed if γ changes during the first rows: R and β are then computed again from the stored examples.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from msgspec import Meta
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.examples.rows import Array, flushed, without
 from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
-from budgetron.engine.reference.rows import Array, flushed, without
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, gram_fields, require, triangle, verify_gram
@@ -103,11 +103,11 @@ class SecondOrderPerceptron(MistakeDriven):
         return Outcome.UPDATED | Outcome.STORED
 
     def innovation(self, t: Example) -> tuple[Array, float]:
-        """Return ρ, and s, the variance of y_t given the mistakes so far. It is at least a but for rounding.
+        """Return ρ, and s, the variance of y_t given the mistakes so far, which is at least a.
 
-        Without a budget R is at most I/a, so s is also at least a‖ρ‖². Within a budget k_tᵀR k_t is at most K_tt. Both
-        hold by themselves, but for huge kernel values not after rounding, and R would then grow without bound: s is
-        raised, or R is scaled down, until they hold.
+        Without a budget R is at most I/a, so s is also at least a‖ρ‖². Within a budget k_tᵀR k_t is at most K_tt. In
+        exact arithmetic both hold. For huge kernel values rounding can violate them, and R would then grow without
+        bound, so s is raised, or R is scaled down, until they hold.
         """
         rho = self.R @ t.k
         explained = float(t.k @ rho)
@@ -156,7 +156,7 @@ class SecondOrderPerceptron(MistakeDriven):
             self.gram.remove(r)
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's examples as if they had never been learned, up to what was projected on others."""
+        """Remove a task's examples as if they had never been learned, except what was projected on other examples."""
         while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             r = int(slots[0])
             if self.R[r, r] > 0:
@@ -172,7 +172,7 @@ class SecondOrderPerceptron(MistakeDriven):
             self.gram.H = regrown(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
-        """Compute R and β again from the stored examples; those that became dependent are dropped, nearest first."""
+        """Compute R and β again from the stored examples, after dropping those that became linearly dependent."""
         self.rows_moved()
         while self.gram is not None and len(self.store) > 1:
             P = self.gram.inverse()

@@ -22,7 +22,7 @@ from msgspec import Meta
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules import budget_projectron
 from budgetron.engine.reference.rules.budget_projectron import BudgetProjectron
@@ -44,7 +44,7 @@ from budgetron.engine.saved_state import (
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-BATCH = 32  # evictions that the core applies to its rows together
+BATCH = 32  # evictions that the core applies to all rows in one pass
 
 
 class Parameters(budget_projectron.Parameters, frozen=True):
@@ -67,12 +67,12 @@ class SharedProjectron(BudgetProjectron):
         rows, sums = Field("int64", (r,)), Field("int64", (s,))
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
-        # Where the core has each row; and the norms of the weights, which it keeps in one of two forms.
-        kept = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
+        # The core also saves the place of each row in its table, and the norms of the weights in one of two forms.
+        fields = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
         norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
                  "table_evictions": Field("int64")}  # fmt: skip
-        kept |= {name: field for name, field in norms.items() if name in arrays}
-        return counts_fields() | store_fields(settings, arrays) | kept
+        fields |= {name: field for name, field in norms.items() if name in arrays}
+        return counts_fields() | store_fields(settings, arrays) | fields
 
     @classmethod
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
@@ -129,7 +129,7 @@ class SharedProjectron(BudgetProjectron):
         row, most = cls._row_bytes(settings), limit // 2
         settings = memory.with_task_rows(settings, row, most, limit)
         batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
-        if batch and rows * row + batch > most:  # what the core has beside so many rows is taken from them
+        if batch and rows * row + batch > most:  # the matrix and the log of evictions take the place of some rows
             rows = max((most - batch) // row, 4 * capacity - 1)
         return settings.with_parameters(max_task_rows=rows)
 
@@ -137,7 +137,8 @@ class SharedProjectron(BudgetProjectron):
     def _batch_bytes(cls, settings: Settings) -> int:
         """Return the bytes of the core's Gram matrix of the weights and its log of evictions.
 
-        It has them if there may be four times as many rows as slots, and on an explicit graph at least as many tasks.
+        It has them if there may be four times as many rows as slots; on an explicit graph, only if it also has at least
+        as many tasks as slots.
         """
         capacity, tasks = settings.capacity, settings.graph.n_tasks
         assert capacity is not None and settings.parameters.max_task_rows is not None

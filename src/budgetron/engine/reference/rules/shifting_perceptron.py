@@ -1,13 +1,13 @@
 """ShiftingPerceptron: all weights shrink at every mistake, so that recent examples count more.
 
-    on a mistake, the M-th before it:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
+    on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 
     polynomial   φ = M/(λ + M)     β of an example after m mistakes is about (i/m)^λ, i the number of its own
     fixed        φ = 1 − a         β of an example is (1 − a)^age;  a = ln(B)/B where none is given
 
-The first, without a budget, is the Shifting Perceptron. The second is a Forgetron whose shrinking does not depend on
-the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when it is removed. Its mistake bound for comparators that
-shift is in `theory.fixed_shrink_bound`.
+The polynomial form without a budget is the Shifting Perceptron. The fixed form is a Forgetron whose shrinking does not
+depend on the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when it is removed. Its mistake bound for
+comparators that shift is in `theory.fixed_shrink_bound`.
 
     amount  λ or a     shrink  which of the two
 """
@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Array, flushed
+from budgetron.engine.reference.examples.rows import Array, flushed
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import require

@@ -1,8 +1,8 @@
 // Random Fourier features of a Gaussian kernel on standardised columns: cos and sin of w·z for random frequencies w.
 //
 // Frequencies are drawn from N(0, 2 gamma I) as small integers in units of sqrt(2 gamma)/32, one byte each, column by column.
-// Of every 128 of them 96 have gamma = 1/d, and then 32 have gamma = 2/d: a wrong bandwidth costs more than a quarter of the
-// features. A frequency does not depend on how many there are, so that more can be added later.
+// Of every 128 frequencies, the first 96 have gamma = 1/d and the other 32 have gamma = 2/d: a quarter of the features insures against a
+// wrong bandwidth, which would cost more. A frequency does not depend on how many there are, so more can be added later.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class FourierFeatures {
 
   std::size_t count() const { return count_; }
 
-  // Where it throws, nothing has changed.
+  // If it throws, nothing has changed.
   void resize(std::size_t count) {
     if (count == count_) return;
     Vec<std::int8_t> drawn(bytes_, d_ * count);

@@ -1,11 +1,11 @@
-// Columns of dense rows, pulled in and standardised by what has been seen of them.
+// Standardises the columns of dense rows, after pulling outliers towards the median.
 //
-// For a column with value x, by stochastic approximation: m its median, s its spread (1.48 times the median distance from m):
+// For each column, m is a running estimate of its median and s of its spread (1.48 times the median distance from m). For a value x:
 //
 //   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 3, then 3 + log(u - 2)
 //   z = (x~ - mean)/sd, between -3 and 3,       mean and variance of x~ by running averages
 //
-// x~ is x without its far values, so one absurd row, codes such as -999 and heavy tails leave mean and variance usable.
+// x~ limits the influence of outliers: an absurd row, codes such as -999 and heavy tails leave mean and variance usable.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace budgetron {
 class Scaler {
  public:
   static constexpr double kBend = 3.0, kClip = 3.0, kLeastRate = 0.001, kNear = 0.02, kNormal = 0.6745;
-  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate: their median withstands one absurd row
+  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is absurd
 
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
 
@@ -34,7 +34,7 @@ class Scaler {
     for (std::size_t j = 0; j < d; ++j) {
       z[j] = 0.0;
       if (count >= kFirst && variance[j] > 0)
-        z[j] = std::max(-kClip, std::min(kClip, (pulled(j, static_cast<double>(x[j])) - mean[j]) / std::sqrt(variance[j])));
+        z[j] = std::max(-kClip, std::min(kClip, (compressed(j, static_cast<double>(x[j])) - mean[j]) / std::sqrt(variance[j])));
     }
   }
 
@@ -51,10 +51,10 @@ class Scaler {
     for (std::size_t j = 0; j < d; ++j) {
       const double r = static_cast<double>(x[j]) - centre[j], size = std::abs(r);
       if (spread[j] == 0) spread[j] = size;
-      const double away = pulled(j, static_cast<double>(x[j])) - mean[j];
+      const double away = compressed(j, static_cast<double>(x[j])) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
-      // A value this close says nothing about the spread: a column of mostly zeros keeps the spread of the others.
+      // A value this close to the median changes neither estimate. In a column of mostly zeros, the spread is then that of the others.
       if (!(size > kNear * spread[j])) continue;
       const bool wider = size > kNormal * spread[j];
       centre[j] += std::copysign(0.7 * rate * spread[j], r);
@@ -87,7 +87,7 @@ class Scaler {
     return {{"scaler_centre", &centre}, {"scaler_spread", &spread}, {"scaler_mean", &mean}, {"scaler_variance", &variance}};
   }
 
-  double pulled(std::size_t j, double x) const {
+  double compressed(std::size_t j, double x) const {
     const double r = x - centre[j], size = std::abs(r), s = spread[j];
     if (!(size > kBend * s) || s == 0) return x;
     return centre[j] + std::copysign(s * (kBend + std::log(size / s - (kBend - 1.0))), r);

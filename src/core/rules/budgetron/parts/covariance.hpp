@@ -1,4 +1,4 @@
-// Weights with a whole covariance P, kept as its lower triangle:  f = theta·phi,  V = phi' P phi.
+// Weights with a full covariance matrix P, stored as its lower triangle:  f = theta·phi,  V = phi' P phi.
 //
 //   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (done in the next pass over P, so that P is read once per example)
 #pragma once
@@ -21,7 +21,7 @@ class Covariance {
   const double* theta(std::size_t output) const { return theta_.data() + output * n_; }
   double* triangle_data() { return p_.data(); }
 
-  // Adds features with this prior variance. Where it throws, nothing has changed.
+  // Adds features with this prior variance. If it throws, nothing has changed.
   void extend(std::size_t more, double prior) {
     settle();
     const std::size_t n = n_ + more;
@@ -60,7 +60,8 @@ class Covariance {
     }
   }
 
-  void settle() {  // the same arithmetic as in spread(), so that it does not matter when it happens
+  // Applies the pending update. The arithmetic is that of spread(), so that P does not depend on which of them applies it.
+  void settle() {
     if (pending_ == 0.0) return;
     simd().symmetric_pass(p_.data(), n_, 1, pending_, t_.data(), 0.0, nullptr, t_.data(), work_.data());
     pending_ = 0.0;

@@ -4,10 +4,11 @@
 //   alpha, h from Steps;  c = h/(1 + hV)
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
-// R_ij are the coefficients of the related tasks. P is a whole matrix, or a diagonal for many columns. With frequencies, phi has
-// random Fourier features too; own weights have the linear features alone. A filter with cells has own weights of the bias
-// alone, outputs + 1 numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A
-// plain filter ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
+// R_ij are the coefficients of the related tasks. P is a full matrix, or only its diagonal if there are many columns. With
+// frequencies, phi also has random Fourier features; own weights use only the linear features. In a filter with cells, the only own
+// weight of a task is its bias: outputs + 1 numbers per task in a hashed array, which is the cheapest kind of own weights. Tasks with
+// the same hash share a cell. A plain filter ignores the graph: a task uses no own weights but its own, so that a wrong graph costs
+// little.
 #pragma once
 
 #include <algorithm>
@@ -49,13 +50,13 @@ struct OwnWeights {
   }
 };
 
-// The shared weights of a filter: a Covariance, or weights and variances one by one.
+// The shared weights of a filter, with a full covariance matrix or with one variance per weight.
 class SharedWeights {
  public:
-  SharedWeights(Bytes& bytes, std::size_t outputs, bool whole) : whole_(whole), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
+  SharedWeights(Bytes& bytes, std::size_t outputs, bool full_covariance) : full_(full_covariance), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
 
   void begin(std::size_t columns, double prior) {
-    if (whole_) {
+    if (full_) {
       dense_.extend(columns, prior);
     } else {
       diagonal_.assign((outputs_ + 1) * columns, 0.0);
@@ -63,16 +64,16 @@ class SharedWeights {
       own().begin(prior);
     }
   }
-  bool whole() const { return whole_; }
-  std::size_t size() const { return whole_ ? dense_.size() : columns_; }
+  bool full_covariance() const { return full_; }
+  std::size_t size() const { return full_ ? dense_.size() : columns_; }
   double value(std::size_t output, const double* phi) const {
-    return whole_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
+    return full_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
   }
-  const double* weights(std::size_t output) const { return whole_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
-  double variance(const double* phi) { return whole_ ? dense_.spread(phi) : own().variance(phi); }
+  const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
+  double variance(const double* phi) { return full_ ? dense_.spread(phi) : own().variance(phi); }
   // After variance() of the same example.
   void learn(const double* phi, const double* alpha, double h, double v, double floor) {
-    if (!whole_) {
+    if (!full_) {
       own().learn(phi, alpha, h, 1.0, floor);
       return;
     }
@@ -81,8 +82,8 @@ class SharedWeights {
   }
   Covariance& dense() { return dense_; }
 
-  static std::size_t bytes(std::size_t n, std::size_t outputs, bool whole) {
-    return sizeof(double) * (whole ? triangle(n) + n * (outputs + 2) : n * (outputs + 1));
+  static std::size_t bytes(std::size_t n, std::size_t outputs, bool full_covariance) {
+    return sizeof(double) * (full_covariance ? triangle(n) + n * (outputs + 2) : n * (outputs + 1));
   }
 
   void save(State& state, const std::string& name);
@@ -91,7 +92,7 @@ class SharedWeights {
  private:
   OwnWeights own() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
 
-  bool whole_;
+  bool full_;
   std::size_t outputs_, columns_ = 0;
   Covariance dense_;
   Vec<double> diagonal_;
@@ -100,7 +101,7 @@ class SharedWeights {
 inline void SharedWeights::save(State& state, const std::string& name) {
   auto& weights = state.reals[name + "_weights"];
   auto& covariance = state.reals[name + "_covariance"];
-  if (!whole_) {
+  if (!full_) {
     weights.assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
     covariance.assign(diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_), diagonal_.end());
     return;
@@ -114,9 +115,9 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
   const std::size_t n = size();
   const auto& weights = state.reals.at(name + "_weights");
   const auto& covariance = state.reals.at(name + "_covariance");
-  if (weights.size() != outputs_ * n || covariance.size() != (whole_ ? triangle(n) : n))
+  if (weights.size() != outputs_ * n || covariance.size() != (full_ ? triangle(n) : n))
     throw std::invalid_argument("a saved model whose weights do not agree in number");
-  if (!whole_) {
+  if (!full_) {
     std::copy(weights.begin(), weights.end(), diagonal_.begin());
     std::copy(covariance.begin(), covariance.end(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
     return;
@@ -126,22 +127,25 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
 }
 
 struct FilterBelief {
-  double prior, own, floor;  // of a shared weight; of an own one as a multiple; the least share that variances keep
+  double prior;  // prior variance of a shared weight
+  double own;    // prior variance of an own weight, as a multiple of `prior`
+  double floor;  // variances never fall below this share of their prior
 };
 
 class Filter final : public Part {
  public:
-  static constexpr double kConfident = 0.01, kFourierPrior = 0.125;
+  static constexpr double kConfident = 0.01;      // examples whose true class has at least 99 % are skipped with Fourier features
+  static constexpr double kFourierPrior = 0.125;  // prior variance of the weight of a cosine or sine, whose mean square is 1/2
 
   struct Shape {
     std::size_t outputs, columns, frequencies, frequency_limit;
-    bool whole, shared, own;
+    bool full_covariance, shared, own;
     std::size_t cells = 0;
     bool plain = false;
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.whole), steps_(bytes, shape.outputs),
+      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.full_covariance), steps_(bytes, shape.outputs),
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
@@ -195,7 +199,7 @@ class Filter final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
-  // A filter without weight does not grow: its time grows with the square of its frequencies.
+  // A filter with little weight does not grow, because its time grows with the square of its frequencies.
   std::size_t frequencies_for(double weight) const override { return weight >= 0.1 ? max_frequencies() : frequencies(); }
   std::size_t frequency_limit() const override { return shape_.frequency_limit; }
   void stop_growing() override { shape_.frequencies = frequencies_; }
@@ -206,10 +210,10 @@ class Filter final : public Part {
     shape_.frequencies = std::max(shape_.frequencies, count);
   }
   std::size_t bytes(std::size_t frequencies) const override {
-    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * frequencies, shape_.outputs, shape_.whole) : 0) + sizeof(float) * cells_.size();
+    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * frequencies, shape_.outputs, shape_.full_covariance) : 0) + sizeof(float) * cells_.size();
   }
 
-  // Without a shared part the arrays are there too, and empty.
+  // Without shared weights, their arrays are saved empty.
   void save(State& state) override {
     state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(shape_.frequencies)};
     shared_.save(state, name_);

@@ -1,13 +1,13 @@
-// One belief that learns many features by AdaGrad, with a rate lambda and an own share rho: linear and all Fourier features.
+// One belief trained by AdaGrad on the linear features and all Fourier features, with rate lambda and own share rho.
 //
 //   phi = [linear, sqrt(1/D) Fourier features of D frequencies],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
 //
-// Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of its task id. Runs
-// of different tasks may overlap: with few cells tasks learn from each other at random, which costs less than having no own
-// weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own weights are not scaled,
-// since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the frequencies
-// that were planned; later ones have no own weights.
+// The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
+// id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
+// When the part starts to use more frequencies, shared weights are scaled so that f does not change. Own weights are not scaled, since
+// a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the planned frequencies;
+// frequencies that are added later have no own weights.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@
 
 namespace budgetron {
 
-// Frequencies that are enough for most streams of d columns: more cost time, and help where a function has much detail.
+// Frequencies that are enough for most streams of d columns. More cost time, and help only if f has much detail.
 inline std::size_t useful_frequencies(std::size_t d) { return std::min<std::size_t>(1024, 48 * d); }
 
-constexpr double kNoPull = 1e-3;  // an example whose class has at least 99.9 % changes nothing
+constexpr double kMinPull = 1e-3;  // an example whose true class already has at least 99.9 % changes nothing
 
 class FourierAdaGrad final : public Part {
  public:
@@ -47,7 +47,8 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // How far a step at the present rate would move f. It falls as squared gradients add up.
+  // How far a step at the present rate would move f, in place of a variance, which AdaGrad does not have. It falls as squared gradients
+  // add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
     for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
@@ -55,7 +56,7 @@ class FourierAdaGrad final : public Part {
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    if (omega * steps_.gradient(f, label) < kNoPull) return false;
+    if (omega * steps_.gradient(f, label) < kMinPull) return false;
     for (std::size_t o = 0; o < outputs_; ++o) {
       const double pull = omega * steps_.g()[o];
       if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e.features, pull);
@@ -79,7 +80,7 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return most_; }
   std::size_t frequency_limit() const override { return limit_; }
-  // More than are useful on most streams cost time, so it needs nearly all of the weight to use them.
+  // More frequencies than most streams need cost time, so only a part with nearly all of the weight uses them.
   std::size_t frequencies_for(double weight) const override { return weight >= 0.9 ? most_ : std::min(most_, useful_frequencies(columns_ - 1)); }
   void stop_growing() override { most_ = frequencies_; }
   void set_frequencies(std::size_t count) override {
@@ -131,7 +132,7 @@ class FourierAdaGrad final : public Part {
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // One run of weights: of the columns, then of the Fourier features of so many frequencies.
+  // One run of weights: of the columns, then of the Fourier features of this many frequencies.
   struct Run {
     std::size_t frequencies;
     double amplitude;

@@ -1,6 +1,6 @@
 // One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 //
-//   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi,   u_i0 = 1: what all tasks share; q >= 1: what some tasks share
+//   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi;   theta_0 is shared by all tasks (u_i0 = 1), theta_q with q >= 1 by some
 //   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
@@ -24,8 +24,8 @@ class Latent final : public Part {
  public:
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
-  Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool whole)
-      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, whole), theta_(bytes, rank * outputs * columns),
+  Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
+      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, full_covariance), theta_(bytes, rank * outputs * columns),
         sigma_(bytes, rank * columns, kPrior), steps_(bytes, outputs), b_(bytes, rank), cb_(bytes, rank),
         spread_(bytes, rank) {
     shared_.begin(columns, kPrior);
@@ -89,7 +89,7 @@ class Latent final : public Part {
     return true;
   }
 
-  // What the tasks of a kind share is learned from the tasks that resemble this one.
+  // sum_q u_iq theta_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
   void terms(const Seen& e, Terms& to) const override {
     const Row r = parts(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
@@ -100,7 +100,7 @@ class Latent final : public Part {
   }
 
   std::size_t bytes(std::size_t) const override {
-    return SharedWeights::bytes(columns_, outputs_, shared_.whole()) + sizeof(double) * (theta_.size() + sigma_.size());
+    return SharedWeights::bytes(columns_, outputs_, shared_.full_covariance()) + sizeof(double) * (theta_.size() + sigma_.size());
   }
 
   void save(State& state) override {
@@ -134,7 +134,7 @@ class Latent final : public Part {
     for (std::size_t j = 0; j < columns_; ++j) sum += sigma_[q * columns_ + j] * phi[j] * phi[j];
     return sum;
   }
-  // b: how the lead of the true class depends on u.
+  // Computes b, the derivative of the true class's margin over the others with respect to u.
   void find_direction(const double* phi, std::size_t label) {
     for (std::size_t q = 0; q < rank_; ++q) {
       if (outputs_ == 1) {

@@ -15,7 +15,7 @@
 
 namespace budgetron {
 
-// A task whose own weights the example's task uses: f gets coefficient times its own part. `row` is its row of numbers.
+// A task whose own weights the example's task uses: f adds `coefficient` times the f of the own weights in `row`.
 struct Related {
   double coefficient;
   std::int64_t id;
@@ -31,7 +31,7 @@ struct TableEntry {
   double phi[2];
 };
 
-// One example: its features, computed once, and the rows of weights that its task takes part in.
+// One example: its features, computed once, and the rows of weights of its task and the related tasks.
 struct Seen {
   Instance x;
   std::int64_t task_id = 0;
@@ -95,18 +95,18 @@ class Part {
   virtual void terms(const Seen& e, Terms& to) const = 0;         // after margins() of the same example; added to zeros
 
   virtual std::size_t frequencies() const { return 0; }       // random frequencies that it uses
-  virtual std::size_t max_frequencies() const { return 0; }  // that it may use, once the stream has shown that they help
-  virtual std::size_t frequency_limit() const { return 0; }  // the same if there are bytes to spare
-  virtual std::size_t frequencies_for(double) const { return 0; }  // that it should use with this weight, of those that it may
-  virtual void stop_growing() {}                         // it may not use more frequencies than it does
-  virtual void set_frequencies(std::size_t) {}                // from now on; not fewer than before. Where it throws, nothing has changed
-  virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with so many frequencies, without the rows of tasks
+  virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help
+  virtual std::size_t frequency_limit() const { return 0; }  // how many it may use if there are spare bytes
+  virtual std::size_t frequencies_for(double) const { return 0; }  // how many it should use with this weight, at most max_frequencies()
+  virtual void stop_growing() {}  // from now on, max_frequencies() is frequencies()
+  virtual void set_frequencies(std::size_t) {}  // not fewer than before. If it throws, nothing has changed
+  virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with this many frequencies, without the rows of tasks
 
   virtual void save(State& state) = 0;
   virtual void load(const State& state) = 0;
 
   std::size_t object_bytes = 0;  // of the object itself, counted by the rule
-  std::size_t at = 0;  // where this part begins in the row of a task
+  std::size_t at = 0;  // where the numbers of this part begin in the row of a task
 };
 
 }  // namespace budgetron

@@ -1,15 +1,15 @@
 // Beliefs on sparse rows, one per rate. One hashed table of cells has the shared and own weights of all features.
 //
-// For the non-zero features j of a row, a_j the typical |x_j| of the feature's cell (running mean, rate 1/8):
+// j runs over the non-zero features of a row. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j:
 //
 //   v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j), by belief;   phi = v/|v|
 //   n   = sum_j phi_j log(M_jc/M_c)           naive Bayes: mass |phi_j| seen with class c, phi of the signs
 //   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
 //   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad); b and k likewise; then M_jc += |phi_j|
 //
-// Once a quarter of the cells hold a shared feature, a feature gets a cell only when it is seen for the second time. A Bloom
-// filter with one bit per feature knows which were seen. Most features of a text occur once, and would only take the cells
-// of others.
+// Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words of a text occur
+// only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature) records which features have
+// occurred.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ namespace budgetron {
 
 class HashedTable final : public Part {
  public:
-  static constexpr double kLeastPull = 1e-5;  // an example whose class has more than 99.999 % changes no weight
+  static constexpr double kMinPull = 1e-5;  // a belief that gives the true class more than 99.999 % does not update its weights
   static constexpr double kOwnShare = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
-  static constexpr double kMostTypical = 1e38;  // typical sizes are float32, rows may be float64
+  static constexpr double kMaxTypical = 1e38;  // typical sizes are float32 and must stay finite; rows may be float64
 
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
@@ -77,15 +77,15 @@ class HashedTable final : public Part {
         step(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient);
     }
     for (std::size_t b = 0; b < rates_.size(); ++b) {
-      double lean = 0;
+      double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
         const std::size_t k = b * outputs_ + o;
         bias_squares_[k] += pull_[k] * pull_[k];
         bias_[k] += rates_[b] * pull_[k] / std::sqrt(bias_squares_[k] + 1e-9);
-        lean += pull_[k] * e.evidence[o];
+        bayes_gradient += pull_[k] * e.evidence[o];
       }
-      bayes_squares_[b] += lean * lean;
-      bayes_[b] += kBayesRate * lean / std::sqrt(bayes_squares_[b]);
+      bayes_squares_[b] += bayes_gradient * bayes_gradient;
+      bayes_[b] += kBayesRate * bayes_gradient / std::sqrt(bayes_squares_[b]);
     }
     remember(e, label);
     return moving;
@@ -128,7 +128,7 @@ class HashedTable final : public Part {
   std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(id))); }
   double next_typical(std::size_t cell, double size) const {
     const double old = static_cast<double>(typical(cell));
-    return std::min(old > 0 ? old + (size - old) * kTypicalRate : size, kMostTypical);
+    return std::min(old > 0 ? old + (size - old) * kTypicalRate : size, kMaxTypical);
   }
 
   template <class Use>
@@ -140,14 +140,14 @@ class HashedTable final : public Part {
     }
   }
 
-  // Into e.entries: the features that have a cell, with both of their values.
+  // Writes the features that have a cell to e.entries, with both of their values.
   void find(const Seen& e) const {
     Vec<TableEntry>& entries = *e.entries;
     entries.clear();
-    const bool admitting = 4 * used_ > cells_;
+    const bool only_seen = 4 * used_ > cells_;  // new features get no cell yet
     for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
       const std::size_t cell = cell_of(h);
-      if (admitting && !(seen_[cell] >> (h & 7) & 1)) return;
+      if (only_seen && !(seen_[cell] >> (h & 7) & 1)) return;
       prefetch(data_.data() + cell * stride());
       entries.push_back({h, cell, value, {0.0, 0.0}});
     });
@@ -167,7 +167,7 @@ class HashedTable final : public Part {
     }
   }
 
-  // n, one number per output, into e.evidence; for two classes the log ratio of the second to the first.
+  // Writes n to e.evidence, one number per output. For two classes it is the log ratio of the second class to the first.
   void find_evidence(const Seen& e) const {
     double* n = e.evidence;
     std::fill_n(n, outputs_, 0.0);
@@ -228,18 +228,18 @@ class HashedTable final : public Part {
     }
   }
 
-  // w ([y] - p) of every belief and output, 0 for beliefs that have nothing to learn; returns whether any has.
+  // Sets pull_ to omega ([y] - p) of every belief and output, or to 0 for beliefs that take no step. Returns whether any takes a step.
   bool find_pulls(const double* f, std::size_t label, double omega) {
     bool moving = false;
     for (std::size_t b = 0; b < rates_.size(); ++b) {
-      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kLeastPull;
+      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kMinPull;
       for (std::size_t o = 0; o < outputs_; ++o) pull_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
       moving |= moves;
     }
     return moving;
   }
 
-  // Counts typical sizes, masses, and the features that have been seen.
+  // Updates the typical sizes, the masses, and the Bloom filter of features that have occurred.
   void remember(const Seen& e, std::size_t label) {
     for_each_nonzero(e.x, [&](std::uint64_t h, double) { seen_[cell_of(h)] |= static_cast<std::uint8_t>(1u << (h & 7)); });
     for (const TableEntry& entry : *e.entries) {
@@ -252,7 +252,7 @@ class HashedTable final : public Part {
   }
 
   std::vector<double> rates_;
-  std::vector<std::size_t> values_;  // which of the two values each belief sees
+  std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
   std::size_t outputs_, classes_, cells_;
   bool single_, shared_, own_;
   double root_own_;

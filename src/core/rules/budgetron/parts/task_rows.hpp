@@ -1,8 +1,8 @@
-// Which rows of weights an example takes part in, and the rows themselves.
+// The rows of weights of tasks and clusters, and which of them an example uses.
 //
-// On an explicit graph these are the rows of a sparse factor R of the inverse of its interaction matrix; with clusters a
-// common row and that of the task; otherwise the task's own. A row holds what each part stores about a task, one part after
-// the other. A task without a row has the prior of every part. At the limit, the least recently updated row is evicted.
+// On an explicit graph, an example uses the rows of the tasks in row i of a sparse factor R of A⁻¹. With clusters it uses the common row
+// of its cluster and the row of its task, otherwise only the row of its task. A row holds the numbers that each part has for a task, one
+// part after the other. A task without a row has the prior of every part. At the limit, the least recently updated row is evicted.
 #pragma once
 
 #include <algorithm>
@@ -38,16 +38,16 @@ class TaskRows {
   std::size_t size() const { return rows_.size(); }
   std::size_t most_related() const { return factor_ ? factor_->longest_row() : clustered_ ? 2 : 1; }
 
-  // Gives every part its place in a row.
+  // Sets where the numbers of each part begin in a row.
   void lay_out(const Parts& parts) {
     set_places(parts);
     rows_.widen(width_);
   }
 
   // Removes the numbers of a part from every row; returns the bytes that this frees.
-  std::size_t drop_part(const Parts& left, std::size_t at, std::size_t width) noexcept {
+  std::size_t drop_part(const Parts& remaining, std::size_t at, std::size_t width) noexcept {
     const std::size_t before = width_;
-    set_places(left);
+    set_places(remaining);
     if (width == 0) return 0;
     rows_.narrow(width_, [&](double* row) { std::copy(row + at + width, row + before, row + at); });
     return may_grow_ ? rows_.limit() * width * sizeof(double) : 0;
@@ -55,8 +55,8 @@ class TaskRows {
 
   bool wants_more() const { return may_grow_ && width_ && rows_.at_limit(); }
 
-  // Uses spare bytes for more rows, if there are not enough rows; returns the bytes that are left. Rows are allocated at once,
-  // since the examples of this block have reserved no more than the limit before.
+  // Uses spare bytes for more rows, if all rows are in use; returns the bytes that remain. The rows are allocated at once, because
+  // reserve() allocated no more than the old limit for the examples of this block.
   std::size_t take(std::size_t spare) {
     if (!wants_more()) return spare;
     const std::size_t more = spare / row_bytes();
@@ -77,8 +77,8 @@ class TaskRows {
     out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
-  // The rows of an example, `priors` has room for those that do not exist. Scoring only reads the rows; learning writes to
-  // them through the same pointers, which is why const is cast away here and nowhere else.
+  // Finds the rows of an example. `priors` has space for those that do not exist yet. Scoring only reads the rows, but learning writes
+  // to them through the same pointers. That is why const is cast away, here and nowhere else.
   void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
     if (width_ == 0) return;
     std::size_t missing = 0;
@@ -97,8 +97,8 @@ class TaskRows {
     if (!seen.mine) seen.mine = find({task.id, false});
   }
 
-  // Makes the rows that do not exist, before learning, and marks all as recently updated: first those that exist, so that
-  // a new row of the same example does not evict one of them.
+  // Before learning: adds the rows that do not exist yet, and marks all rows of the example as updated. Existing rows are marked first,
+  // so that a new row of this example evicts none of them.
   void make(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
     const auto each = [&](auto use) {
@@ -123,12 +123,12 @@ class TaskRows {
     });
   }
 
-  // Rows that learning these examples adds at most.
+  // The largest number of rows that learning these examples can add.
   std::size_t missing(std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) const {
     if (width_ == 0) return 0;
-    Bytes passing;
-    Vec<std::int64_t> absent(passing), absent_clusters(passing);
-    Vec<Related> related(passing, most_related());
+    Bytes temporary;
+    Vec<std::int64_t> absent(temporary), absent_clusters(temporary);
+    Vec<Related> related(temporary, most_related());
     for (std::size_t i = from; i < to; ++i) {
       std::size_t n = 0;
       find_related({ids[i], clusters[i]}, related.data(), n);
@@ -194,7 +194,7 @@ class TaskRows {
 
   const Factored* factor_;  // of an explicit graph
   const bool clustered_;
-  const double cluster_share_;  // of the variance of own weights, that which the tasks of a cluster have in common
+  const double cluster_share_;  // the share of the variance of own weights that the tasks of a cluster have in common
   const bool may_grow_;         // whether spare bytes may become rows
   RowTable rows_;
   std::size_t width_ = 0;

@@ -1,4 +1,4 @@
-"""BudgetSgd: steps on the hinge loss, with a choice of methods to stay within the budget.
+"""BudgetSgd: steps on the hinge loss, with a choice of budget maintenance.
 
 `rule` has the steps, `maintenance` the interface of the methods. `removal`, `projecting`, `merging`, `halving` and
 `nystrom` implement it.

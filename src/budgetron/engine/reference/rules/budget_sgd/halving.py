@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.examples.rows import Array, Integers, without
 from budgetron.engine.reference.gram import TIED, regrown
-from budgetron.engine.reference.rows import Array, Integers, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.rules.budget_sgd.removal import Remove

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, without
+from budgetron.engine.reference.examples.rows import Array, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.saved_state import Layout
 from budgetron.engine.settings import Settings

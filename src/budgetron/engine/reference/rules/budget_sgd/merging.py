@@ -21,14 +21,15 @@ import math
 import numpy as np
 
 from budgetron.engine.records import Outcome
+from budgetron.engine.reference.examples.rows import Array, Integers, without
 from budgetron.engine.reference.gram import TIED, ZERO, least
-from budgetron.engine.reference.rows import Array, Integers, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian
 
+# Brackets of h: z between the two examples, beyond x_n, and beyond x_m.
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
 UNRELATED = 36.0  # for larger L, 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -128,7 +129,7 @@ def value(h: float, p: float, q: float, s: float, L: float) -> float:
 
 
 def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> float:
-    """Return the maximum of `value` in a bracket up to 1e-4."""
+    """Return where `value` is largest in a bracket, up to 1e-4, by golden-section search."""
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left, at_right = value(left, p, q, s, L), value(right, p, q, s, L)
     while high - low > 1e-4:
@@ -144,7 +145,7 @@ def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> f
 
 
 def polished(h: float, p: float, q: float, s: float, L: float) -> float:
-    """Improve a maximum by Newton's method: a search by values finds half of the digits, as they are flat there."""
+    """Improve a maximum by Newton's method. A search by values finds only half of the digits: they are flat there."""
     for _ in range(6):
         a = 1 - h
         u, v, w = p * math.exp(-2 * L * a * a), q * math.exp(-2 * L * h * h), s * math.exp(-L * (a * a + h * h))

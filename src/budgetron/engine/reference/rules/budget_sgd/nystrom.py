@@ -17,8 +17,8 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.gram import regrown
-from budgetron.engine.reference.rows import Array
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.rules.budget_sgd.removal import Remove
@@ -28,7 +28,7 @@ from budgetron.engine.settings import Settings
 if TYPE_CHECKING:
     from budgetron.engine.reference.rules.budget_sgd.rule import BudgetSgd
 
-LEAST = 1e-10
+MIN_EIGENVALUE = 1e-10  # relative to the largest; M divides by the square roots of the eigenvalues
 
 
 class Nystrom(Remove):
@@ -51,7 +51,7 @@ class Nystrom(Remove):
 
     def __init__(self, rule: BudgetSgd) -> None:
         super().__init__(rule)
-        self.M: Array = np.empty((0, 0))  # no rows: examples are still stored
+        self.M: Array = np.empty((0, 0))  # without rows, as long as examples are still being stored
 
     def learn(self, t: Example, y: Array, tau: float, weight: float) -> Outcome:
         rule = self.rule
@@ -72,7 +72,7 @@ class Nystrom(Remove):
             return False
         eigenvalues, V = np.linalg.eigh(regrown(rule.store.arrival, rule.gram_row))
         k = max(1, int(rule.p.rank * n + 0.5))
-        largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > LEAST * eigenvalues[-1]]
+        largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > MIN_EIGENVALUE * eigenvalues[-1]]
         self.M = V[:, largest].T / np.sqrt(eigenvalues[largest])[:, None]
         rule.weights.beta = rule.weights.beta @ V[:, largest] @ V[:, largest].T
         return True

@@ -18,8 +18,8 @@ import numpy as np
 from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.examples.rows import Array, without
 from budgetron.engine.reference.gram import Gram, cheapest, least, noise_of, regrown
-from budgetron.engine.reference.rows import Array, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.rules.budget_sgd.parameters import Step

@@ -25,8 +25,8 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
+from budgetron.engine.reference.examples.rows import Array, flushed, without
 from budgetron.engine.reference.gram import least
-from budgetron.engine.reference.rows import Array, flushed, without
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.splitmix import WORD, Splitmix
@@ -82,25 +82,25 @@ class Random(Remove):
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
         # r is drawn before x_t is stored, so x_t is never evicted.
-        r = self.make_up() if len(rule.store) == rule.settings.capacity else None
+        r = self.draw_and_compensate() if len(rule.store) == rule.settings.capacity else None
         rule.append(t, y * tau / rule.unit)
         if r is not None:
             rule.remove(r)
         return STORED
 
     def evict(self) -> int:
-        r = self.make_up()
+        r = self.draw_and_compensate()
         self.rule.remove(r)
         return r
 
-    def make_up(self) -> int:
+    def draw_and_compensate(self) -> int:
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.drawn()
         rule = self.rule
         # 1 − p is 0 only for a slot that is certain to be drawn; the lower bound avoids the division by zero.
-        keep = np.maximum(1 - p, 2.0**-52)
-        keep[r] = 1.0
-        beta = rule.weights.beta / keep
+        survival = np.maximum(1 - p, 2.0**-52)
+        survival[r] = 1.0
+        beta = rule.weights.beta / survival
         # Over many evictions, dividing by 1 − p would let coefficients grow without bound, so they are clipped.
         most = rule.p.rate * rule.p.clip / rule.unit
         if most > 0:

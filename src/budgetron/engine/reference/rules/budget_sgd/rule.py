@@ -25,8 +25,8 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
+from budgetron.engine.reference.examples.rows import Array, Instance, flushed, without
 from budgetron.engine.reference.gram import TIED, regrown
-from budgetron.engine.reference.rows import Array, Instance, flushed, without
 from budgetron.engine.reference.rule import Example, MistakeDriven, direction
 from budgetron.engine.reference.rules.budget_sgd.halving import Halve
 from budgetron.engine.reference.rules.budget_sgd.maintenance import Method

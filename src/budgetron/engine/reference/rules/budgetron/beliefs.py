@@ -1,4 +1,4 @@
-"""The beliefs of a Budgetron in words, for reports, plots and people."""
+"""Descriptions of the beliefs of a Budgetron, for reports, plots and users."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from budgetron.engine.settings import Settings
 
 @dataclass(frozen=True)
 class Belief:
-    """What one of the models assumes about the stream, for people."""
+    """What one model of the mixture assumes about the stream."""
 
     words: str
-    curved: bool = False  # it has Fourier features, or a table
-    apart: bool = False  # tasks have more of their own than they share
-    learned: bool = False  # it learns which tasks resemble which
+    curved: bool = False  # whether it has Fourier features
+    apart: bool = False  # tasks have larger own weights than shared ones
+    learned: bool = False  # it learns which tasks resemble each other
     adapting: bool = False  # it expects the stream to keep changing
 
     def __str__(self) -> str:

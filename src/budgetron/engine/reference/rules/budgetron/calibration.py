@@ -1,10 +1,11 @@
-"""Corrects the margins m of the mixture: they may be too small, too large, or lean to one class.
+"""Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 
     z_c = s m_c + b_c,   g = [y] − p(z)
     P ← max(P/(1 + hP), floor),   s += P Σ_c g_c m_c,   b += rate · g        h: variance of m under p(z)
 
-s is learned by a filter whose variance P keeps a floor, so that it follows a mixture that becomes surer as it learns.
-Scaling changes probabilities and no decision. An example counts at most once, whatever its weight.
+s is learned by a filter whose variance P has a lower bound, so that s keeps following a mixture that becomes more
+confident as it learns. Scaling alone changes the probabilities, not the predicted class. A weight above 1
+counts as 1.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 
 FIRST_VARIANCE, LEAST_VARIANCE = 0.02, 0.006
 RATE = 0.002
 MOST_CHANGE = 0.1
-"""Of the scale by one example: a single confident mistake says little."""
+"""The largest change of the scale by one example: a single confident mistake says little."""
 LEAST_SCALE, MOST_SCALE = 0.25, 4.0
 
 
@@ -31,12 +32,12 @@ class Calibration:
         self.offset = np.zeros(outputs)
 
     def margins(self, m: Array) -> Array:
-        """Return corrected margins; for more than two classes m and they are log probabilities."""
+        """Return the corrected margins. For more than two classes, both m and the result are log probabilities."""
         z = self.scale * m + self.offset
         return log_probabilities(z) if len(z) > 1 else z
 
     def learn(self, m: Array, z: Array, code: int, omega: float) -> None:
-        """Learn from an example; `z` is what `margins` made of `m`."""
+        """Learn from an example; `z` is `margins(m)`."""
         # Heavy examples, such as rare labels with a class weight, must not make the scale jump.
         weight = min(omega, 1.0)
         if len(z) > 1:

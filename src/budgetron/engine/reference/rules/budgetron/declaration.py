@@ -1,7 +1,7 @@
 """The declaration of the rule `Budgetron`: its parameters, its parts, the arrays of a saved model, and its memory.
 
-A Budgetron is a mixture of beliefs. Beliefs that share arrays form a part. The planner of memory and the loader of
-model files read the declaration; the rule itself makes its parts with `make_parts`. Nothing here learns.
+A Budgetron is a mixture of beliefs. Beliefs that share arrays form a part. The memory planner and the loader of model
+files read this declaration, and the rule creates its parts with `make_parts`. Nothing here learns.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, field
 
 from budgetron.engine import memory
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
-from budgetron.engine.reference.rows import Integers
+from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron.calibration import (
     FIRST_VARIANCE,
@@ -45,9 +45,9 @@ class Parameters(RuleParameters, frozen=True):
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
     filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - `FilterBelief` of each
     fourier_filter: Count | None = None  # the index of the filter that sees Fourier features
-    fourier_cells: Count = 0  # its hashed own weights, of the bias alone; 0: own weights in task rows, as elsewhere
+    fourier_cells: Count = 0  # hashed cells of its own weights, which are biases; 0: own weights are in task rows
     plain_filter: Count | None = None  # the index of the filter that ignores the graph
-    whole: bool = True  # whether filters have full covariance matrices; otherwise diagonals
+    full_covariance: bool = field(default=True, name="whole")  # of filters; otherwise only diagonals
     filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`
     frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; two features each
     bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # of all Fourier features
@@ -77,9 +77,9 @@ def make_parts(settings: Settings) -> list[Part]:
         plain = k == given.plain_filter
         limit = given.max_filter_frequencies if frequencies else 0
         sizes = (outputs, columns, frequencies, limit)
-        parts.append(Filter(k, FilterBelief(*belief), *sizes, given.whole, shared, own, cells, plain))
+        parts.append(Filter(k, FilterBelief(*belief), *sizes, given.full_covariance, shared, own, cells, plain))
     if given.latent and shared and own:
-        parts.append(Latent(given.latent, outputs, columns, given.whole))
+        parts.append(Latent(given.latent, outputs, columns, given.full_covariance))
     cells, sizes = given.own_cells if own else 0, (outputs, columns, given.frequencies, given.max_frequencies)
     for k, (rate, share) in enumerate(zip(given.rates, given.owns, strict=True)):
         parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
@@ -87,7 +87,7 @@ def make_parts(settings: Settings) -> list[Part]:
 
 
 class BudgetronDeclaration(Rule):
-    """The class methods of `Budgetron`: what is known of a model from its settings and its saved arrays."""
+    """The class methods of `Budgetron`, which describe a model by its settings and its saved arrays."""
 
     Parameters = Parameters
     needs_kernel = False
@@ -114,7 +114,8 @@ class BudgetronDeclaration(Rule):
                     str(given.max_task_rows))  # fmt: skip
         require(given.filter_frequencies <= given.frequencies, "filter_frequencies", "at most frequencies",
                 str(given.filter_frequencies))  # fmt: skip
-        require(given.whole or not given.filter_frequencies, "whole", "true where a filter sees Fourier features")
+        can_filter = given.full_covariance or not given.filter_frequencies
+        require(can_filter, "whole", "true where a filter sees Fourier features")
         require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
         has_room = settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.fourier_width(settings)
         require(has_room, "own_cells", "0, or at least one run", str(given.own_cells))
@@ -123,7 +124,7 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
-        parts = _left(settings, arrays)
+        parts = _remaining_parts(settings, arrays)
         beliefs, width = sum(part.count for part in parts), sum(part.row_width for part in parts)
         rows = length(arrays, "row_id")
         fields = {"part_index": Field("int64", (len(parts),)), "part_idle": Field("int64", (len(parts),)),
@@ -219,11 +220,11 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
-        return plan.least(settings)
+        return plan.smallest(settings)
 
 
-def _left(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
-    """Return the shapes of the parts that a saved model still has: parts that stay idle are dropped."""
+def _remaining_parts(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
+    """Return the shapes of the parts that a saved model still has. Learning drops parts that stay idle."""
     length(arrays, "part_index")
     index, parts = arrays["part_index"], shapes.shapes_of(settings)
     require(index.dtype.kind == "i" and len(index) >= 1 and (np.diff(index) > 0).all() and index[0] >= 0
@@ -245,11 +246,12 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
 
 
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:
-    whole, places = settings.parameters.whole, arrays["part_index"].tolist()
+    full_covariance, places = settings.parameters.full_covariance, arrays["part_index"].tolist()
     for name in (name for name in arrays if name.endswith("_covariance")):
-        variances = arrays[name][_diagonal(len(arrays[name]))] if whole else arrays[name]
+        variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]
         # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
-        require((variances >= (-1e-9 if whole else 0)).all(), f"state.{name}", "with variances that are not negative")
+        lowest = -1e-9 if full_covariance else 0.0
+        require((variances >= lowest).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
     at, shapes_of_all = 0, shapes.shapes_of(settings)

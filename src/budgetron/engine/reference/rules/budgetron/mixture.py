@@ -19,14 +19,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 
 SHARE = 1e-4
+"""The part of the weight that an update divides equally between the beliefs."""
 NEGLIGIBLE = 0.01
-REST, WAKE, PATIENCE = 2_500, 8, 5_000
-LEAST = np.log(1e-6)
-"""Probabilities below one in a million are raised to it: beliefs that confident are wrong more often than that."""
+"""A part whose beliefs together have less weight than this is idle."""
+SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
+"""Idle examples until a part with Fourier features sleeps; how often it wakes; idle examples until a part is
+dropped."""
+MIN_LOG_PROBABILITY = np.log(1e-6)
+"""Smaller probabilities are raised to one in a million: beliefs that are so confident are wrong more often than
+that."""
 
 
 def margins(f: Array, w: Array) -> Array:
@@ -36,7 +41,7 @@ def margins(f: Array, w: Array) -> Array:
     """
     if len(w) == 1:
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
-    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), LEAST)
+    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top) / w.sum())
     return np.asarray(mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed)
@@ -46,7 +51,7 @@ def weights(f: Array, w: Array, code: int, omega: float) -> Array:
     """Return the weights after an example of class `code` with weight ω, for the beliefs that are awake."""
     if len(w) == 1:
         return w
-    logs = np.maximum([log_probabilities(row)[code] for row in f], LEAST)
+    logs = np.maximum([log_probabilities(row)[code] for row in f], MIN_LOG_PROBABILITY)
     # Computed in logarithms relative to the best belief, so that even the largest finite ω gives neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (logs - logs.max())
     new = np.exp(new - new.max())

@@ -1,10 +1,11 @@
 """Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
     1  features of x, and the rows of the tasks related to i
-    2  f_b of every belief, and their mixture. The margin is that of the mixture, calibrated. It is a mistake if the
-       true class does not have the largest margin
-    3  the weights of the beliefs, and the calibration, learn from these margins
-    4  every part learns. A part without weight is dropped, parts with weight may grow. The scaler counts the columns
+    2  margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture.
+       The example is a mistake if its true class does not have the largest margin
+    3  the weights of the beliefs, and the calibration, learn from these margins 4  every part learns. A part that stays
+    without weight is dropped; parts with weight may grow. The scaler updates its
+       estimates of the columns
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rows import Array, Instance, Integers
+from budgetron.engine.reference.examples.rows import Array, Instance, Integers
+from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, mistaken
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.calibration import Calibration
@@ -28,22 +30,22 @@ from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import Name, TaskRows
 from budgetron.engine.reference.rules.budgetron.sizes.shapes import part_overhead
 from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
-from budgetron.engine.reference.store import Store
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
-FIRST_LOOK = 64
+FIRST_REVIEW = 64
 ENOUGH_WEIGHT = 0.9
-"""Of all parts with Fourier features together, so that they grow."""
-RECLAIM = 4096
-"""Examples after which tasks without a row get the bytes of unused frequencies."""
-HEAVIEST = 1e9
-"""Larger weights count as this one. A step already ends just past the boundary, and products with it stay finite."""
+"""Parts with Fourier features may grow once their weights add up to this."""
+RECLAIM_AFTER = 4096
+"""Examples after which the bytes of unused frequencies may become rows for more tasks."""
+MAX_WEIGHT = 1e9
+"""Larger weights of examples count as this one: a step already ends just past the boundary, and products stay
+finite."""
 
 
-def looks_at(seen: int) -> bool:
-    """Whether sizes are looked at when so many examples have been learned: 64, 128, 256 …"""
-    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
+def sizes_are_reviewed(seen: int) -> bool:
+    """Whether the sizes of the parts are reviewed after this many examples: 64, 128, 256 …"""
+    return seen >= FIRST_REVIEW and seen & (seen - 1) == 0
 
 
 class Budgetron(BudgetronDeclaration):
@@ -83,7 +85,7 @@ class Budgetron(BudgetronDeclaration):
         return [(1.0, (task_id, False))]
 
     def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
-        """Return the example as the parts see it, and the rows that it takes part in."""
+        """Return the example as the parts see it, and the rows of its task and the related tasks."""
         linear = fourier = np.zeros(0)
         if self.scaler is not None:
             z = self.scaler.features(x.values)
@@ -102,18 +104,21 @@ class Budgetron(BudgetronDeclaration):
         come back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
         """
         linear = np.array([part.frequencies == 0 for part in self.parts])
-        awake = linear | (self.idle < mixture.REST) | (self.n_seen % mixture.WAKE == 0)
+        awake = linear | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
         counts = [part.count for part in self.parts]
         parts = [part for part, is_awake in zip(self.parts, awake, strict=True) if is_awake]
         return parts, np.flatnonzero(np.repeat(awake, counts))
 
     def values(self, e: Seen, parts: list[Part]) -> Array:
-        """Return f of every belief of these parts, (beliefs, outputs). They learn what the offset does not explain."""
+        """Return f of every belief of these parts, (beliefs, outputs).
+
+        The offset is part of f, so that beliefs learn only what the offset does not explain.
+        """
         f = np.concatenate([part.margins(e) for part in parts])
         return f if e.x.offset is None else f + e.x.offset
 
     def _awake_weights(self) -> Array:
-        """Return the weights of all beliefs in a prediction: those of the beliefs awake add up to 1, others are 0."""
+        """Return the weights of all beliefs in a prediction: 0 for beliefs that sleep, and a sum of 1."""
         _, beliefs = self.awake()
         w = np.zeros_like(self.w)
         w[beliefs] = self.w[beliefs] / self.w[beliefs].sum()
@@ -133,7 +138,7 @@ class Budgetron(BudgetronDeclaration):
         outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
-            weight = min(weight, HEAVIEST)
+            weight = min(weight, MAX_WEIGHT)
             # Calibration and mixture learn before the parts do, from margins that have not seen the label.
             self.calibration.learn(mixed, margins, code, weight)
             self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
@@ -141,7 +146,7 @@ class Budgetron(BudgetronDeclaration):
                 outcome |= Outcome.UPDATED
             # Only learning creates rows: a prediction must not evict the row of another task.
             self.rows.keep(rows)
-            if self._drop_idle() or looks_at(self.n_seen + 1):
+            if self._drop_idle() or sizes_are_reviewed(self.n_seen + 1):
                 self._use_bytes()
             if self.scaler is not None:
                 # Last, so that x was scaled as it would have been for a prediction.
@@ -164,11 +169,11 @@ class Budgetron(BudgetronDeclaration):
         return [float(share.sum()) for share in np.split(self.w, ends[:-1])]
 
     def _cost(self, part: Part, frequencies: int) -> int:
-        """Return the bytes of a part with so many frequencies, and of the frequencies themselves."""
+        """Return the bytes of a part with this many frequencies, and of the frequencies themselves."""
         return part.bytes(frequencies) + max(self._frequency_bytes(), frequencies * self._bytes_each())
 
     def _frequency_bytes(self) -> int:
-        """Return the bytes of the frequencies if every part used as many as it may. All parts share the first ones."""
+        """Return the bytes of the frequencies, which all parts share, if every part used as many as it may."""
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
@@ -180,11 +185,11 @@ class Budgetron(BudgetronDeclaration):
 
         Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
         nothing. Once the parts with Fourier features have nearly all of the weight, they use all of theirs, and the
-        heaviest of them gets the bytes of parts that were dropped. Otherwise these become rows for more tasks.
+        heaviest of them gets the bytes of parts that were dropped. Otherwise these bytes become rows for more tasks.
         """
         curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.max_frequencies]
         if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
-            if self.n_seen + 1 >= RECLAIM and self.rows.wants_more:
+            if self.n_seen + 1 >= RECLAIM_AFTER and self.rows.wants_more:
                 self._reclaim_frequencies()
             self.spare = self.rows.take(self.spare)
             return
@@ -218,7 +223,7 @@ class Budgetron(BudgetronDeclaration):
     def _drop_idle(self) -> bool:
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
         longest = int(np.argmax(self.idle))
-        if self.idle[longest] < mixture.PATIENCE:
+        if self.idle[longest] < mixture.DROP_AFTER:
             return False
         self._drop(longest)
         return True
@@ -267,7 +272,7 @@ class Budgetron(BudgetronDeclaration):
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
-        """Return the terms of each example in turn, and its margin, which mixing makes differ from their sum."""
+        """Return the terms of each example, and its margin. The margin differs from their sum, see `terms`."""
         found: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
@@ -280,7 +285,7 @@ class Budgetron(BudgetronDeclaration):
         return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
 
     def forget(self, task_id: int) -> None:
-        """Drop the task's row. Its cells in hashed arrays cannot be told apart from others, and stay."""
+        """Remove the task's row. Its cells in hashed arrays stay, since they may belong to other tasks too."""
         self.rows.forget(task_id)
 
     # ---- state

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.calibration import Calibration
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Part, Seen
 

@@ -1,1 +1,1 @@
-"""What the parts see of a row: scaled columns, random Fourier features, hashes."""
+"""The features that parts compute from a row: scaled columns, random Fourier features, hashes."""

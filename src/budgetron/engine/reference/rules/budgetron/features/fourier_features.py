@@ -1,21 +1,21 @@
 """Random Fourier features of a Gaussian kernel on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
-Frequencies are drawn once from N(0, 2γ I), as small integers in units of √(2γ)/32, one byte each. Of every 128 of them
-96 have γ = 1/d, and then 32 have γ = 2/d: a wrong bandwidth costs more than a quarter of the features. A frequency does
-not depend on how many there are, so that more can be added later.
+Frequencies are drawn once from N(0, 2γ I), as small integers in units of √(2γ)/32, one byte each. Of every 128
+frequencies, the first 96 have γ = 1/d and the other 32 have γ = 2/d: a quarter of the features insures against a wrong
+bandwidth, which would cost more. A frequency does not depend on how many there are, so more can be added later.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
 
 NARROW, WIDE = 1.0, 2.0
-"""γ·d."""
-BLOCK = 32
-UNIT = 32
+"""γ·d of the two bandwidths."""
+BLOCK = 32  # consecutive frequencies with the same bandwidth; of every four blocks, the last is wide
+UNIT = 32  # a frequency of 32 is one standard deviation
 FIRST_FREQUENCIES = 64
 """Frequencies that a part uses at first: few enough to cost little on a stream that does not need them."""
 

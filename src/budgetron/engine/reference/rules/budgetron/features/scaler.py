@@ -1,12 +1,14 @@
-"""Columns of dense rows, pulled in and standardised by what has been seen of them.
+"""Standardises the columns of dense rows, after pulling outliers towards the median.
 
-For a column with value x, by stochastic approximation: m its median, s its spread (1.48 × median distance from m):
+For each column, m is a running estimate of its median and s of its spread (1.48 × median distance from m). For a value
+x:
 
     r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 3, then 3 + log(u − 2)
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
 
-x̃ is x without its far values, so that one absurd row, codes such as −999 and heavy tails leave μ and σ usable. A column
-of two values, or mostly zeros, is standardised as usual. Rates fall as 1/t to 0.001, so that columns may drift.
+x̃ limits the influence of outliers: an absurd row, codes such as −999 and heavy tails leave μ and σ usable. A column of
+two values, or of mostly zeros, is standardised as usual. The rates of the estimates fall as 1/t down to 0.001, so that
+the estimates follow columns that drift.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 
-BEND = 3.0
-CLIP = 3.0
+BEND = 3.0  # ℓ is logarithmic beyond this many spreads
+CLIP = 3.0  # |z| is at most this
 FLOOR = 0.001
 """The least rate of all running estimates."""
 NEAR = 0.02
-"""A value closer to m than this, in units of s, does not move m or s: a column of mostly zeros keeps the spread of the
-others."""
+"""A value closer to m than this, in units of s, changes neither m nor s. In a column of mostly zeros, s is then the
+spread of the other values."""
 NORMAL = 0.6745
 """Median distance from the median of a standard normal."""
 FIRST = 3
-"""Rows before the first estimate: their median withstands one absurd row among them."""
+"""Rows before the first estimate. Their median is usable even if one of them is absurd."""
 
 
 class Scaler:
@@ -43,7 +45,7 @@ class Scaler:
         if self.count < FIRST:
             return z
         known = self.variance > 0
-        away = self._pulled(x)[known] - self.mean[known]
+        away = self._compressed(x)[known] - self.mean[known]
         z[known] = np.clip(away / np.sqrt(self.variance[known]), -CLIP, CLIP)
         return z
 
@@ -55,7 +57,7 @@ class Scaler:
         t = self.count - 1
         # A column that was constant so far takes its spread from the first value that differs.
         self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
-        away = self._pulled(x) - self.mean
+        away = self._compressed(x) - self.mean
         rate = max(1 / (t - 1), FLOOR)
         self.mean += rate * away
         self.variance = (1 - rate) * (self.variance + rate * away**2)
@@ -77,7 +79,8 @@ class Scaler:
         self.spread = np.median(np.abs(rows - self.centre), axis=0) / NORMAL
         self.mean = self.centre.copy()
 
-    def _pulled(self, x: Array) -> Array:
+    def _compressed(self, x: Array) -> Array:
+        """Return x̃."""
         r = x - self.centre
         far = np.abs(r) > BEND * self.spread
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

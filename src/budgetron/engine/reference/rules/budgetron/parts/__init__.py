@@ -1,1 +1,1 @@
-"""The models that a Budgetron mixes: `part` is their interface, `task_rows` holds what they keep of every task."""
+"""The models that a Budgetron mixes. `part` is their interface; `task_rows` stores their numbers for each task."""

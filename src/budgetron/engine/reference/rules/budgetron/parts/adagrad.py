@@ -1,13 +1,16 @@
-"""One belief that learns many features by AdaGrad, with a rate λ and an own share ρ: linear and all Fourier features.
+"""One belief trained by AdaGrad on the linear features and all Fourier features, with rate λ and own share ρ.
 
     φ = [linear, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
 
-Own weights of all tasks lie in one array, those of a task as one run of cells that begins at the hash of the task id.
-Runs of different tasks may overlap; with few cells tasks learn from each other at random, which costs less than having
-no own weights. When more frequencies are used, shared weights are scaled so that f stays as it is. Own weights are not
-scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the
-frequencies that were planned; later ones have no own weights. Weights are float32.
+The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
+the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than
+having no own weights. When the part starts to use more frequencies, shared weights are scaled so that f does not
+change. Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for
+another. Runs have room for the planned frequencies; frequencies that are added later have no own weights. Weights are
+float32.
+
+The *pull* on an output is the negative gradient of the log loss, ω([y] − p).
 """
 
 from __future__ import annotations
@@ -17,26 +20,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
-LEAST = np.float32(1e-30)
-LEAST_PULL = 1e-3
-"""An example whose class has at least 99.9 % changes nothing."""
+MIN_SQUARE = np.float32(1e-30)
+"""Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
+MIN_PULL = 1e-3
+"""An example whose true class already has a probability of at least 99.9 % changes nothing."""
 
 
 def useful_frequencies(n_features: int) -> int:
-    """Return how many are enough for most streams: more cost time, and help where a function has much detail."""
+    """Return how many are enough for most streams. More cost time, and help only if f has much detail."""
     return min(1024, 48 * n_features)
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, rate: float) -> None:
-    """Take one step: `pull` is the gradient per weight."""
+    """Take one step in place; `pull` is the negative gradient of each weight."""
     pull = pull.astype(np.float32)
-    squares += pull * pull + LEAST
+    squares += pull * pull + MIN_SQUARE
     w += np.float32(rate) * pull / np.sqrt(squares)
 
 
@@ -71,7 +75,7 @@ class FourierAdaGrad:
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def frequencies_for(self, weight: float) -> int:
-        # More than are useful on most streams cost time, so it needs nearly all of the weight to use them.
+        # More frequencies than most streams need cost time, so only a part with nearly all of the weight uses them.
         useful = useful_frequencies(self.columns - 1)
         return self.max_frequencies if weight >= 0.9 else min(self.max_frequencies, useful)
 
@@ -83,11 +87,11 @@ class FourierAdaGrad:
         pass
 
     def features(self, e: Seen, frequencies: int) -> Array:
-        """Return the linear features, and the Fourier features of so many frequencies."""
+        """Return the linear features, and the Fourier features of this many frequencies."""
         return np.concatenate([e.linear, e.fourier[: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
 
     def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
-        """Return the features that own weights have, and the coefficients and places of the related tasks' weights."""
+        """Return the features of own weights, and for each related task its coefficient and where its weights are."""
         phi = self.features(e, min(self.frequencies, self.planned))
         if not self.starts:
             return phi, []
@@ -108,20 +112,23 @@ class FourierAdaGrad:
         return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return how far a step at the present rate would move f. It falls as squared gradients add up."""
+        """Return how far a step at the present rate would move f, in place of a variance: AdaGrad has no posterior.
+
+        It falls as squared gradients add up.
+        """
         v = 0.0
         if self.shared:
-            sizes = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))
-            v += (self.features(e, self.frequencies) ** 2 / sizes).sum()
+            roots = np.sqrt(1 + self.squares.mean(axis=0, dtype=np.float64))
+            v += (self.features(e, self.frequencies) ** 2 / roots).sum()
         phi, runs = self.own_runs(e)
         for r, run in runs:
-            sizes = np.sqrt(1 + self.own_squares[:, run].mean(axis=0, dtype=np.float64))
-            v += r**2 * (phi**2 / sizes).sum()
+            roots = np.sqrt(1 + self.own_squares[:, run].mean(axis=0, dtype=np.float64))
+            v += r**2 * (phi**2 / roots).sum()
         return np.array([self.rate * v])
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         g = omega * gradient(f[0], code)
-        if g[code] < LEAST_PULL:
+        if g[code] < MIN_PULL:
             return False
         phi, (own_phi, runs) = self.features(e, self.frequencies), self.own_runs(e)
         for o, pull in enumerate(g[-self.outputs:]):

@@ -4,11 +4,12 @@
     α, h from `steps`;   c = h/(1 + hV)
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
-R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, a row of a factor R of A⁻¹ on
-an explicit one. P is a whole matrix, or a diagonal for many columns. With `frequencies`, φ has random Fourier features
-too; own weights have the linear features alone. A filter with `cells` has own weights of the bias alone, (outputs + 1)
-numbers per task in a hashed array: the cheapest own part. Tasks whose hashes agree share a cell. A `plain` filter
-ignores the graph: its own weights are those of the task itself, so that a wrong graph costs little.
+R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
+an explicit graph. P is a full matrix, or only its diagonal if there are many columns. With `frequencies`, φ also has
+random Fourier features; own weights use only the linear features. In a filter with `cells`, the only own weight of a
+task is its bias: (outputs + 1) numbers per task in a hashed array, which is the cheapest kind of own weights. Tasks
+with the same hash share a cell. A `plain` filter ignores the graph: a task uses no own weights but its own, so that a
+wrong graph costs little.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
@@ -29,23 +30,24 @@ from budgetron.engine.saved_state import triangle
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
 CONFIDENT = 0.01
-"""A filter over Fourier features skips examples whose class it gives at least 99 %: an update costs O(width²)."""
+"""A filter over Fourier features skips examples whose true class it gives at least 99 %, since an update costs
+O(width²)."""
 FOURIER_PRIOR = 0.125
-"""Prior variance of the weight of a Fourier feature, which has mean square ½."""
+"""Prior variance of the weight of a Fourier feature. A cosine or sine has a mean square of ½."""
 
 
-def shared_bytes(n: int, outputs: int, whole: bool) -> int:
+def shared_bytes(n: int, outputs: int, full_covariance: bool) -> int:
     """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal."""
-    return 8 * (triangle(n) + n * (outputs + 2) if whole else n * (outputs + 1))
+    return 8 * (triangle(n) + n * (outputs + 2) if full_covariance else n * (outputs + 1))
 
 
 @dataclass(frozen=True)
 class FilterBelief:
-    """Variances of the prior: of shared linear weights, of own ones as a multiple, and the least share that remains."""
+    """The assumptions of a filter about its weights, as variances."""
 
-    prior: float
-    own: float
-    floor: float = 0.0
+    prior: float  # prior variance of a shared linear weight
+    own: float  # prior variance of an own weight, as a multiple of `prior`
+    floor: float = 0.0  # variances never fall below this share of their prior
 
 
 class Filter:
@@ -54,16 +56,16 @@ class Filter:
     count = 1
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
-                 frequency_limit: int, whole: bool, shared: bool, own: bool, cells: int = 0,
+                 frequency_limit: int, full_covariance: bool, shared: bool, own: bool, cells: int = 0,
                  plain: bool = False) -> None:  # fmt: skip
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns = belief, outputs, columns
         self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
         self.frequencies = min(frequencies, FIRST_FREQUENCIES)
-        self.whole, self.shared, self.own = whole, shared, own
+        self.full_covariance, self.shared, self.own = full_covariance, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
-        self.P = (np.diag(prior) if whole else prior) if shared else np.zeros(0)
+        self.P = (np.diag(prior) if full_covariance else prior) if shared else np.zeros(0)
         self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
         self.plain = plain
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
@@ -76,7 +78,7 @@ class Filter:
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def bytes(self, frequencies: int) -> int:
-        shared = shared_bytes(self.columns + 2 * frequencies, self.outputs, self.whole) if self.shared else 0
+        shared = shared_bytes(self.columns + 2 * frequencies, self.outputs, self.full_covariance) if self.shared else 0
         return shared + self.cells.nbytes
 
     # ---- margins and variances
@@ -85,7 +87,7 @@ class Filter:
         return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
 
     def frequencies_for(self, weight: float) -> int:
-        # A filter without weight does not grow: its time grows with the square of its frequencies.
+        # A filter with little weight does not grow, because its time grows with the square of its frequencies.
         return self.max_frequencies if weight >= 0.1 else self.frequencies
 
     @property
@@ -127,7 +129,7 @@ class Filter:
         """Return Pφ."""
         if not self.shared:
             return np.zeros(0)
-        return self.P @ self.features(e) if self.whole else self.P * self.features(e)
+        return self.P @ self.features(e) if self.full_covariance else self.P * self.features(e)
 
     def _variance(self, e: Seen, spread: Array) -> float:
         v = float(self.features(e) @ spread) if self.shared else 0.0
@@ -150,11 +152,11 @@ class Filter:
         alpha, h = step(f, code, omega, v)
         if self.shared:
             self.theta += np.outer(alpha, spread)
-            if self.whole:
+            if self.full_covariance:
                 # A rank-one update of the covariance, as in a Kalman filter with one observation.
                 self.P -= h / (1 + h * v) * np.outer(spread, spread)
             else:
-                # The diagonal of the same update, where the other entries are not kept.
+                # The same update for the diagonal alone: the other entries are not stored.
                 self.P /= 1 + h * spread * self.features(e)
             self._hold_floor()
         floor = self.belief.floor * self.own_prior
@@ -176,7 +178,7 @@ class Filter:
         if self.belief.floor == 0:
             return
         least = self.belief.floor * self.belief.prior
-        if self.whole:
+        if self.full_covariance:
             # Adding to the diagonal keeps P positive definite.
             low = np.flatnonzero(np.diagonal(self.P) < least)
             self.P[low, low] += 0.01 * least
@@ -201,7 +203,7 @@ class Filter:
 
     def state(self) -> dict[str, Any]:
         n = self.theta.shape[1]
-        P = self.P[np.tril_indices(n)] if self.whole and self.shared else self.P
+        P = self.P[np.tril_indices(n)] if self.full_covariance and self.shared else self.P
         return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
                 f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies])}  # fmt: skip
 
@@ -212,7 +214,7 @@ class Filter:
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         P = np.array(state[f"{self.name}_covariance"])
-        if self.whole and self.shared:
+        if self.full_covariance and self.shared:
             n = self.theta.shape[1]
             full = np.zeros((n, n))
             full[np.tril_indices(n)] = P

@@ -1,6 +1,6 @@
 """One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 
-    f = Σ_{q=0..r} u_iq a_q + w_i·φ,   a_q = θ_q·φ,   u_i0 = 1: what all tasks share; q ≥ 1: what some tasks share
+    f = Σ_{q=0..r} u_iq a_q + w_i·φ,   a_q = θ_q·φ;   θ_0 is shared by all tasks (u_i0 = 1), θ_q with q ≥ 1 by some
     V = Σ_q u_iq² φᵀΣ_qφ + āᵀC_iā + Σ S_i φ²,         ā = Σ_c g_c a_·c / g_y   (two classes: a)
     θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.filters import NEGLIGIBLE, shared_bytes
 from budgetron.engine.reference.rules.budgetron.parts.part import OWN as OWN_TERMS
@@ -38,12 +38,12 @@ class Latent:
     frequencies = max_frequencies = frequency_limit = 0
     name = "latent"
 
-    def __init__(self, rank: int, outputs: int, columns: int, whole: bool) -> None:
-        self.rank, self.outputs, self.columns, self.whole = rank, outputs, columns, whole
+    def __init__(self, rank: int, outputs: int, columns: int, full_covariance: bool) -> None:
+        self.rank, self.outputs, self.columns, self.full_covariance = rank, outputs, columns, full_covariance
         start = gaussian(mix64(np.arange(rank * outputs * columns, dtype=np.int64) + 1_000_000)) / 32
         self.theta = np.zeros((rank + 1, outputs, columns))
         self.theta[1:] = 0.5 * np.sqrt(PRIOR) * start.reshape(rank, outputs, columns)
-        self.P = np.eye(columns) * PRIOR if whole else np.full(columns, PRIOR)
+        self.P = np.eye(columns) * PRIOR if full_covariance else np.full(columns, PRIOR)
         self.sigma = np.full((rank, columns), PRIOR)
         self.row_width, self.at = rank + rank * rank + (outputs + 1) * columns, 0
 
@@ -56,7 +56,7 @@ class Latent:
 
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
-        # Hashes of the task id: a task that was evicted starts again at the same point, in both engines.
+        # The point is a hash of the task id, so a task that was evicted starts again at the same point in both engines.
         place = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
         u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), place))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
@@ -72,7 +72,7 @@ class Latent:
 
     def _shared_variances(self, e: Seen) -> Array:
         """Return φᵀΣ_qφ for q = 0 … r."""
-        first = e.linear @ (self.P @ e.linear) if self.whole else self.P @ e.linear**2
+        first = e.linear @ (self.P @ e.linear) if self.full_covariance else self.P @ e.linear**2
         return np.concatenate([[first], self.sigma @ e.linear**2])
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
@@ -95,9 +95,9 @@ class Latent:
         if size * epsilon > v / 2:
             alpha, size = alpha * (v / 2 / (size * epsilon)), v / 2 / epsilon
         # θ_0, u, C, w and S are updated from the values before the step, which is why `ca` and `a` were computed above.
-        first = self.P @ phi if self.whole else self.P * phi
+        first = self.P @ phi if self.full_covariance else self.P * phi
         self.theta[0] += np.outer(alpha, first)
-        if self.whole:
+        if self.full_covariance:
             self.P -= h / (1 + h * v) * np.outer(first, first)
         else:
             self.P /= 1 + h * first * phi
@@ -119,18 +119,19 @@ class Latent:
         pass
 
     def bytes(self, frequencies: int) -> int:
-        return shared_bytes(self.columns, self.outputs, self.whole) + self.theta[1:].nbytes + self.sigma.nbytes
+        shared = shared_bytes(self.columns, self.outputs, self.full_covariance)
+        return shared + self.theta[1:].nbytes + self.sigma.nbytes
 
     def terms(self, e: Seen) -> Terms:
         u, _, w, _ = self.own_of(e.mine)
         terms = Terms.zeros(1, self.outputs, self.columns)
-        # What the tasks of a kind share is learned from the tasks that resemble this one.
+        # Σ_q u_iq θ_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
         for source, weights in ((SHARED, self.theta[0]), (OWN_TERMS, w), (RELATED, np.tensordot(u, self.theta[1:], 1))):
             terms.columns[source, 0] = weights * e.linear
         return terms
 
     def state(self) -> dict[str, Any]:
-        P = self.P[np.tril_indices(self.columns)] if self.whole else self.P
+        P = self.P[np.tril_indices(self.columns)] if self.full_covariance else self.P
         return {"latent_weights": self.theta[0], "latent_covariance": P,
                 "latent_dimensions": self.theta[1:], "latent_variances": self.sigma}  # fmt: skip
 
@@ -140,7 +141,7 @@ class Latent:
         self.theta = np.concatenate(parts).astype(np.float64)
         self.sigma = np.array(state["latent_variances"]).reshape(self.sigma.shape)
         P = np.array(state["latent_covariance"])
-        if self.whole:
+        if self.full_covariance:
             full = np.zeros((self.columns, self.columns))
             full[np.tril_indices(self.columns)] = P
             P = full + np.tril(full, -1).T

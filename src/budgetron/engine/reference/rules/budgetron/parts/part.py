@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.examples.rows import Array, Instance
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Seen:
     fourier: Array  # cos and sin of each frequency in turn; empty for sparse rows
     mine: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
-    """What its own part is made of: coefficient, task id and row of every related task; Σ coefficient · own part."""
+    """(coefficient, task id, row) of every related task: f adds coefficient · (f of the own weights in that row)."""
 
 
 SHARED, OWN, RELATED = range(3)
@@ -44,7 +44,10 @@ class Terms(NamedTuple):
 
 
 def source_of(e: Seen, row: Array) -> int:
-    """Return whether a row of `e.related` is that of the task itself. (A cluster may have the number of a task.)"""
+    """Return OWN if a row of `e.related` is that of the task itself, otherwise RELATED.
+
+    The rows are compared, because a cluster may have the same number as a task.
+    """
     return OWN if row is e.mine else RELATED
 
 
@@ -55,11 +58,11 @@ class Part(Protocol):
     row_width: int  # numbers in the row of a task
     at: int  # where they begin
     frequencies: int  # random frequencies that it uses
-    max_frequencies: int  # that it may use, once the stream has shown that they help
-    frequency_limit: int  # that it may use if there are bytes to spare
+    max_frequencies: int  # how many it may use, once the stream has shown that they help
+    frequency_limit: int  # how many it may use if there are spare bytes
 
     def frequencies_for(self, weight: float) -> int:
-        """Return how many frequencies it should use with this weight, of those that it may."""
+        """Return how many of its `max_frequencies` a part with this weight should use."""
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""
@@ -74,10 +77,10 @@ class Part(Protocol):
         """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
 
     def set_frequencies(self, count: int) -> None:
-        """Use so many frequencies from now on, not fewer than before."""
+        """Use this many frequencies from now on; not fewer than before."""
 
     def bytes(self, frequencies: int) -> int:
-        """Return the bytes of the compiled part with so many frequencies, without the rows of tasks."""
+        """Return the bytes of the compiled part with this many frequencies, without the rows of tasks."""
 
     def terms(self, e: Seen) -> Terms:
         """Return the terms that add up to f."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 
 
 def per_class(f: Array) -> Array:

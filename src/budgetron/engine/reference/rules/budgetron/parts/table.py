@@ -3,7 +3,7 @@
 All weights are in one hashed table of cells. The shared weights of feature j are in the cell hash(j), its own weights
 for task i in the cell hash(j, i). Cells are not checked for collisions: features with the same cell share its weights.
 
-j runs over the non-zero features of a row. a_j is the typical |x_j|: a running mean (rate 1/8), kept in the cell of j.
+j runs over the non-zero features of a row. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j.
 
     v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j)          fixed per belief (`signs`);     φ = v/‖v‖
     n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
@@ -26,22 +26,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import adagrad
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
-OWN = 0.3
+OWN = 0.3  # o, the factor of own weights in f
 MASS = 0.1
 """Prior mass of every feature in each class: M_jc before any example."""
 TOTAL_MASS = 1000 * MASS
 """Prior mass of every class: M_c before any example."""
 TYPICAL_RATE = 1 / 8
 BAYES_RATE = 0.3
-LEAST_PULL = 1e-5
+MIN_PULL = 1e-5
 """A belief that gives the true class a probability above 99.999 % does not update its weights."""
-MOST_TYPICAL = 1e38
+MAX_TYPICAL = 1e38
 """Upper limit of a typical size. Rows may be float64, but typical sizes are stored in float32 and must stay finite."""
 
 
@@ -53,14 +53,14 @@ class Entries:
     own: list[tuple[float, Integers]]  # per related task (the task itself too): coefficient, cells of its own weights
     phi: Array  # (2, n): φ from the logarithms, φ from the signs
     size: Array  # |x|
-    kept: NDArray[np.bool_]  # for every non-zero feature of the row: whether it has a cell
+    has_cell: NDArray[np.bool_]  # for every non-zero feature of the row
 
 
 class HashedTable:
     """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features."""
 
     name = "table"
-    # This part has no Fourier features, and keeps nothing in the rows of tasks: own weights are in the table.
+    # This part has no Fourier features and no numbers in the rows of tasks: its own weights are in the table.
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
 
     def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
@@ -81,8 +81,8 @@ class HashedTable:
     # ---- finding cells
 
     def _entries(self, e: Seen) -> Entries:
-        kept = e.x.values != 0
-        values, h = e.x.values[kept], mix64(np.asarray(e.x.indices)[kept])
+        nonzero = e.x.values != 0
+        values, h = e.x.values[nonzero], mix64(np.asarray(e.x.indices)[nonzero])
         known = np.ones(len(h), dtype=bool)
         # While at most a quarter of the table is used, new features get a cell at once.
         if 4 * self.used > self.cells:
@@ -108,7 +108,7 @@ class HashedTable:
     def _next_typical(self, cell: Integers, size: Array) -> Array:
         """Return the typical sizes after this example; a cell that has none yet (0) gets the size itself."""
         old = self.typical[cell].astype(np.float64)
-        return np.minimum(np.where(old > 0, old + (size - old) * TYPICAL_RATE, size), MOST_TYPICAL)
+        return np.minimum(np.where(old > 0, old + (size - old) * TYPICAL_RATE, size), MAX_TYPICAL)
 
     # ---- margins
 
@@ -139,8 +139,8 @@ class HashedTable:
         rates, v = np.array(self.rates), np.array(self.rates)
         for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
             # AdaGrad has no posterior. Its step size λ/√G stands in for the variance: it falls with every gradient.
-            sure = np.sqrt(1 + self.squares[cell].astype(np.float64).mean(axis=2))  # (n, beliefs)
-            v = v + r * r * rates * np.einsum("nb,bn->b", 1 / sure, phi2)
+            roots = np.sqrt(1 + self.squares[cell].astype(np.float64).mean(axis=2))  # (n, beliefs)
+            v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, phi2)
         return v
 
     # ---- the update
@@ -150,7 +150,7 @@ class HashedTable:
         evidence = self._evidence(entries)
         # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
         g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
-        moving = g[:, code] >= LEAST_PULL
+        moving = g[:, code] >= MIN_PULL
         pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
@@ -160,9 +160,9 @@ class HashedTable:
         rates = np.array(self.rates)[:, None]
         self.bias_squares += pull**2
         self.bias += rates * pull / np.sqrt(self.bias_squares + 1e-9)
-        lean = pull @ evidence
-        self.bayes_squares += lean**2
-        self.bayes += BAYES_RATE * lean / np.sqrt(self.bayes_squares)
+        bayes_gradient = pull @ evidence
+        self.bayes_squares += bayes_gradient**2
+        self.bayes += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes_squares)
         self._remember(e, entries, code)
         return bool(moving.any())
 
@@ -177,9 +177,9 @@ class HashedTable:
 
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
         """Update the typical sizes, the masses, and the Bloom filter of features that have occurred."""
-        kept = e.x.values != 0
+        nonzero = e.x.values != 0
         # Every feature of the row is marked as seen. One that has no cell yet gets one at its next occurrence.
-        self.seen[self._bits(mix64(np.asarray(e.x.indices)[kept]))] = True
+        self.seen[self._bits(mix64(np.asarray(e.x.indices)[nonzero]))] = True
         for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
             self.used += int(self.typical[cell] == 0)
             self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
@@ -199,7 +199,7 @@ class HashedTable:
         """Return one term per entry of the row (zero for features without a cell), then one for the constant."""
         entries = self._entries(e)
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
-        places = np.flatnonzero(e.x.values != 0)[entries.kept]
+        places = np.flatnonzero(e.x.values != 0)[entries.has_cell]
         phi = entries.phi[self.signs.astype(int)]
         terms.columns[SHARED, :, :, -1] = self.bias
         if self.shared:

@@ -1,7 +1,7 @@
-"""One row of weights per task. There are at most `most` rows; the least recently updated one is evicted for a new one.
+"""One row of weights per task, at most `max_rows` rows. A new row evicts the least recently updated one.
 
-A row holds what each part stores about a task, one part after the other. A task without a row has the prior of every
-part. Clusters have rows too (`row_common` in model files). Rows are kept in the order of their last update.
+A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of
+every part. Clusters have rows too (`row_common` in model files). Rows are in the order of their last update.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array
+from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
 
-ROW = 56 + 32 + 24
+ROW_OVERHEAD = 56 + 32 + 24
 """Bytes of a task's row beside its numbers: two headers, and its place in the index."""
 Name = tuple[int, bool]
 """Task id or cluster, and whether it is a cluster."""
@@ -24,13 +24,13 @@ Name = tuple[int, bool]
 class TaskRows:
     """Rows by name."""
 
-    def __init__(self, parts: Sequence[Part], most: int | None, may_grow: bool = False) -> None:
-        self.most, self.may_grow = most, may_grow
+    def __init__(self, parts: Sequence[Part], max_rows: int | None, may_grow: bool = False) -> None:
+        self.max_rows, self.may_grow = max_rows, may_grow
         self.rows: OrderedDict[Name, Array] = OrderedDict()
         self.lay_out(parts)
 
     def lay_out(self, parts: Sequence[Part]) -> None:
-        """Give every part its place in a row."""
+        """Set where the numbers of each part begin in a row."""
         self.parts, self.width = list(parts), 0
         for part in parts:
             part.at = self.width
@@ -38,26 +38,27 @@ class TaskRows:
 
     @property
     def row_bytes(self) -> int:
-        return 8 * self.width + ROW
+        return 8 * self.width + ROW_OVERHEAD
 
     def drop_part(self, part: Part) -> int:
         """Remove the numbers of a part from every row; return the bytes that this frees."""
         for row_name, row in self.rows.items():
             self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
-        # As if all rows existed, because the plan counted them so. Without `may_grow` nothing may use the bytes.
-        return 8 * part.row_width * (self.most or 0) * self.may_grow
+        # The plan reserved bytes for `max_rows` rows, so that many are freed, even if fewer rows exist. Without
+        # `may_grow` the freed bytes may not be used.
+        return 8 * part.row_width * (self.max_rows or 0) * self.may_grow
 
     @property
     def wants_more(self) -> bool:
-        return self.may_grow and self.width > 0 and self.most is not None and len(self.rows) >= self.most
+        return self.may_grow and self.width > 0 and self.max_rows is not None and len(self.rows) >= self.max_rows
 
     def take(self, spare: int) -> int:
-        """Use spare bytes for more rows, if there are not enough rows; return the bytes that are left."""
+        """Use spare bytes for more rows, if all rows are in use; return the bytes that remain."""
         if not self.wants_more:
             return spare
-        assert self.most is not None
-        self.most += spare // self.row_bytes
+        assert self.max_rows is not None
+        self.max_rows += spare // self.row_bytes
         return spare % self.row_bytes
 
     def peek(self, name: Name) -> Array:
@@ -74,12 +75,11 @@ class TaskRows:
         if self.width == 0:
             return
         for name in rows:
-            # Existing rows are moved to the end first, so that a new row of the same example does not evict one of
-            # them.
+            # Existing rows are moved to the end first, so that a new row of this example evicts none of them.
             if name in self.rows:
                 self.rows.move_to_end(name)
         for name, row in rows.items():
-            if name not in self.rows and self.most is not None and len(self.rows) >= self.most:
+            if name not in self.rows and self.max_rows is not None and len(self.rows) >= self.max_rows:
                 self.rows.popitem(last=False)
             self.rows.setdefault(name, row)
 
@@ -89,7 +89,7 @@ class TaskRows:
     def state(self) -> dict[str, Any]:
         names = list(self.rows)
         return {
-            "row_limit": self.most or 0,
+            "row_limit": self.max_rows or 0,
             "row_id": np.array([name[0] for name in names], dtype=np.int64),
             "row_common": np.array([name[1] for name in names], dtype=np.int64),
             "row_values": np.array(list(self.rows.values())).reshape(len(names), self.width),
@@ -97,7 +97,7 @@ class TaskRows:
 
     def restore(self, state: dict[str, Any]) -> None:
         if self.may_grow:
-            self.most = int(state["row_limit"])
+            self.max_rows = int(state["row_limit"])
         values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
         common = np.asarray(state["row_common"]).astype(bool).tolist()
         names = zip(np.asarray(state["row_id"]).tolist(), common, strict=True)

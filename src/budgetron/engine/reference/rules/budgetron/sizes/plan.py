@@ -1,8 +1,8 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-Sparse rows: everything goes to the table. Dense rows: a model on linear features first; then frequencies for AdaGrad,
-rows for tasks, and a filter over Fourier features with what is left. There are fewer beliefs if rows for tasks would
-otherwise be few, because one more task is worth more than one more belief about all of them.
+For sparse rows, all bytes go to the table. For dense rows, the bytes go first to a model on linear features, then to
+the frequencies of AdaGrad and to the rows of tasks; the rest goes to a filter over Fourier features. If few tasks would
+have rows, the model has fewer beliefs instead, because a row for one more task is worth more than one more belief.
 """
 
 from __future__ import annotations
@@ -15,54 +15,58 @@ from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
-# Prior variance of shared weights, of own ones as a multiple, and the least share that variances keep. Features have
-# unit size, so a number means the same on every stream. Own parts are a tenth of the shared
-# one where tasks are alike, ten times it where they are not; one belief goes on adapting, for streams that drift.
+# (prior, own, floor) of each `FilterBelief`. Features have unit size, so a variance means the same on every stream. Own
+# variances are a tenth of the shared one in beliefs that tasks are alike, and ten times as large in the belief that
+# they differ. The belief with a floor keeps adapting, for streams that drift.
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
-FOURIER_FILTER = 4
+FOURIER_FILTER = 4  # the index of the filter that sees Fourier features
 PLAIN = (1.0, 10.0, 0.0)
-"""On an explicit graph, one more filter that ignores it."""
+"""One more filter on an explicit graph, which ignores the graph."""
 FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
-"""The filters where bytes are few: the first sees Fourier features."""
+"""The filters of a small budget: the first sees Fourier features."""
 LATENT = 6
+"""Dimensions of the points of tasks in `Latent`."""
 FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
 TABLE_RATES, TABLE_SIGNS = (0.3, 0.8), (0.0, 1.0)
 FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
-"""The table's beliefs where it has fewer than `ENOUGH_CELLS`: then a cell more is worth more than a second belief."""
+"""The beliefs of a table with fewer than `ENOUGH_CELLS` cells, in which more cells are worth more than a second
+belief."""
 ENOUGH_CELLS = 2**14
-MOST_WHOLE = 128
-"""Columns up to which filters have a whole covariance."""
-MOST_FILTER_FREQUENCIES = 256
+MAX_FULL_COVARIANCE = 128
+"""Filters on at most this many columns have a full covariance matrix."""
+MAX_FILTER_FREQUENCIES = 256
 ENOUGH_ROWS = 200
-FEWEST_CELLS, MOST_CELLS = 16, 2**16
-FEW_BYTES = 96 * 1024
+"""A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
+MIN_CELLS, MAX_CELLS = 16, 2**16
+SMALL_BUDGET = 96 * 1024
+"""Bytes up to which AdaGrad over Fourier features is a better use of memory than a filter over them."""
 TABLE_BYTES = 4 * 2**20
-"""Where the budget is a number of examples, at most this for the table of sparse rows."""
+"""The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
-"""Bytes for what tasks share, without a budget; rows of tasks are not limited then."""
+"""Bytes for everything but the rows of tasks, if there is no budget; the number of rows is then unlimited."""
 NO_TASKS = 2
 """Rows of a stream without tasks."""
 
 
 def beginning(settings: Settings, kernel: bool) -> Settings:
-    """Return the settings with all beliefs and no sizes; `kernel`: with Fourier features."""
+    """Return the settings with all beliefs, before the sizes are planned. With `kernel`, some have Fourier features."""
     given = settings.parameters
     settings = replace(settings, kernel=None, capacity=1)
     if settings.sparse:
         return settings.with_parameters(rates=list(TABLE_RATES), signs=list(TABLE_SIGNS), cells=1)
-    whole = settings.n_features <= MOST_WHOLE
+    full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != FOURIER_FILTER]
     tasks = has_tasks(settings)
-    if not tasks:  # beliefs that differ in own weights alone are one
+    if not tasks:  # beliefs that differ only in own weights would be equal
         own = 0.1 if given.own else 0.0
         filters = list(dict.fromkeys((prior, own, floor) for prior, _, floor in filters[:-1])) + filters[-1:]
-    fourier_filter = len(filters) - 1 if kernel and whole else None
+    fourier_filter = len(filters) - 1 if kernel and full_covariance else None
     plain_filter = None
     if isinstance(settings.graph, Explicit):
         plain_filter = len(filters)
         filters.append(PLAIN)
     return settings.with_parameters(
-        filters=filters, fourier_filter=fourier_filter, plain_filter=plain_filter, whole=whole,
+        filters=filters, fourier_filter=fourier_filter, plain_filter=plain_filter, full_covariance=full_covariance,
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
         owns=list(FOURIER_OWNS) if kernel else [],
         latent=LATENT if given.shared and tasks else 0,
@@ -73,22 +77,22 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
 
 def useful_filter_frequencies(settings: Settings) -> int:
     """Return the most frequencies of a filter: more hardly help, and its time grows with their square."""
-    return min(MOST_FILTER_FREQUENCIES, 8 + 16 * settings.n_features)
+    return min(MAX_FILTER_FREQUENCIES, 8 + 16 * settings.n_features)
 
 
 def has_tasks(settings: Settings) -> bool:
-    """Whether there is something to keep for tasks. A stream without tasks has two rows, should tasks come later."""
+    """Whether tasks have weights of their own. A stream without tasks has two rows, in case tasks come later."""
     return bool(settings.parameters.own) and settings.parameters.max_task_rows != NO_TASKS
 
 
-def least(settings: Settings) -> Settings:
-    """Return the smallest model that is still one."""
+def smallest(settings: Settings) -> Settings:
+    """Return the settings of the smallest possible model."""
     if settings.sparse:
         return settings.with_parameters(cells=16, rates=list(FEW_RATES), signs=list(FEW_SIGNS))
     return _cells_only(settings).with_parameters(
-        max_task_rows=_fewest_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[], whole=False,
-        fourier_cells=FEWEST_CELLS
-    )
+        max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
+        full_covariance=False, fourier_cells=MIN_CELLS,
+    )  # fmt: skip
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
@@ -97,16 +101,17 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return _table(settings, limit, compiled)
     limit, compiled = _compiled(limit, compiled), True
     settings = settings.with_parameters(rows_may_grow=settings.parameters.max_task_rows is None)
-    for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), least(settings)):
+    for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), smallest(settings)):
         found = _dense(candidate, limit, compiled)
         enough = found is not None and (
             found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
         )
-        # Rates after the first do not count here; otherwise the smallest models would have no Fourier features.
+        # Half of the bytes should remain for everything that has a size. AdaGrad's rates after the first do not count,
+        # or the smallest models would have no Fourier features.
         further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
         if enough and bytes_of(_bare(candidate), compiled) - further <= limit // 2:
             return found
-    return _dense(least(settings), limit, compiled)
+    return _dense(smallest(settings), limit, compiled)
 
 
 def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
@@ -124,6 +129,7 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _lean(settings: Settings) -> Settings:
+    """Return the settings with one or two filters, and no `Latent`."""
     given = settings.parameters
     few = FEW if has_tasks(settings) else FEW[:1]
     filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
@@ -138,7 +144,8 @@ def _cells_only(settings: Settings) -> Settings:
 
 
 def _diagonal(settings: Settings) -> Settings:
-    return _cells_only(settings).with_parameters(whole=False)
+    """Return the settings with one filter whose covariance is diagonal."""
+    return _cells_only(settings).with_parameters(full_covariance=False)
 
 
 def _wanted_rows(settings: Settings) -> int:
@@ -160,18 +167,18 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     tasks, has_fourier = has_tasks(settings), bool(given.frequencies)
     sized = bare
     if tasks and given.fourier_filter is not None:
-        # Where hashed biases are all that a task has of its own, they get twice as much.
+        # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
         share = left // (8 if shapes.row_bytes(sized) else 4)
-        cells = max(FEWEST_CELLS, share // (4 * (settings.n_outputs + 1)))
-        sized = sized.with_parameters(fourier_cells=min(cells, MOST_CELLS))
+        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1)))
+        sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
         each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
-        # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features that of many.
-        share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, FEW_BYTES))
+        # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features is that of many.
+        share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // each))
-        if not tasks:  # own weights of tasks would have to be as many, and so fewer tasks would have some
-            frequencies = max(frequencies, int(min(given.max_frequencies, (left - FEW_BYTES) // 3 // each)))
+        if not tasks:  # with tasks, more frequencies would mean longer own weights, and so fewer tasks with own weights
+            frequencies = max(frequencies, int(min(given.max_frequencies, (left - SMALL_BUDGET) // 3 // each)))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
@@ -179,25 +186,25 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     row = shapes.row_bytes(sized)
     if row and tasks:
         share = left // 2 if has_fourier else left
-        fewest = _fewest_rows(settings)
+        fewest = _min_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
-    if given.fourier_filter is not None and given.whole and has_fourier:
+    if given.fourier_filter is not None and given.full_covariance and has_fourier:
         sized = _with_filter_frequencies(sized, limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
 
 
 def _bare(settings: Settings) -> Settings:
-    """Return the settings with as little as possible of everything that has a size."""
+    """Return the settings with the smallest sizes: what the beliefs need before any bytes are divided."""
     few = min(settings.parameters.frequencies, 1)
     return settings.with_parameters(
-        max_task_rows=_fewest_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
-        fourier_cells=FEWEST_CELLS,
+        max_task_rows=_min_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
+        fourier_cells=MIN_CELLS,
     )  # fmt: skip
 
 
-def _fewest_rows(settings: Settings) -> int:
-    """Return the least number of rows: more than one example can touch."""
+def _min_rows(settings: Settings) -> int:
+    """Return the smallest number of task rows: at least as many as one example updates."""
     return 16 if has_tasks(settings) else NO_TASKS
 
 
@@ -222,7 +229,7 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _compiled(limit: int, compiled: bool) -> int:
-    """Return the limit in bytes of the compiled core: NumPy keeps both triangles of a covariance."""
+    """Return the limit in bytes of the compiled core. NumPy stores both triangles of a covariance."""
     return limit if compiled else limit // 2
 
 
@@ -236,7 +243,7 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     tasks = has_tasks(settings)
     if tasks:
         settings = settings.with_parameters(max_task_rows=16)
-    found = planned(settings, limit_of_count(settings, count), compiled=True) or least(settings)
+    found = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
     return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
 
 
@@ -245,7 +252,7 @@ def limit_of_count(settings: Settings, count: int | None) -> int:
     limit = UNLIMITED
     if count is not None:
         limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
-    return limit + bytes_of(least(settings), compiled=True)
+    return limit + bytes_of(smallest(settings), compiled=True)
 
 
 def resized_to_count(settings: Settings, count: int) -> Settings | None:

@@ -1,13 +1,13 @@
 """Gives a Budgetron in use another budget: the same beliefs, with other sizes.
 
-    frequencies               the first ones stay; exact for filters, since leaving out features of a covariance is
-                        marginalising; AdaGrad's weights are scaled as when it grows
-    rows of tasks       the most recently updated ones stay
-    cells of the table  a cell covers a range of hashes: a new cell has the numbers of the old one around its middle, or
-                        those of the heaviest of the cells that become one
-    hashed own weights  begin at their prior: which task a cell belonged to is not known
+    frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
+                        marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
+    rows of tasks       The most recently updated ones stay. cells of the table  A cell covers a range of hashes. In a
+    larger table, a new cell copies the old cell at its middle.
+                        In a smaller one, of the cells that become one, the one of largest mass stays.
+    hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
 
-Called by `learners.lifecycle.resize`. The state that is given is not changed.
+Called by `learners.lifecycle.resize`. The old state is not changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, Integers
+from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.saved_state import triangle
@@ -48,7 +48,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
 
 
 def _bytes_of_dropped(state: State, new: Settings) -> int:
-    """Return the bytes that the parts which were dropped would have at the new sizes."""
+    """Return the bytes that the dropped parts would have at the new sizes: they are spare."""
     left, given = set(np.asarray(state["part_index"]).tolist()), new.parameters
     rows = (given.max_task_rows or 0) * given.rows_may_grow
     dropped = [shape for place, shape in enumerate(shapes.shapes_of(new)) if place not in left]
@@ -71,7 +71,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
     first = min(given.filter_frequencies if curved else 0, FIRST_FREQUENCIES)
     columns = new.n_features + 1
     n = columns + 2 * max(used, first)
-    if used < first:  # it used fewer than a model of the new size begins with
+    if used < first:  # the old model used fewer frequencies than a model of the new size begins with
         _widen_filter(state, name, columns + 2 * before, n)
         state[f"{name}_frequencies"] = np.array([first, given.filter_frequencies])
     elif used < before:

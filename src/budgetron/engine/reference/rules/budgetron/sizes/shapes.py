@@ -12,30 +12,30 @@ from dataclasses import dataclass
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
 from budgetron.engine.reference.rules.budgetron.parts import filters
-from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW
+from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.saved_state import Field, Layout, require, triangle
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 from budgetron.graphs.factor import ENTRIES
 
-OBJECT = 640
+OBJECT_BYTES = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
-KEPT_ENTRIES = 64
-ENTRY = 40
+RESERVED_ENTRIES = 64  # non-zeros of a sparse row for which working memory is always allocated
+ENTRY_BYTES = 40  # of one of them
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One part of the model."""
+    """The sizes of one part of the model."""
 
-    count: int
-    row_width: int
-    fields: Callable[[Arrays], Layout]
-    nbytes: int
+    count: int  # beliefs
+    row_width: int  # numbers in the row of a task
+    fields: Callable[[Arrays], Layout]  # the arrays of its state, given the arrays of a saved model
+    nbytes: int  # of its own arrays, without rows of tasks
 
 
 def fourier_width(settings: Settings) -> int:
-    """Return the features that AdaGrad sees: linear ones, and two per frequency."""
+    """Return the number of features that AdaGrad sees: the linear ones, and two per frequency."""
     return settings.n_features + 1 + 2 * int(settings.parameters.frequencies)
 
 
@@ -52,31 +52,31 @@ def shapes_of(settings: Settings) -> list[Shape]:
 
 def part_overhead(outputs: int) -> int:
     """Return the planned bytes of a part beside its arrays; its steps have four numbers per output."""
-    return OBJECT + 32 * outputs
+    return OBJECT_BYTES + 32 * outputs
 
 
 def rows_together(graph: Explicit) -> int:
-    """Return how many rows an example on this graph may update at most: those of the related tasks, and of its own."""
+    """Return the largest number of task rows that one example updates: its own, and those of the related tasks."""
     return min(ENTRIES + 1, graph.n_tasks)
 
 
 def row_bytes(settings: Settings) -> int:
     """Return the bytes of a task's row; 0 if tasks have none."""
     width = sum(shape.row_width for shape in shapes_of(settings))
-    return 8 * width + ROW if width else 0
+    return 8 * width + ROW_OVERHEAD if width else 0
 
 
 def bytes_beyond(settings: Settings, compiled: bool) -> int:
     """Return an upper bound of the bytes of an engine."""
     given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
     shapes = shapes_of(settings)
-    # Four numbers per output for the steps of a part; number, margins and logarithms of all beliefs.
+    # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
     total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
     total += 3 * 8 * outputs  # of the calibration
     if settings.sparse:
         # The table also has three numbers per belief and output, two per belief, and one per class.
-        total += KEPT_ENTRIES * ENTRY + 8 * (3 * outputs + 2) * beliefs + 8 * classes
+        total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (3 * outputs + 2) * beliefs + 8 * classes
     else:
         # Four estimates per column; one byte per column and frequency; and the features of one example.
         total += 4 * 8 * d + d * given.frequencies + 8 * (2 * d + 1 + 3 * given.frequencies)
@@ -88,13 +88,13 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
 
 def _shared_bytes(settings: Settings, n: int) -> int:
     given = settings.parameters
-    return filters.shared_bytes(n, settings.n_outputs, given.whole) if given.shared else 0
+    return filters.shared_bytes(n, settings.n_outputs, given.full_covariance) if given.shared else 0
 
 
 def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
     if not settings.parameters.shared:
         n = 0
-    covariance = triangle(n) if settings.parameters.whole else n
+    covariance = triangle(n) if settings.parameters.full_covariance else n
     return {f"{name}_weights": Field("float64", (settings.n_outputs, n)),
             f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
 

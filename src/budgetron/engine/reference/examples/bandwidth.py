@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.rows import Array, Instance
+from budgetron.engine.reference.examples.rows import Array, Instance
 from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian, Kernel
 
-ROWS = 64
-FEWEST_DENSE = 32
+ROWS = 64  # the rows from which γ is estimated
+MIN_DENSE_ROWS = 32
 
 
 class Bandwidth:
@@ -39,7 +39,7 @@ class Bandwidth:
         if not self.is_used or not 0 < n_seen <= ROWS or n_seen & (n_seen - 1):
             return False
         spread = self.m2 / n_seen
-        usable = (self.sparse or n_seen >= FEWEST_DENSE) and 1e-300 < spread < math.inf
+        usable = (self.sparse or n_seen >= MIN_DENSE_ROWS) and 1e-300 < spread < math.inf
         before = self.gamma
         self._set(1.0 / (spread if usable else self.d))
         return self.gamma != before
@@ -52,11 +52,11 @@ class Bandwidth:
 
     def add(self, values: Array, n_seen: int) -> None:
         """Add one row to the moments (Chan, Golub and LeVeque 1983). Zeros may be missing in `values`."""
-        middle = float(values.sum()) / self.d
-        around = float(((values - middle) ** 2).sum()) + (self.d - len(values)) * middle**2
-        apart = middle - self.mean
-        self.mean += apart / (n_seen + 1)
-        self.m2 += around + apart**2 * self.d * n_seen / (n_seen + 1)
+        row_mean = float(values.sum()) / self.d
+        row_m2 = float(((values - row_mean) ** 2).sum()) + (self.d - len(values)) * row_mean**2
+        difference = row_mean - self.mean
+        self.mean += difference / (n_seen + 1)
+        self.m2 += row_m2 + difference**2 * self.d * n_seen / (n_seen + 1)
 
     @property
     def gamma(self) -> float:

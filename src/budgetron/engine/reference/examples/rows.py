@@ -60,7 +60,7 @@ class DenseRows:
             x = row.astype(dtype).astype(np.float64)
             yield Instance(x, None, _square(x))
 
-    def less(self, x: Instance, point: NDArray[Any]) -> Instance:
+    def minus(self, x: Instance, point: NDArray[Any]) -> Instance:
         """Return x − point, rounded as it would be stored."""
         z = (x.values - point).astype(self.rows.dtype).astype(np.float64)
         return Instance(z, None, _square(z), is_centred=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.bandwidth import Bandwidth
-from budgetron.engine.reference.reference_point import ReferencePoint
-from budgetron.engine.reference.rows import Array, DenseRows, Instance, Integers, SparseRows, without
+from budgetron.engine.reference.examples.bandwidth import Bandwidth
+from budgetron.engine.reference.examples.reference_point import ReferencePoint
+from budgetron.engine.reference.examples.rows import Array, DenseRows, Instance, Integers, SparseRows, without
 from budgetron.engine.settings import Settings
 
 
@@ -82,10 +82,10 @@ class Store:
         if x.is_centred or not self.point.moves:
             return x
         assert isinstance(self.rows, DenseRows)
-        return self.rows.less(x, self.point.c)
+        return self.rows.minus(x, self.point.c)
 
     def rescale(self, n_seen: int) -> bool:
-        """Estimate γ of the kernel, if it is time to. Returns whether it changed."""
+        """Estimate γ of the kernel, if it is due after `n_seen` rows. Returns whether it changed."""
         changed = self.bandwidth.update(n_seen)
         if changed:
             self.point.set_gamma(self.bandwidth.gamma)
