@@ -9,8 +9,8 @@
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
 η and the steps of Projectron++ refer to K̃ = K/c_G², because the margin is compared with 1. Projectron++ stores the
-coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under `budget`, as in the
-tables of Lu et al.).
+coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under
+`budget`, as in the tables of Lu et al.).
 
     unit  c_G², or 1 without margin updates      eta2  η² c_G²
 """

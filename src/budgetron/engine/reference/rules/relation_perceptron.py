@@ -1,7 +1,7 @@
 """RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-    After the first `start` examples, each mistake also sets C to a function of the w before the step. Until then C = κI.
+    after the first `start` examples, each mistake also sets C to a function of the w before the step; before, C = κI
 
     G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks                              SRDV11, A = C⁻¹
     logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
