@@ -1,10 +1,10 @@
 """Compare several learners on one stream: the same examples in the same order, in one pass.
 
-Whether a learner is worse than another is tested on the examples on which they differ. If b examples are wrong only for
-the first and c only for the second, the difference is (b − c)/√(b + c) standard deviations (McNemar's test).
+Whether one learner is worse than another is tested on the examples on which they differ (McNemar's test). If b examples
+are wrong only for the first learner and c only for the second, the difference is (b − c)/√(b + c) standard deviations.
 
-Where a label is rare, AUC says more than the error. It is compared on pieces of the stream: if the AUCs of piece i
-differ by d_i and the piece has w_i pairs of a positive and a negative, the difference is Σ w_i d_i / √(Σ w_i² d_i²)
+If a label is rare, AUC says more than the error. AUCs are compared on pieces of the stream. If the AUCs on piece i
+differ by d_i, and the piece has w_i pairs of a positive and a negative, the difference is Σ w_i d_i / √(Σ w_i² d_i²)
 standard deviations.
 """
 
@@ -25,7 +25,7 @@ from budgetron.evaluate.result import Validation
 from budgetron.evaluate.validator import Validator
 from budgetron.learners.input.classes import in_known_spelling
 
-_PIECE = 500  # examples on which AUCs are compared
+_PIECE = 500  # examples per piece on which AUCs are compared
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class ComparedModel:
 
     model: Any
     validation: Validation
-    seconds: float  # for predicting and learning
+    seconds: float  # the time for predicting and learning
 
 
 class Comparison:
-    """Feed the same blocks to several learners, and test which one is worse.
+    """Runs several learners on the same blocks, and tests which one is worse.
 
-    A learner that rejects the first block (for example because its budget is too small) is left out; the reason is in
-    `refused`. An error at a later block is raised.
+    A learner that rejects the first block, for example because its budget is too small, is left out; `refused` has the
+    reason. An error at a later block is raised.
 
     >>> import numpy as np
     >>> from budgetron import Forgetron, Perceptron, evaluate, kernels
@@ -57,22 +57,22 @@ class Comparison:
     def __init__(self, models: Mapping[str, Any], *, classes: Any = None, window: int = 1000) -> None:
         self._validators = {name: Validator(model, classes=classes, window=window) for name, model in models.items()}
         self._seconds = dict.fromkeys(models, 0.0)
-        self._only_wrong: NDArray[np.float64] | None = None  # [i, j]: examples that only i of the two got wrong
+        self._only_wrong: NDArray[np.float64] | None = None  # [i, j]: number of examples that i got wrong and j right
         self._auc_apart: NDArray[np.float64] | None = None  # [0, i, j]: Σ w (AUC_j − AUC_i); [1]: Σ w² (AUC_j − AUC_i)²
         self.refused: dict[str, str] = {}
         self.n = 0
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> None:
-        """Let every learner predict, count and learn these examples."""
+        """Let every learner predict these examples, count its errors, and learn them."""
         wrong, scored = {}, []
         for name, validator in list(self._validators.items()):
             start = time.perf_counter()
             try:
                 margins = validator.add(X, y, tasks, sample_weight, offset)
-            except InputError as refusal:
+            except InputError as error:
                 if self.n:
                     raise
-                self.refused[name] = str(refusal)
+                self.refused[name] = str(error)
                 del self._validators[name]
                 continue
             self._seconds[name] += time.perf_counter() - start
@@ -99,10 +99,10 @@ class Comparison:
         }
 
     def is_worse(self, name: str, than: str, level: float = 0.05, by: str = "error") -> bool:
-        """Whether `name` makes significantly more errors than `than`; or, by "auc", has a significantly lower AUC.
+        """Return whether `name` has a significantly higher error than `than` (or, with by="auc", a lower AUC).
 
-        The level is divided by the number of other learners (Bonferroni), because the best of many is often best by
-        chance.
+        The significance level is divided by the number of other learners (Bonferroni correction), because the best of
+        many learners is often the best by chance.
         """
         names = list(self._validators)
         i, j = names.index(name), names.index(than)

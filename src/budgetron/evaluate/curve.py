@@ -1,6 +1,6 @@
-"""Record error and memory over time in a bounded number of points.
+"""Record error and memory over time, in a bounded number of points because a stream may be endless.
 
-If there are too many points, neighbours are merged and the window doubles, because a stream may be endless.
+If there are too many points, each two neighbours are merged, which doubles the window.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from budgetron.learners.estimators.budgetron import Belief
 
 MAX_POINTS = 512
-MAX_SHARES = 32  # tasks kept in the budget share of a point, largest first
+MAX_SHARES = 32  # a point lists the budget shares of this many tasks, largest first
 
 
 @dataclass(frozen=True)
 class Point:
-    """One window: its own figures, those of the stream up to its end, and the state of the model at that moment."""
+    """The figures of one window, the figures of the stream up to its end, and the state of the model at its end."""
 
     position: int  # examples scored so far
     window: Figures
@@ -49,6 +49,8 @@ class Point:
 
 @dataclass(frozen=True)
 class _End:
+    """What is recorded at the end of a window."""
+
     position: int
     counts: NDArray[np.float64]
     stored: int | None
@@ -60,7 +62,7 @@ class _End:
 
 
 class Curve:
-    """Accumulate the points of a curve as windows end."""
+    """Collects the points of a curve as windows end."""
 
     def __init__(self) -> None:
         self._ends: list[_End] = []
@@ -73,14 +75,14 @@ class Curve:
         ranked: NDArray[np.float64] | None = None,
         so_far: Ranks = Ranks(),
     ) -> None:
-        """Add a point: the counts and ranking sums of a window, and the ranking figures up to its end."""
+        """Add a point, given the counts and ranking sums of a window and the ranking figures up to its end."""
         # getattr with defaults, because learners of other packages may lack these attributes.
         share = list(getattr(model, "budget_share_", {}).items())[:MAX_SHARES]
         stored, size = getattr(model, "n_stored_", None), getattr(model, "memory_bytes_", None)
         beliefs = getattr(model, "beliefs_", [])
         self._ends.append(_End(position, counts, stored, size, dict(share), beliefs, ranked, so_far))
         if len(self._ends) > MAX_POINTS:
-            # Counts add up; the model's state is that of the later window. An odd last window stays alone.
+            # Counts are added; the model's state is taken from the later window. An odd last window stays as it is.
             early, late = self._ends[0:-1:2], self._ends[1::2]
             joined = [
                 replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))

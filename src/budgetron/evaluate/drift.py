@@ -1,4 +1,4 @@
-"""Drift alarms: notice that the loss of a task, or of all tasks together, has risen. ADWIN, for many tasks at once.
+"""Drift detection by ADWIN: raise an alarm if the loss of a task, or of all tasks together, has risen.
 
 ADWIN (A. Bifet and R. Gavaldà, Learning from Time-Changing Data with Adaptive Windowing, 2007) keeps a window of recent
 losses in buckets. If for some cut the means of the older and the newer part differ by more than
@@ -7,13 +7,13 @@ losses in buckets. If for some cut the means of the older and the newer part dif
 
 the older part is dropped. If the newer mean is higher, an alarm is raised. If it is lower, the model has learned.
 
-The buckets of all tasks are rows of one table, so that a block of examples costs a few array operations. A row has at
-most 32 buckets; when it is full, neighbours are merged and new buckets become twice as large.
+All tasks share one table with a row of buckets per task, so that a block of examples costs a few array operations. A
+row has at most 32 buckets. When it is full, neighbours are merged, and new buckets become twice as large.
 
-δ' is the part of δ that one test gets (a union bound). Half of δ is for the row of all examples, the other half is
-divided among the tasks. Within a row, the cuts have equal parts, and the k-th test gets 1/(k (k + 1)). So, if losses
-are independent and do not rise, the probability of any false alarm is at most about δ, however long the stream is and
-however many tasks it has. Losses lie in [0, 1]: errors, or log losses up to 8 nats divided by 8.
+δ' is the part of δ that one test gets (a union bound). Half of δ is for the row of all examples; the other half is
+divided among the tasks. Within a row, all cuts get equal parts, and the k-th test gets the part 1/(k (k + 1)). So, if
+losses are independent and do not rise, the probability of any false alarm is at most about δ, however long the stream
+is and however many tasks it has. Losses must lie in [0, 1]: errors, or log losses clipped to 8 nats and divided by 8.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-DELTA = 0.01
-LARGEST_LOSS = 8.0  # nats; larger losses count as this, because ADWIN needs bounded ones
+DELTA = 0.01  # the probability of a false alarm
+LARGEST_LOSS = 8.0  # nats; larger log losses are clipped, because ADWIN needs bounded losses
 _BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples per bucket at first
-_KEPT = 100  # alarms that are kept, the latest
+_MAX_ALARMS = 100  # only the latest alarms are listed
 OVERALL = 0  # the row of all examples
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """The loss has risen: when this was noticed, of which task, and the mean losses before and after.
+    """The loss of a task has risen: the position at which this was found, and the mean losses before and after.
 
     `loss` is "log loss", or "error" for a learner without probabilities. `task` is None and `overall` true for all
     examples together.
@@ -77,7 +77,7 @@ class Adwin:
     def add(
         self, rows: NDArray[np.intp], losses: Any, all_in_first: bool = False
     ) -> list[tuple[int, float, float, int]]:
-        """Add losses; return the rows whose loss rose: row, mean before, mean after, examples after.
+        """Add losses, and return the rows whose loss rose: row, mean before, mean after, number of examples after.
 
         With `all_in_first`, row 0 gets the losses of all rows, and not only its own.
         """
@@ -117,15 +117,15 @@ class Adwin:
         return found
 
     def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
-        """Test all cuts of these rows, and drop the buckets before the most significant change, if there is one."""
+        """Test all cuts of these rows. If one is significant, drop the buckets before the most significant cut."""
         older = np.cumsum(self._sums[due], axis=1)
-        whole = older[:, -1]
-        n0, n1 = older[:, :-1, 0], whole[:, :1] - older[:, :-1, 0]
+        total = older[:, -1]
+        n0, n1 = older[:, :-1, 0], total[:, :1] - older[:, :-1, 0]
         some = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
         safe0, safe1 = np.where(some, n0, 1.0), np.where(some, n1, 1.0)
-        mean0, mean1 = older[:, :-1, 1] / safe0, (whole[:, 1:2] - older[:, :-1, 1]) / safe1
-        mean = whole[:, 1] / whole[:, 0]
-        variance = np.maximum(whole[:, 2] / whole[:, 0] - mean * mean, 0.0)
+        mean0, mean1 = older[:, :-1, 1] / safe0, (total[:, 1:2] - older[:, :-1, 1]) / safe1
+        mean = total[:, 1] / total[:, 0]
+        variance = np.maximum(total[:, 2] / total[:, 0] - mean * mean, 0.0)
         share = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
         tests = self._tests[due]
         log = np.log(2.0 * share * tests * (tests + 1) / self._delta)[:, None]
@@ -152,16 +152,16 @@ class Adwin:
 
 
 class DriftMonitor:
-    """Alarms of a stream, overall and for the tasks that are counted one by one."""
+    """Drift alarms of a stream: for all examples together, and for each task that is counted separately."""
 
     def __init__(self, max_tasks: int, loss: str, delta: float = DELTA) -> None:
         self.loss, self.total = loss, 0
         self._scale = LARGEST_LOSS if loss == "log loss" else 1.0
         self._adwin = Adwin(max_tasks + 1, delta)
-        self.latest: deque[Alarm] = deque(maxlen=_KEPT)
+        self.latest: deque[Alarm] = deque(maxlen=_MAX_ALARMS)
 
     def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
-        """Add the losses of examples; a place is that of a task from 1 on, and 0 for tasks not counted one by one."""
+        """Add the losses of examples. `places` are positions of tasks in `names`, from 1; 0: not counted separately."""
         scaled = np.minimum(losses, self._scale) / self._scale
         if len(names) == 1 and names[0] is None:  # without tasks, all examples together are enough
             places = np.zeros_like(places)

@@ -1,4 +1,4 @@
-"""Compare runs over time: one record per run, and whether two of them differ by more than chance."""
+"""Compare recorded runs: test whether the figures of two runs differ by more than chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from budgetron.evaluate.result import Validation
 
 
 def record_of(validation: Validation) -> dict[str, Any]:
-    """Return the figures of a run that later runs are compared with, for JSON."""
+    """Return the figures of a run for JSON, so that later runs can be compared with it."""
     counts = None if validation.confusion is None else validation.confusion.counts
     positives = None if counts is None or len(counts) != 2 else int(counts[1].sum())
     return {
@@ -23,7 +23,7 @@ def record_of(validation: Validation) -> dict[str, Any]:
 
 
 class Change(NamedTuple):
-    """A figure of two runs, and how many standard deviations they are apart."""
+    """A figure of two runs, and the difference in standard deviations."""
 
     figure: str
     before: float
@@ -32,14 +32,14 @@ class Change(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """Whether they differ at the 5 % level."""
+        """Whether the figures differ significantly, at the 5 % level."""
         return abs(self.deviations) > 1.96
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     """Return the changes of error and AUC between two runs, for the figures that both records have.
 
-    The standard error of a share is √(p (1 − p)/n); that of an AUC is the one of Hanley and McNeil (1982).
+    The standard error of a share is √(p (1 − p)/n); that of an AUC is by Hanley and McNeil (1982).
 
     >>> changes({"n": 1000, "error": 0.1}, {"n": 1000, "error": 0.2})[0].is_significant
     True
@@ -58,7 +58,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 def _of_share(record: dict[str, Any]) -> float | None:
     share, n = record["error"], max(record["n"], 1)
-    # The lower limit keeps an error of 0 or 1 from counting as certain.
+    # Without the lower limit, an error of 0 or 1 would have a standard error of 0.
     return math.sqrt(max(share * (1 - share), 0.25 / n) / n)
 
 

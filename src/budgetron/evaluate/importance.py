@@ -1,10 +1,10 @@
-"""Which features matter over a stream of explanations, in bounded memory.
+"""Feature importance: average explanations over a stream, in bounded memory.
 
 The importance of a feature is the mean of |what it adds to the margin| over all examples; an example without the
-feature counts as 0. The names of hashed features are unlimited, so only the heaviest are kept, by the rule of
-Space-Saving (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the lighter half is
-dropped. A name that appears afterwards may have been dropped before: `missed` bounds what it lost by the largest sum
-that was dropped so far.
+feature counts as 0. Hashed features may have any number of names, so only the most important ones are kept, by the
+Space-Saving algorithm (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the less
+important half is dropped. A name that appears later may have been dropped before. `missed` bounds the sum that it may
+have lost: the largest sum that was dropped so far.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Importance:
     ----------
     name : str
     mean : float
-        Mean of |what it adds to the margin| over all examples.
+        The mean of |what it adds to the margin| over all examples.
     shared, own, related : float
-        Mean of the absolute value of each part. Parts may cancel, so these three add up to at least `mean`.
+        The mean of the absolute value of each part. Parts may cancel, so these three add up to at least `mean`.
     direction : float
-        Mean of what it adds, with its sign: equal to `mean` if it always speaks for the explained label.
+        The mean of what it adds, with its sign. It equals `mean` if the feature always speaks for the explained label.
     missed : float
-        How much larger `mean` may be in truth, because the name may have been dropped for a while.
+        How much larger the true `mean` may be, because the name may have been dropped for a while.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Importance:
 
 
 class FeatureImportance:
-    """Accumulate explanations over a stream. `limit` is the number of features that are kept.
+    """Averages explanations over a stream. `limit` is the number of features to keep.
 
     >>> import numpy as np
     >>> from budgetron import Budgetron, evaluate
@@ -63,7 +63,7 @@ class FeatureImportance:
         self._dropped = 0.0  # the largest |total| of a name that was dropped
 
     def add(self, explanation: Any) -> None:
-        """Add one explanation: all its terms except the constant and the normalisation."""
+        """Add one explanation: all of its terms except the constant and the normalisation."""
         self.n += 1
         for term in explanation.terms:
             if term.kind in ("constant", "normalisation"):
@@ -79,10 +79,10 @@ class FeatureImportance:
             self._drop()
 
     def _drop(self) -> None:
-        # Sorted by the upper bound of the sum: otherwise a name that came late would be dropped again and again.
-        kept = sorted(self._sums.items(), key=lambda item: -(item[1][0] + item[1][5]))
-        self._dropped = max([self._dropped, *(sums[0] + sums[5] for _, sums in kept[self.limit :])])
-        self._sums = dict(kept[: self.limit])
+        # Sort by the upper bound of the sum: otherwise a new name would be dropped again and again.
+        ordered = sorted(self._sums.items(), key=lambda item: -(item[1][0] + item[1][5]))
+        self._dropped = max([self._dropped, *(sums[0] + sums[5] for _, sums in ordered[self.limit :])])
+        self._sums = dict(ordered[: self.limit])
 
     def top(self, n: int = 20) -> list[Importance]:
         """Return the n most important features, the largest first."""

@@ -20,7 +20,7 @@ _WHO = "Validation"
 
 
 def curve(validation: Validation, figure: str, ax: Any) -> Any:
-    """Plot a figure over the stream: per window, and of all examples so far."""
+    """Plot a metric over the stream: per window, and over all examples so far."""
     if figure not in _FIGURES | _NUMBERS:
         raise input_error(_WHO, "figure", "one of " + ", ".join(_FIGURES | _NUMBERS), shown(figure))
     scale = 1.0 if figure in _NUMBERS else 100.0
@@ -44,7 +44,7 @@ def curve(validation: Validation, figure: str, ax: Any) -> Any:
 
 
 def calibration(validation: Validation, ax: Any) -> Any:
-    """Plot reliability: the share that came true against the predicted probability. Larger dots are more examples."""
+    """Plot reliability: the share that came true against the predicted probability. A larger dot has more examples."""
     if validation.calibration is None:
         raise InputError(f"{_WHO}: no calibration, because the model gives no probabilities. Budgetron gives them.")
     bins = validation.calibration.bins()
@@ -74,7 +74,7 @@ def tasks(validation: Validation, top: int, ax: Any) -> Any:
 
 
 def roc(validation: Validation, ax: Any) -> Any:
-    """Plot the ROC curve beside that of scores at random."""
+    """Plot the ROC curve, and the diagonal of random scores."""
     fpr, tpr = _ranking(validation).roc()
     ax = axes_for(_WHO, ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--")
@@ -87,7 +87,7 @@ def roc(validation: Validation, ax: Any) -> Any:
 
 
 def precision_recall(validation: Validation, ax: Any) -> Any:
-    """Plot precision against recall beside the share of positives."""
+    """Plot precision against recall, and the share of positives (the precision of random scores)."""
     ranking = _ranking(validation)
     recall, precision = ranking.precision_recall()
     positives = ranking.positives.sum()

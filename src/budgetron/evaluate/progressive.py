@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.evaluate.result import Validation
-from budgetron.evaluate.streams import blocks, whole
+from budgetron.evaluate.streams import as_one_block, blocks
 from budgetron.evaluate.validator import Validator
 from budgetron.progress import ProgressLine
 
@@ -23,16 +23,16 @@ def progressive(
     k: int = 100,
     progress: bool = False,
 ) -> Validation:
-    """Predict, count and learn every example of a stream, once and in order.
+    """Validate a learner on a stream: predict each example, count the error, then learn it. In order, in one pass.
 
     Parameters
     ----------
     model : a learner of this library, new or already fitted; it is updated.
     stream : (X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task).
-    delay : the number of further examples after which a label arrives.
-    window : examples per point of the curve; doubled as needed to stay within 512 points.
+    delay : how many further examples are predicted before a label arrives.
+    window : examples per point of the curve. It is doubled as needed to stay within 512 points.
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
-    max_tasks : number of tasks reported one by one, in order of appearance; the others are counted together. Memory
+    max_tasks : how many tasks are reported separately, in order of appearance; all others are counted together. Memory
         grows with this number and not with the length of the stream.
     progress : whether to show a line with the examples so far, the speed and the error, also in a notebook.
     k : `precision_at_k` is the share of positives among the k examples with the highest scores.
@@ -50,14 +50,14 @@ precision 1.000
     """
     who = "evaluate.progressive"
     validator = Validator(model, delay=delay, window=window, classes=classes, max_tasks=max_tasks, k=k, who=who)
-    at_once = whole(stream)
+    at_once = as_one_block(stream)
     if classes is None and at_once is not None and len(at_once) and not hasattr(model, "n_seen_"):
         labels = np.unique(at_once.y)
         validator.classes = labels if len(labels) > 1 else None
     with ProgressLine(progress, "examples") as line:
         total = None if at_once is None else len(at_once)
         for block in blocks(who, stream, window, getattr(model, "n_features_in_", None)):
-            # In pieces, if progress is shown; how a stream is cut changes nothing.
+            # To show progress, cut blocks into pieces of one window. The cuts do not change the result.
             step = window if progress else len(block)
             for start in range(0, len(block), max(step, 1)):
                 part = block.rows(start, start + step) if progress else block

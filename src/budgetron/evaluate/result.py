@@ -1,4 +1,4 @@
-"""The result of progressive validation, as a plain record."""
+"""`Validation`: the result of progressive validation."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Validation:
     macro : the mean of the figures over the tasks in `per_task` (macro average)
     per_task : the figures per task, for the first `max_tasks` tasks that appeared
     others : the figures of all other tasks together; None if there are none
-    curve : one point per window, with the tasks' shares of the budget at its end
+    curve : one point per window
     calibration : None if the model gives no probabilities
     delay : the number of examples after which a label arrived
     confusion : which label was predicted for which true label; None with more than 256 classes
     task_curves : examples and errors over time per task, for the first 1,000 tasks of `per_task`
     ranking : the scores of all examples by class, for ROC and precision-recall curves and precision at any k; None
         with more than 64 classes
-    k : how many of the highest scores `precision_at_k` is about
-    alarms, n_alarms : the latest 100 drift alarms, oldest first, and the number of all
+    k : the k of `precision_at_k`: how many of the highest scores count
+    alarms, n_alarms : the latest 100 drift alarms, oldest first, and the number of all alarms
     """
 
     overall: Figures
@@ -55,16 +55,16 @@ class Validation:
 
     @property
     def rare(self) -> tuple[Any, float] | None:
-        """The rarer of two labels and its share, if that is below 10 %; otherwise None.
+        """The rarer of two labels and its share, if the share is below 10 %; otherwise None.
 
-        Then error and F-measure say little, because always predicting the other label is right most of the time.
-        Read `auc` and `average_precision` instead.
+        If a label is rare, error and F-measure say little, because always predicting the other label is right most of
+        the time. Read `auc` and `average_precision` instead.
         """
         return rare_label(self.confusion)
 
     @property
     def share_of_positives(self) -> float | None:
-        """The share of the second of two labels, which is the average precision of random scores; otherwise None."""
+        """The share of the second of two labels, which is the average precision of random scores; None if not two."""
         if self.confusion is None or len(self.confusion.classes) != 2 or not self.confusion.counts.sum():
             return None
         return float(self.confusion.counts[1].sum() / self.confusion.counts.sum())
@@ -72,7 +72,7 @@ class Validation:
     def worst_first(self) -> list[tuple[Hashable, Figures]]:
         """Return the tasks of `per_task`, sorted by the lower confidence limit of their error, highest first.
 
-        By this order (`error_at_least`) forty errors in a hundred examples come before three errors in three.
+        In this order, forty errors in a hundred examples come before three errors in three (`Figures.error_at_least`).
         """
         return sorted(self.per_task.items(), key=lambda item: -item[1].error_at_least)
 

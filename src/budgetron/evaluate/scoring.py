@@ -1,4 +1,4 @@
-"""Compute what a predicted example adds to the counts once its label is known. Used here and by the service."""
+"""Compute what an example adds to the counts, given its margin and its label. Used by `Tally`, also in the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scored(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What examples add to the counts, their true classes, and their scores: (n, 1) or, of several classes, (n, k)."""
+    """What examples add to the counts, their true classes, and their scores: (n, 1), or (n, k) for k > 2 classes."""
 
     rows: NDArray[np.float64]
     truth: NDArray[np.intp]
@@ -34,7 +34,7 @@ class Counted(NamedTuple):
 def count_increments(
     classes: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
 ) -> Counted:
-    """Return what each example adds to the counts, and add it to the calibration and the confusion."""
+    """Return what each example adds to the counts. The calibration and the confusion matrix are updated here."""
     truth = np.searchsorted(classes, in_known_spelling(classes, part.y))
     if len(classes) > 2:
         return _multiclass_increments(part, truth, len(classes), calibration, confusion)
@@ -59,7 +59,8 @@ def _multiclass_increments(
     confusion: ConfusionCounts,
 ) -> Counted:
     each = np.arange(len(truth))
-    # With delayed labels, the first examples are predicted before anything was learned: one margin, 0, for all classes.
+    # With delayed labels, the first examples are predicted before anything was learned. They have a single margin of 0,
+    # which counts for all classes.
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)

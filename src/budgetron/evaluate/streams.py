@@ -1,4 +1,4 @@
-"""Convert a stream in any accepted form to blocks.
+"""Convert a stream to blocks. Accepted streams are:
 
 (X, y, tasks) or (X, y)      arrays, frames or sparse matrices; also a data.DataSet
 iterable of such tuples      blocks, or single examples (x, y, task) with x a row or a dict
@@ -20,9 +20,9 @@ _ACCEPTED = "(X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) o
 
 
 class Block(NamedTuple):
-    """Some examples in order; `tasks` is None for a single task, `weights` is None if all are 1.
+    """Some examples in order. `tasks` is None for a single task; `weights` is None if all weights are 1.
 
-    `offsets` are another model's scores, if there is one.
+    `offsets` are another model's scores, or None.
     """
 
     X: Any
@@ -40,8 +40,8 @@ class Block(NamedTuple):
         return Block(self.X[part], self.y[part], *sides)
 
 
-def whole(stream: Any) -> Block | None:
-    """Return the stream as one block if it consists of arrays, otherwise None."""
+def as_one_block(stream: Any) -> Block | None:
+    """Return the stream as one block if it is a tuple of arrays or a data set, otherwise None."""
     if all(hasattr(stream, name) for name in ("X", "y", "tasks")):
         return block_of(stream.X, stream.y, stream.tasks)
     if isinstance(stream, tuple) and len(stream) in (2, 3):
@@ -51,7 +51,7 @@ def whole(stream: Any) -> Block | None:
 
 def blocks(who: str, stream: Any, window: int, n_features: int | None = None) -> Iterator[Block]:
     """Yield the blocks of the stream; single examples are collected into blocks of up to `window`."""
-    at_once = whole(stream)
+    at_once = as_one_block(stream)
     if at_once is not None:
         yield at_once
         return

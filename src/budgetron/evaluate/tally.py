@@ -1,6 +1,6 @@
-"""`Tally`: all counts of a stream whose examples were predicted. Used by `Validator` and by the service.
+"""`Tally`: counts errors, rankings, calibration and drift of predicted examples. Used by `Validator` and the service.
 
-Memory does not grow with the length of the stream, nor with the number of tasks past `max_tasks`.
+Memory does not grow with the length of the stream, nor with the number of tasks beyond `max_tasks`.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Tally:
         return figures(self.counts.total, self.probabilistic, self.ranking.overall())
 
     def per_task(self, most: int | None = None) -> dict[Hashable, Figures]:
-        """Return the figures of the tasks that are counted one by one, in order of appearance.
+        """Return the figures of the tasks that are counted separately, in order of appearance.
 
-        With `most`, only the tasks with the most mistakes, in that order.
+        With `most`, return only that many tasks: those with the most mistakes, in that order.
         """
         rows = list(enumerate(self.counts.by_task().items(), start=1))
         if most is not None:
@@ -70,7 +70,7 @@ class Tally:
         return {task: figures(row, self.probabilistic, of) for (task, row), of in zip(counted, ranks, strict=True)}
 
     def of_task(self, task: Hashable) -> Figures | None:
-        """Return the figures of one task; None if it is not counted by itself."""
+        """Return the figures of one task; None if it is not counted separately."""
         for place, (name, row) in enumerate(self.counts.by_task().items(), start=1):
             if name == task:
                 return figures(row, self.probabilistic, self.ranking.by_place([place])[0])
@@ -82,7 +82,7 @@ class Tally:
         return figures(row, self.probabilistic, self.ranking.by_place([OTHERS])[0]) if row[0] else None
 
     def points(self, model: Any) -> list[Point]:
-        """Return the curve, with the window that has not ended yet if it has examples."""
+        """Return the curve, including the current window if it has examples."""
         curve = self.curve
         if np.ndim(self._in_window):
             curve = curve.copy()

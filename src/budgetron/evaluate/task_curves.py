@@ -1,6 +1,6 @@
-"""Record examples and errors per task over time, at a bounded number of positions.
+"""Record the examples and errors of each task over time, at a bounded number of positions.
 
-Totals are kept, not windows, so that every other position can be dropped when there are too many.
+The numbers are totals since the beginning, so every other position can be dropped when there are too many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from budgetron.evaluate.metrics.counts import TaskCounts
 
 Ints = NDArray[np.int64]
 MAX_POSITIONS = 64
-MAX_TASKS = 1000  # the first that appear; this bounds the memory to 64 · 1000 · 2 numbers
+MAX_TASKS = 1000  # only the first tasks have a curve, which limits the memory to 64 · 1000 · 2 numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class TaskCurve:
 
 
 class TaskCurves:
-    """Accumulate totals per task as windows end."""
+    """Collects totals per task as windows end."""
 
     def __init__(self) -> None:
         self._positions: list[tuple[int, Ints]] = []
@@ -49,11 +49,11 @@ class TaskCurves:
 
     def by_task(self, position: int, counts: TaskCounts) -> Mapping[Hashable, TaskCurve]:
         """Return the curves up to the current position."""
-        positions_kept = [moment for moment in self._positions if moment[0] < position]
-        positions_kept.append((position, counts.seen_and_wrong(MAX_TASKS)))
+        moments = [moment for moment in self._positions if moment[0] < position]
+        moments.append((position, counts.seen_and_wrong(MAX_TASKS)))
         tasks = list(counts.by_task())[:MAX_TASKS]
-        totals = np.zeros((len(tasks), 2, len(positions_kept)), dtype=np.int64)
-        for place, (_, table) in enumerate(positions_kept):
+        totals = np.zeros((len(tasks), 2, len(moments)), dtype=np.int64)
+        for place, (_, table) in enumerate(moments):
             totals[: len(table), :, place] = table  # a task that had not appeared yet keeps zeros
-        positions = np.array([moment[0] for moment in positions_kept])
+        positions = np.array([moment[0] for moment in moments])
         return {task: TaskCurve(positions, *rows) for task, rows in zip(tasks, totals, strict=True)}

@@ -1,8 +1,8 @@
-"""Progressive validation of a stream in pieces: figures at any moment, in bounded memory.
+"""`Validator`: progressive validation of a stream that arrives in pieces, in bounded memory.
 
-Without a delay, `predict_then_learn` returns the margin that the update computes anyway, so none is computed twice.
-With a delay, example t is predicted by a model that has learned examples 0 … t − delay − 1. Its label arrives after
-example t + delay has been predicted; the update then computes a new margin, which is not counted.
+Without a delay, `predict_then_learn` returns the margin that the update computes anyway, so no margin is computed
+twice. With a delay, the model has learned examples 0 … t − delay − 1 when it predicts example t. The label of example t
+arrives after example t + delay was predicted. The update then computes a new margin, which does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from budgetron.evaluate.task_curves import TaskCurves
 
 
 class Validator:
-    """Predict, count and learn blocks as they arrive; `progressive` does this for a whole stream.
+    """Validates a learner on blocks as they arrive; `progressive` does this for a complete stream.
 
     The parameters are those of `progressive`.
 
@@ -55,10 +55,10 @@ class Validator:
         self._waiting: deque[tuple[Block, Any]] = deque()  # predicted examples without a label, at most delay + 1
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> Any:
-        """Predict, count and learn some examples in order; return the margins with which they were predicted.
+        """Predict, count and learn some examples in order. Return the margins before each update.
 
-        Weights are used for learning only; every example counts as one. With a delay, labels are used when they are
-        due, and None is returned.
+        Weights are used only for learning: every example counts as one. With a delay, labels are used when they arrive,
+        and None is returned.
         """
         block = block_of(X, y, tasks, sample_weight, offset)
         if self.delay:
@@ -85,7 +85,7 @@ class Validator:
         return self._tally.overall
 
     def finish(self) -> Validation:
-        """Learn the labels that were not due yet, and return the result."""
+        """Learn the labels that have not arrived yet, and return the result."""
         while self._waiting:
             self._label(list(self._pop(min(len(self._waiting), self.window - self.position % self.window))))
         return self.result()
@@ -160,7 +160,7 @@ class Validator:
 
 
 def _check(who: str, model: Any, **numbers: tuple[int, int]) -> None:
-    """Reject a model that cannot be validated, and numbers below their least values."""
+    """Reject a model that cannot be validated, and numbers below their minimum."""
     if not hasattr(model, "predict_then_learn"):
         raise input_type_error(
             who, "model", "a learner with the method predict_then_learn", shown(type(model).__name__)

@@ -1,10 +1,12 @@
-"""Task graphs: which tasks are related, and how much an example of one counts for another.
+"""Task graphs: which tasks are related, and how much an example of one task counts for another.
 
     K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'),   A = I + L,   L the Laplacian of the task graph
 
-Closed forms (`complete`, `disconnected`, `clusters`) take any number of tasks, and new tasks may appear at any time.
-Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) have a fixed list of tasks. A graph
-is a value: it never changes, compares by content, and can be pickled and copied.
+x and x' are the features of two examples, i and j their tasks, K' the kernel of the learner.
+
+Graphs in closed form (`complete`, `disconnected`, `clusters`) accept any number of tasks, and new tasks may appear at
+any time. Explicit graphs (`from_edges`, `from_networkx`, `from_laplacian`, `from_similarity`) have a fixed list of
+tasks. Graphs are immutable, compare by content, and can be pickled and copied.
 
 >>> from budgetron import graphs
 >>> graphs.complete().similarity("ann", "bob")

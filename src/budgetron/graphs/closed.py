@@ -1,11 +1,11 @@
-"""Graphs in closed form: cliques, each pair of tasks in a clique joined by an edge of weight w.
+"""Graphs in closed form: cliques. Each pair of tasks in a clique is joined by an edge of weight w, the coupling.
 
     A⁻¹ = (I + wJ)/(1 + wn) on a clique of n tasks, J all ones
 
     n known:     diagonal (1 + w)/(1 + wn),  off-diagonal w/(1 + wn)     the paper's scale
-    open-ended:  diagonal 1,                 off-diagonal w/(1 + w)      the same, times (1 + wn)/(1 + w)
+    n unknown:   diagonal 1,                 off-diagonal w/(1 + w)      the same, times (1 + wn)/(1 + w)
 
-w = 0 means no edges (independent learners), w = ∞ one learner for all tasks (pooling). Two numbers describe all
+w = 0 means no edges: tasks are independent. w = ∞ means one learner for all tasks (pooling). Two numbers describe all
 similarities, so memory does not depend on the number of tasks, and new tasks may appear at any time.
 """
 
@@ -25,7 +25,7 @@ from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_on
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clique(TaskGraph):
-    """One clique of all tasks, or one per cluster; made by `complete`, `disconnected` and `clusters`."""
+    """One clique of all tasks, or one clique per cluster. Created by `complete`, `disconnected` and `clusters`."""
 
     coupling: float
     n_tasks: int | None = None
@@ -36,12 +36,12 @@ class Clique(TaskGraph):
 
     @property
     def diagonal(self) -> float:
-        """(A⁻¹)_ii."""
+        """The similarity of a task to itself, (A⁻¹)_ii."""
         return 1.0 if self.n_tasks is None else _divided(self.coupling, 1.0, self.n_tasks)
 
     @property
     def off_diagonal(self) -> float:
-        """(A⁻¹)_ij for two tasks of one clique."""
+        """The similarity of two different tasks in one clique, (A⁻¹)_ij."""
         return _divided(self.coupling, 0.0, 1 if self.n_tasks is None else self.n_tasks)
 
     @property
@@ -68,7 +68,7 @@ class Clique(TaskGraph):
         return np.where(task_ids == task_id, self.diagonal, related)
 
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """Return the given tasks, or those of the mapping, grouped by connected component."""
+        """Return the given tasks (by default all tasks of the mapping), grouped by connected component."""
         if tasks is None:
             tasks = () if self.mapped is None else self.mapped.names
         names = list(dict.fromkeys(plain(task) for task in tasks))
@@ -102,9 +102,10 @@ class Clique(TaskGraph):
 
 
 class Mapped:
-    """The cluster of each mapped task, sorted by task id.
+    """A map from tasks to clusters, sorted by task id.
 
-    Clusters are numbered by their first task in this order, not by their labels, so that equivalent mappings are equal.
+    Clusters are numbered in the order of their first tasks and not by their labels, so that mappings that differ only
+    in their labels are equal.
     """
 
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
@@ -126,22 +127,23 @@ class Mapped:
         self._found: Ints = np.stack([self.task_ids[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
 
     def clusters_of(self, task_ids: Ints) -> Ints:
-        """Return the cluster of each task id: a number that is not a task id, or the task id itself if unmapped.
+        """Return the cluster of each task id. The cluster of a task outside the map is its own task id.
 
-        It uses hashing, because a binary search among a million tasks misses the cache at every step.
+        Numbers of clusters start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash table, because a
+        binary search among a million tasks misses the CPU cache at every step.
         """
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)
         place, end = self._starts[bucket], self._starts[bucket + 1]
-        asked = np.flatnonzero(place < end)
-        place, end = place[asked], end[asked]
-        while asked.size:  # each round compares one more entry per bucket; buckets are short
+        searched = np.flatnonzero(place < end)
+        place, end = place[searched], end[searched]
+        while searched.size:  # each round compares one more entry per bucket; buckets are short
             candidate = self._found[place]
-            hit = candidate[:, 0] == task_ids[asked]
-            clusters[asked[hit]] = candidate[hit, 1]
+            hit = candidate[:, 0] == task_ids[searched]
+            clusters[searched[hit]] = candidate[hit, 1]
             place += 1
-            left = ~hit & (place < end)
-            asked, place, end = asked[left], place[left], end[left]
+            unfound = ~hit & (place < end)
+            searched, place, end = searched[unfound], place[unfound], end[unfound]
         return clusters
 
     def _bucket_of(self, task_ids: Ints) -> Ints:
@@ -167,14 +169,14 @@ class Mapped:
 def complete(n_tasks: int | None = None, coupling: float = 1.0) -> Clique:
     """Return the graph in which all pairs of tasks are related equally.
 
-    Without `n_tasks` the number of tasks is open; a task has similarity 1 to itself and w/(1 + w) to any other.
-    With `n_tasks` = k, similarities have the paper's scale: (1 + w)/(1 + wk) and w/(1 + wk). Tasks need not be named;
-    it is not checked that at most `n_tasks` of them appear.
+    Without `n_tasks`, any number of tasks may appear. A task has similarity 1 to itself and w/(1 + w) to any other.
+    With `n_tasks` = k, similarities have the paper's scale: (1 + w)/(1 + wk) and w/(1 + wk). Tasks need not be listed,
+    and it is not checked that at most `n_tasks` of them appear.
 
     Parameters
     ----------
-    n_tasks : the number of tasks k, or None if it is open.
-    coupling : the weight w >= 0 of every edge, how strongly tasks are related; ``math.inf`` pools all tasks.
+    n_tasks : the number of tasks k, or None if it is unknown.
+    coupling : the weight w >= 0 of every edge: how strongly tasks are related. ``math.inf`` pools all tasks.
 
     >>> complete(n_tasks=4).similarity("ann", "ann"), complete(n_tasks=4).similarity("ann", "bob")
     (0.4, 0.2)
@@ -206,12 +208,12 @@ def disconnected() -> Clique:
 def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
     """Return the graph in which tasks are related within their cluster, and unrelated across clusters.
 
-    A task has similarity 1 to itself and w/(1 + w) to others of its cluster. A task that is not in the mapping forms a
-    cluster of its own.
+    A task has similarity 1 to itself and w/(1 + w) to other tasks of its cluster. A task that is not in the mapping is
+    a cluster of its own.
 
     Parameters
     ----------
-    mapping : the cluster of each task, any hashable label.
+    mapping : from each task to its cluster, which is any hashable label.
     coupling : the weight w >= 0 of every edge; ``math.inf`` pools the tasks of each cluster.
 
     >>> graph = clusters({"ann": "sales", "bob": "sales", "cid": "law"})

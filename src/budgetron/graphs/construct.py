@@ -1,6 +1,6 @@
 """Constructors of explicit graphs: from edges, a networkx graph, a Laplacian or a similarity matrix.
 
-They validate everything; `Explicit` itself takes only values that were checked here or in `saved`.
+All validation is here and in `saved`: `Explicit` itself relies on values that were checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
 _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
-_LARGEST = 1e10  # limit of the sum of the weights at a task: above it, I + L is numerically singular
+_LARGEST = 1e10  # the largest sum of weights at a task; above it, I + L is numerically singular
 
 
 def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: Iterable[Any] | None = None) -> Explicit:
@@ -28,9 +28,9 @@ def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: It
 
     Parameters
     ----------
-    edges : pairs of tasks, also as an integer array of two columns.
-    weights : one positive number per edge, how strongly it relates its two tasks; 1 if None.
-    tasks : tasks to list first, in particular tasks without an edge.
+    edges : pairs of tasks, or an integer array with two columns.
+    weights : one positive number per edge: how strongly its two tasks are related. None: all 1.
+    tasks : tasks to list first. Tasks without an edge must be listed here.
 
     >>> graph = from_edges([("ann", "bob"), ("bob", "cid")], weights=[1.0, 3.0])
     >>> round(graph.similarity("bob", "ann"), 4), round(graph.similarity("bob", "cid"), 4)
@@ -40,7 +40,7 @@ def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: It
 
 
 def from_networkx(graph: Any) -> Explicit:
-    """Return the graph of a networkx graph; the edge attribute "weight" is used if present, otherwise 1.
+    """Convert a networkx graph. The edge attribute "weight" is the weight of an edge; 1 if it is missing.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] |
     Parameters
     ----------
     laplacian : L, an array or a SciPy sparse matrix.
-    identity : A = I + L with its inverse; if False, A = L with its pseudoinverse, as in the paper's footnote.
+    identity : if True, similarities are (I + L)⁻¹; if False, the pseudoinverse L⁺, as in the paper's footnote.
     tasks : the task of each row; 0, 1, … if None.
 
     >>> laplacian = [[1, -1], [-1, 1]]
@@ -89,7 +89,7 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
 
     Parameters
     ----------
-    similarity : A⁻¹, symmetric positive semidefinite: entry (i, j) is how much an example of j counts for i.
+    similarity : A⁻¹, symmetric positive semidefinite. Entry (i, j) is how much an example of task j counts for task i.
     tasks : the task of each row; 0, 1, … if None.
 
     >>> from_similarity([[1.0, 0.8], [0.8, 1.0]], tasks=["ann", "bob"]).similarity("ann", "bob")
@@ -205,7 +205,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     from scipy.sparse import csr_array, eye_array
 
     size = len(tasks)
-    # With larger weights, rounding would remove I from I + L, and L alone is singular.
+    # With larger weights, I would be lost by rounding in I + L, and L alone is singular.
     if identity and not laplacian.diagonal().max() <= _LARGEST:
         raise input_error(
             who,

@@ -1,11 +1,11 @@
 """Graphs with a fixed list of k tasks.
 
-A = I + L, or L itself, where L is the graph's Laplacian. The similarity of tasks i and j is (A⁻¹)_ij. A graph stores
-one of two matrices:
+L is the graph's Laplacian, and A = I + L (or A = L). The similarity of tasks i and j is (A⁻¹)_ij. A graph stores one of
+two matrices:
 
     dense    A⁻¹ (k × k), if k ≤ 1024 or if the user passed A⁻¹ itself
-    matrix   A, sparse, for larger graphs. Column i of A⁻¹ is solved for when it is needed: A c = e_i, restricted to
-             the connected component of i, because A⁻¹ is 0 elsewhere
+    matrix   A, sparse, for larger graphs. Column i of A⁻¹ is the solution c of A c = e_i. It is computed when it is
+             needed, in the connected component of i only, because A⁻¹ is 0 elsewhere
 
 The id of a task is its index in the list. Its cluster is the number of its connected component.
 """
@@ -75,7 +75,7 @@ class Explicit(TaskGraph):
 
     @cached_property
     def _members(self) -> Ints:
-        """The task indices ordered by component. Those of component c are _members[_starts[c]:_starts[c + 1]]."""
+        """The task indices, sorted by component. Component c is _members[_starts[c]:_starts[c + 1]]."""
         return np.argsort(self.component, kind="stable")
 
     @cached_property
@@ -108,17 +108,17 @@ class Explicit(TaskGraph):
         return similarities
 
     def column(self, i: int) -> Floats:
-        """Column i of A⁻¹ over all k tasks."""
+        """Return column i of A⁻¹, over all k tasks."""
         return self.dense[i] if self.dense is not None else self._spread(i, self._local_column(i, 1))
 
     def square_column(self, i: int) -> Floats:
-        """Column i of A⁻² over all k tasks."""
+        """Return column i of A⁻², over all k tasks."""
         if self.dense is not None:
             return np.asarray(self.dense @ self.dense[i])
         return self._spread(i, self._local_column(i, 2))
 
     def apply(self, vector: Floats) -> Floats:
-        """A⁻¹v for a vector over all k tasks."""
+        """Return A⁻¹v for a vector v over all k tasks."""
         vector = np.asarray(vector, dtype=np.float64)
         if self.dense is not None:
             return np.asarray(self.dense @ vector)
@@ -134,7 +134,8 @@ class Explicit(TaskGraph):
             largest = float(self.dense.diagonal().max())
             return largest, largest
         low = high = 0.0
-        # Small components first: they are computed exactly, and large ones can stop early below their maximum.
+        # Small components come first: they are cheap and exact. The search in a large one stops early if it cannot
+        # exceed the largest value so far.
         for number in np.argsort(np.diff(self._starts), kind="stable"):
             low, top = largest_diagonal(self.block(number), self.singular, floor=low)
             high = max(high, top)
@@ -153,20 +154,20 @@ class Explicit(TaskGraph):
         return grouped([self.tasks[task_id] for task_id in task_ids], self.component[task_ids])
 
     def members(self, number: int) -> Ints:
-        """The indices of the tasks of one component, ascending."""
+        """Return the indices of the tasks of one component, in ascending order."""
         return self._members[self._starts[number] : self._starts[number + 1]]
 
     def block(self, number: int) -> Any:
-        """The rows and columns of `matrix` that belong to one component."""
+        """Return the rows and columns of `matrix` that belong to one component."""
         members = self.members(number)
         if len(members) == self.n_tasks:
             return self.matrix
         rows = self.matrix[members]
-        # All non-zeros of these rows are in columns of the same component, so renumbering them is enough.
+        # All non-zeros of these rows are in columns of the same component, so it is enough to renumber the columns.
         return type(rows)((rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members)))
 
     def restricted(self, places: Ints) -> Explicit:
-        """Return the subgraph of the tasks with these indices, ascending. They must be a union of whole components.
+        """Return the subgraph of the tasks with these indices, in ascending order. They must be complete components.
 
         Similarities stay the same: exactly if A⁻¹ is stored, otherwise up to the tolerance of the solver.
 
@@ -219,13 +220,13 @@ class Explicit(TaskGraph):
         return self.cache.get((power, int(i)), compute)
 
     def _spread(self, i: int, local: Floats) -> Floats:
-        """Extend a column over the component of i to all tasks, with zeros."""
+        """Extend a column over the component of i to all tasks, by zeros."""
         column = np.zeros(self.n_tasks)
         column[self.members(int(self.component[i]))] = local
         return column
 
     def _place(self, task: Any) -> int:
-        """Return the index of a task after converting it to a plain Python value, as `_index` has it (a NumPy date)."""
+        """Convert a task, such as a NumPy date, to a plain Python value as in `_index`, and return its index."""
         place = _looked_up(self._index, plain(task))
         if place is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")

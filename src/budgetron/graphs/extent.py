@@ -1,24 +1,26 @@
-"""Lower and upper bounds of the largest diagonal entry of A⁻¹ for a large graph, without computing A⁻¹.
+"""Compute bounds of the largest diagonal entry of A⁻¹ for a large graph, without computing A⁻¹.
 
-`Explicit.c_g_range` calls `largest_diagonal` for each component. The bounds are proved, not estimated: the Forgetron's
-guarantee depends on the upper one.
+`Explicit.c_g_range` calls `largest_diagonal` for each component. The bounds are proved and not estimated, because the
+Forgetron's guarantee depends on the upper bound.
 
-*All tasks at once.* Let ν be the spectral measure of L at e_i, its moments ν_j = (L^j)_ii. Then
+*All tasks at once.* Let ν be the spectral measure of L at e_i; its moments are ν_j = (L^j)_ii. Then
     (A⁻¹)_ii = ∫ dν/(1 + s) = 1 − ∫ s dν/(1 + s),
-and a Gauss rule for the measure s dν, of one node (from ν₁, ν₂) or two (to ν₄), never exceeds that integral.
+and a Gauss quadrature rule for the measure s dν, with one node (from ν₁, ν₂) or two nodes (up to ν₄), never exceeds
+that integral.
 
-*A ball B around a task.* With X = (A_BB)⁻¹ and r = e_i − A x the residual of column i of X, padded by zeros,
+*A ball B around a task.* B is the task with its nearest neighbours. With X = (A_BB)⁻¹, and r = e_i − A x the residual
+of column i of X, padded by zeros,
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
-Each step takes the task with the largest upper bound. The first time, the bounds of the task and its neighbours are
-improved with a ball; the second time, its entry is computed exactly. The algorithm stops when no upper bound is above
-the largest value found. If very many tasks tie (a torus of 100,000 tasks), it stops after a fixed amount of work, and
-the two bounds differ.
+Each step takes the task with the largest upper bound. At its first turn, a ball improves the bounds of the task and its
+neighbours; at its second turn, its entry is computed exactly. The algorithm stops when no upper bound is above the
+largest value found. If very many tasks have equal entries (a torus of 100,000 tasks), it stops after a fixed amount of
+work, and the two bounds differ.
 
-*The pseudoinverse of a Laplacian.* The eigenvalues of L have no such lower limit. With c column j of L⁺,
+*The pseudoinverse of a Laplacian.* The eigenvalues of L may be arbitrarily small. With c = column j of L⁺,
     (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,
-where R is the resistance distance and d the length of the shortest path (edges of length 1/weight); on trees both are
-equal. So every column that is computed gives a bound for all tasks.
+where R is the resistance distance, and d the length of the shortest path (an edge has length 1/weight). On trees R = d.
+So every computed column gives a bound for all tasks.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ _DENSE_BLOCK = 2048  # components of up to this size are inverted as dense matri
 _BALL = 128  # tasks per ball
 _MAX_BALLS = 400
 _MAX_SOLVES = 24
-_MAX_PRODUCTS = 10**8  # multiplications to square L; above it only two moments are used
-_CLOSE = 1e-10  # relative difference at which the bounds count as equal
+_MAX_PRODUCTS = 10**8  # if squaring L takes more multiplications than this, only two moments are used
+_CLOSE = 1e-10  # bounds with a smaller relative difference count as equal
 
 
 def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[float, float]:
@@ -89,7 +91,7 @@ def _bounds_from_moments(matrix: Any) -> Floats:
     if int((degrees.astype(np.float64) ** 2).sum()) > _MAX_PRODUCTS:
         return np.asarray(np.minimum(bound, 1.0))
     third, fourth = np.empty_like(first), np.empty_like(first)
-    for start in range(0, len(first), 4096):  # L² in slices, since all of it may not fit in memory
+    for start in range(0, len(first), 4096):  # L² in slices, because the complete matrix may not fit in memory
         rows = laplacian[start : start + 4096]
         square = rows @ laplacian
         third[start : start + 4096] = _row_products(rows, square)

@@ -1,14 +1,15 @@
-"""A sparse factor R of a graph's A⁻¹, with A⁻¹ ≈ R Rᵀ. Rules that couple the weights of related tasks use it.
+"""Compute a sparse factor R of a graph's A⁻¹, with A⁻¹ ≈ R Rᵀ. Rules that couple the weights of related tasks use it.
 
-    f_i = shared + Σ_j R_ij v_j,   v_j independent with variance s:   the own parts then have covariance s R Rᵀ = s A⁻¹
+    f_i = shared + Σ_j R_ij v_j,   v_j independent with variance s:   the own parts then have covariance s R Rᵀ ≈ s A⁻¹
 
-A small graph, which stores A⁻¹, has R = (A⁻¹)^½. For a large one, with D the diagonal of A and A = D − W,
+A small graph stores A⁻¹, so R = (A⁻¹)^½. For a large graph, let D be the diagonal of A and A = D − W:
 
     S = D^(−½) W D^(−½),   R = D^(−½) Σ_n c_n Sⁿ,   c_n = C(2n, n)/4ⁿ
 
-the series of (I − S)^(−½). A row of R then needs only the neighbourhood of its task: no system is solved and no
-eigenvector computed. The `entries` largest entries of each row are kept and rescaled to the norm of the row. Whatever
-is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled so that their mean squared norm is 1.
+This is the power series of (I − S)^(−½). A row of R needs only the neighbourhood of its task: no system is solved and
+no eigenvector is computed. Only the `entries` largest entries of each row are stored, scaled so that the row keeps its
+norm. Whatever is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled so that their mean squared norm
+is 1.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from budgetron.graphs.explicit import Explicit
 from budgetron.graphs.taskgraph import Floats, Ints
 
 ENTRIES = 9
-"""Entries per row. On a grid of tasks, 5 to 9 give the same accuracy as all."""
+"""The number of entries per row. On a grid of tasks, 5 to 9 entries give the same accuracy as all entries."""
 HOPS = 6
-"""Terms of the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
+"""The number of terms of the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 
 _PLACE_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which hold the place in the row
 _AT_ONCE = 2**22  # how many numbers are sorted at once, to bound the memory
@@ -34,7 +35,7 @@ _AT_ONCE = 2**22  # how many numbers are sorted at once, to bound the memory
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Rows of R: row i has the entries starts[i] … starts[i + 1], by ascending task."""
+    """The rows of R. Row i has the entries from starts[i] to starts[i + 1], sorted by task."""
 
     starts: Ints
     tasks: Ints
@@ -59,8 +60,8 @@ def factor_of(graph: Explicit, entries: int | None = ENTRIES, hops: int = HOPS) 
     """
     if entries == ENTRIES and hops == HOPS and graph in _factors:
         return _factors[graph]
-    whole = _root(graph.dense) if graph.dense is not None else _series(graph.matrix, entries, hops)
-    factor = _scaled(_largest(sparse.csr_array(whole), entries, keep_norms=True))
+    full = _root(graph.dense) if graph.dense is not None else _series(graph.matrix, entries, hops)
+    factor = _scaled(_largest(sparse.csr_array(full), entries, keep_norms=True))
     if entries == ENTRIES and hops == HOPS:
         _factors[graph] = factor
     return factor
@@ -79,7 +80,7 @@ def _series(matrix: Any, entries: int | None, hops: int) -> Any:
     c = 1.0
     for n in range(1, hops + 1):
         c *= (2 * n - 1) / (2 * n)
-        # Twice as many entries as the result has are enough: on a grid the difference is 1e-4.
+        # Powers need only twice as many entries per row as the result: on a grid the difference is 1e-4.
         power = _largest(sparse.csr_array(power @ S), None if entries is None else 2 * entries)
         total = total + c * power
     return sparse.csr_array(root @ total)
@@ -90,27 +91,27 @@ def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
     counts = np.diff(matrix.indptr)
     if entries is None or counts.max(initial=0) <= entries:
         return matrix
-    kept = _places_of_largest(matrix, counts, entries)
+    places = _places_of_largest(matrix, counts, entries)
     rows = np.repeat(np.arange(matrix.shape[0]), counts)
-    data = matrix.data[kept]
+    data = matrix.data[places]
     if keep_norms:
         before = np.bincount(rows, matrix.data**2, minlength=matrix.shape[0])
-        after = np.bincount(rows[kept], data**2, minlength=matrix.shape[0])
-        data = data * np.sqrt(before / np.where(after > 0, after, 1.0))[rows[kept]]
-    return sparse.csr_array((data, (rows[kept], matrix.indices[kept])), shape=matrix.shape)
+        after = np.bincount(rows[places], data**2, minlength=matrix.shape[0])
+        data = data * np.sqrt(before / np.where(after > 0, after, 1.0))[rows[places]]
+    return sparse.csr_array((data, (rows[places], matrix.indices[places])), shape=matrix.shape)
 
 
 def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
     """Return the places in `matrix.data` of the largest entries of every row.
 
     Absolute values are compared by their first ten digits, then by place. If edges have equal weights, many entries
-    differ by rounding only, and a graph must have the same factor on every machine.
+    differ only by rounding errors, which depend on the machine; but the factor must be the same on every machine.
     """
     # The bits of non-negative doubles are ordered like the numbers, so one integer holds both sort criteria.
     sort_keys = np.abs(matrix.data).view(np.int64) & ~_PLACE_MASK
     first = np.repeat(matrix.indptr[:-1], counts)
     sort_keys |= _PLACE_MASK - np.minimum(np.arange(len(sort_keys)) - first, _PLACE_MASK)
-    kept = np.ones(len(sort_keys), dtype=bool)
+    is_large = np.ones(len(sort_keys), dtype=bool)
     long = np.flatnonzero(counts > entries)
     long = long[np.argsort(-counts[long], kind="stable")]  # rows of about the same length side by side
     at = 0
@@ -122,9 +123,9 @@ def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
         padded = np.where(inside, sort_keys[np.where(inside, places, 0)], -1)
         order = np.argpartition(padded, width - entries, axis=1)
         dropped = np.take_along_axis(places, order[:, : width - entries], axis=1)
-        kept[dropped[np.take_along_axis(inside, order[:, : width - entries], axis=1)]] = False
+        is_large[dropped[np.take_along_axis(inside, order[:, : width - entries], axis=1)]] = False
         at += len(some)
-    return np.flatnonzero(kept)
+    return np.flatnonzero(is_large)
 
 
 def _scaled(matrix: Any) -> Factor:

@@ -1,6 +1,6 @@
-"""Names as numbers by a stable hash, and a table that remembers them. Used for tasks and for names of features.
+"""Hash names to numbers, with a table that remembers the latest names. Used for names of tasks and of features.
 
-The compiled engine looks names up in the same tables.
+The hash is stable: the same in every process and on every machine. The compiled engine uses the same tables.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 
-_MOST = 2**15  # names that a table remembers; this bounds it to a few MB
-_LONGEST = 256  # characters of a name that is remembered
+_MAX_NAMES = 2**15  # a table remembers at most this many names, a few MB
+_MAX_LENGTH = 256  # characters; longer names are not remembered
 
 
 def hash_of(content: bytes) -> int:
@@ -19,7 +19,7 @@ def hash_of(content: bytes) -> int:
 
 
 class HashedNames(dict[str, int]):
-    """A table from name to number, filled on use: streams repeat their names, and a hash takes a microsecond."""
+    """A table from name to number that is filled on use, because names repeat and a hash takes a microsecond."""
 
     def __init__(self, number_of: Callable[[str], int]) -> None:
         super().__init__()
@@ -27,8 +27,8 @@ class HashedNames(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         number = self._number_of(name)
-        if len(name) <= _LONGEST:
-            if len(self) >= _MOST:
+        if len(name) <= _MAX_LENGTH:
+            if len(self) >= _MAX_NAMES:
                 self.clear()
             self[name] = number
         return number
@@ -36,5 +36,5 @@ class HashedNames(dict[str, int]):
 
 @lru_cache(maxsize=16)
 def feature_columns(n_features: int) -> HashedNames:
-    """Return the columns of feature names, for models of so many columns."""
+    """Return the table from feature name to column, for models with this number of columns."""
     return HashedNames(lambda name: hash_of(name.encode("utf-8", "surrogatepass")) % n_features)

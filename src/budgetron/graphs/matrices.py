@@ -11,11 +11,11 @@ from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints
 
-_ROUNDING = 1e-10  # relative tolerance of symmetry and definiteness, for matrices that were computed
+_ROUNDING = 1e-10  # relative tolerance of the tests for symmetry and definiteness, because of rounding errors
 
 
 def symmetric(who: str, name: str, given: Any) -> Any:
-    """Return a float64 copy of a matrix, dense or CSR like the given one, made exactly symmetric; or raise an error."""
+    """Return a float64 copy of a matrix (an array or CSR), made exactly symmetric. Reject an asymmetric one."""
     from scipy.sparse import csr_array, issparse
 
     try:
@@ -60,7 +60,8 @@ def symmetric(who: str, name: str, given: Any) -> Any:
 def check_semidefinite(who: str, name: str, matrix: Any) -> None:
     """Reject a symmetric matrix (an array or CSR) that has a negative eigenvalue.
 
-    Diagonal dominance proves definiteness at once and holds for all Laplacians, so most graphs need no factorisation.
+    All Laplacians are diagonally dominant, which proves that they are semidefinite. So most graphs need no
+    factorisation.
     """
     if _is_dominant(matrix):
         return
@@ -75,7 +76,7 @@ def check_semidefinite(who: str, name: str, matrix: Any) -> None:
 
 
 def is_laplacian(matrix: Any) -> bool:
-    """Whether rows sum to zero and no off-diagonal entry is positive: the Laplacian of a weighted graph."""
+    """Return whether this is a Laplacian of a weighted graph: rows sum to 0, off-diagonal entries are at most 0."""
     diagonal, off, off_magnitude = _parts(matrix)
     return bool(
         (off_magnitude + off <= _ROUNDING * diagonal).all() and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
@@ -92,7 +93,7 @@ def connected(matrix: Any) -> Ints:
 
 
 def named(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, ...]:
-    """Return the task of each row: the given ones, or 0, 1, …"""
+    """Return the task of each row: the given tasks, or 0, 1, … if there are none."""
     if tasks is None:
         return tuple(range(size))
     names = distinct(who, tasks)
@@ -123,7 +124,7 @@ def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
 
 
 def _parts(matrix: Any) -> tuple[Floats, Floats, Floats]:
-    """Return the diagonal, and the sums of each row's off-diagonal entries, signed and absolute."""
+    """Return the diagonal, and per row the sum and the absolute sum of the off-diagonal entries."""
     diagonal = np.asarray(matrix.diagonal(), dtype=np.float64)
     signed = np.asarray(matrix.sum(axis=1)).ravel() - diagonal
     absolute = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
@@ -131,7 +132,7 @@ def _parts(matrix: Any) -> tuple[Floats, Floats, Floats]:
 
 
 def _is_dominant(matrix: Any) -> bool:
-    """Whether the matrix is diagonally dominant (up to rounding), which makes it positive semidefinite."""
+    """Return whether the matrix is diagonally dominant, up to rounding: then it is positive semidefinite."""
     diagonal, _, absolute = _parts(matrix)
     return bool((diagonal - absolute >= -_ROUNDING * diagonal).all())
 
@@ -148,10 +149,10 @@ def _lowest_eigenvalue(matrix: Any) -> float:
 
     ceiling = float(abs(matrix).sum(axis=1).max())
     shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
-    most = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounds the time for any matrix
+    max_steps = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounds the time for any matrix
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the result is reproducible
     try:
-        found = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=most, return_eigenvectors=False)
+        found = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=max_steps, return_eigenvectors=False)
         return float(found[0]) + ceiling
     except ArpackNoConvergence:
         return 0.0

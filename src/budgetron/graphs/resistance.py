@@ -4,8 +4,8 @@
     R           resistance distances of G' (an edge of weight w is a resistor of 1/w)
     (A⁻¹)_ij = −R_ij/2 + (Σ_l R_il + Σ_l R_jl)/(2(k+1)) − ‖R‖₁/(2(k+1)²) + (k+2)/(k+1)²
 
-The paper prints ‖R‖₁/(k+1)², which is wrong by a factor of two. The inverse formulas are R_i0 = (A⁻¹)_ii and
-R_ij = (A⁻¹)_ii + (A⁻¹)_jj − 2(A⁻¹)_ij: tasks joined by many short paths are close and similar.
+The paper prints ‖R‖₁/(k+1)² where ‖R‖₁/(2(k+1)²) is right. The inverse formulas are R_i0 = (A⁻¹)_ii and
+R_ij = (A⁻¹)_ii + (A⁻¹)_jj − 2(A⁻¹)_ij. So tasks that are joined by many short paths are close, and similar.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> F
 def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
     """Return the normalised similarities (A⁻¹)_ij / √((A⁻¹)_ii (A⁻¹)_jj) of each pair of tasks.
 
-    1 means that the learner treats the two as one task, 0 that neither learns from the other.
+    1 means that the learner treats both as one task; 0 means that neither learns from the other.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
            [0.6667, 0.6667, 0.    ]])
     """
     inverse = similarity_matrix(graph)
-    if not np.allclose(inverse.sum(axis=1), 1.0, rtol=0, atol=1e-9):  # L1 = 0 is A⁻¹1 = 1
+    if not np.allclose(inverse.sum(axis=1), 1.0, rtol=0, atol=1e-9):  # L·1 = 0 if and only if A⁻¹·1 = 1
         raise input_error(
             "graphs.resistance_distances",
             "graph",

@@ -1,4 +1,4 @@
-"""`from_description`: make a graph from the description that `TaskGraph.describe` returned.
+"""`from_description`: restore a graph from the description that `TaskGraph.describe` returned.
 
 Descriptions may come from untrusted files, so everything is validated again. Called by `budgetron.persist`.
 """
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def from_description(description: Mapping[str, Any]) -> TaskGraph:
-    """Return the graph that `describe` described, identical in every bit.
+    """Restore a graph from its description, identical in every bit.
 
     >>> from budgetron import graphs
     >>> graphs.from_description(graphs.complete(n_tasks=3).describe())
@@ -87,7 +87,7 @@ def _sparse(description: Mapping[str, Any]) -> Any:
 def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
     """Return the described component numbers after validation.
 
-    They are not recomputed from A⁻¹, where an entry between distant tasks may have been rounded to 0.
+    They cannot be recomputed from A⁻¹: an entry between distant tasks may have been rounded to 0.
     """
     component = np.array(description["component"])
     accepted = f"{matrix.shape[0]} component numbers 0, 1, …, with no entry between components"
@@ -95,7 +95,7 @@ def _components(description: Mapping[str, Any], matrix: Any) -> Ints:
         raise input_error(_WHO, "component", accepted, f"{component.dtype} of shape {component.shape}")
     rows, columns = matrix.nonzero()
     if (
-        not 0 <= int(component.max()) < len(component)  # before a range of that length is made
+        not 0 <= int(component.max()) < len(component)  # first, because the next line makes a range of this length
         or set(np.unique(component).tolist()) != set(range(int(component.max()) + 1))
         or (component[rows] != component[columns]).any()
     ):

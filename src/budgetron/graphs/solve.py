@@ -1,9 +1,9 @@
 """Solves A c = b on a large sparse graph by conjugate gradients, and caches columns of A⁻¹.
 
-A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it has tens of
-gigabytes. Conjugate gradients only multiply by A. No eigenvalue of A = I + L is below 1, so a few dozen products
-suffice unless the weights are large. The diagonal is the preconditioner. (The compiled engine first eliminates tasks
-with few neighbours; see src/core/algebra/sparse_inverse.hpp.)
+A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it takes tens of
+gigabytes. Conjugate gradients only multiply by A. No eigenvalue of A = I + L is below 1, so a few dozen products are
+enough unless the weights are large. The preconditioner is the diagonal of A. (The compiled engine first eliminates
+tasks with few neighbours; see src/core/algebra/sparse_inverse.hpp.)
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from budgetron.graphs.taskgraph import Floats, read_only
 
 TOLERANCE = 1e-13
-"""Residual of a solution relative to the right-hand side, unless rounding errors are larger."""
+"""The largest relative residual of a solution, unless rounding errors are larger."""
 
 
 def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
-    """Return c with A c = b; if A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
+    """Return the solution c of A c = b; if A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
     if singular:
         b = b - b.mean()
     scale = matrix.diagonal()
@@ -30,10 +30,10 @@ def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
     rounding = 4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))  # ‖A‖ ≤ 2 max A_ii for a Laplacian
     c = np.zeros_like(b)
     residual, norm = b.copy(), float(np.linalg.norm(b))
-    # The iteration updates its residual and never computes it, so rounding errors accumulate in it. If the true
-    # residual is too large, the iteration starts again from it, at most twice.
+    # The iteration updates its residual instead of computing it, so rounding errors accumulate. If the true residual
+    # is still too large, the iteration starts again from the true residual, at most twice.
     for _ in range(3):
-        c += _descended(matrix, residual, scale, 0.3 * TOLERANCE * norm)
+        c += _conjugate_gradients(matrix, residual, scale, 0.3 * TOLERANCE * norm)
         if singular:
             c -= c.mean()
         residual = b - matrix @ c
@@ -42,7 +42,7 @@ def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
     return c
 
 
-def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
+def _conjugate_gradients(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
     """Run preconditioned conjugate gradients from zero until the residual's norm is at most `goal`."""
     c, residual = np.zeros_like(b), b.copy()
     z = residual / scale
@@ -52,7 +52,7 @@ def _descended(matrix: Any, b: Floats, scale: Floats, goal: float) -> Floats:
             break
         image = matrix @ direction
         curvature = float(direction @ image)
-        if not curvature > 0:  # impossible for a positive definite A: what is left is rounding error
+        if not curvature > 0:  # impossible for a positive definite A, so the rest is rounding error
             break
         step = energy / curvature
         c += step * direction

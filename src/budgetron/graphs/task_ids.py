@@ -1,8 +1,8 @@
-"""Task ids: the 64-bit number by which the engines identify a task (`key` in saved states).
+"""Task ids: the 64-bit numbers by which the engines identify tasks (`key` in saved states).
 
-An integer task is its own id; any other name gets its id from a stable hash, which is the same in every process and on
-every machine. So a model needs no table of all tasks: it remembers the names only of tasks with stored examples.
-Changing the hash would make saved models unusable.
+An integer task is its own id. The id of any other name is a stable hash, the same in every process and on every
+machine. So a model needs no table of all tasks; it remembers only the names of tasks with stored examples. Changing the
+hash would make saved models unusable.
 
     in (−2⁶¹, 2⁶¹)         an integer task, itself
     2⁶² + 61 hash bits     any other name
@@ -65,7 +65,8 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
     if set(map(type, names)) == {str}:
         return np.fromiter(map(STRING_IDS.__getitem__, names), np.int64, len(names))
-    # By type as well, because an enum of strings equals its string but is another task. Each is hashed once per block.
+    # Each name is hashed once per block. The type is part of the key, because an enum member equals its string but is
+    # another task.
     known: dict[tuple[type, Any], int] = {}
     task_ids = []
     for task in names:
@@ -83,7 +84,7 @@ def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
 
 
 def is_named(task_id: int) -> bool:
-    """Whether the id is a hash, so that the name must be stored to be displayed."""
+    """Return whether an id is a hash. Then the name can be shown only if it was stored."""
     return task_id >= HASHED
 
 
@@ -106,7 +107,7 @@ STRING_IDS = HashedNames(lambda task: _hashed(b"s" + task.encode("utf-8", "surro
 def _canonical(task: Any) -> bytes:
     """Return bytes that are equal if and only if the names are equal, in every process.
 
-    The first byte is the type. Each part of a tuple or set is prefixed by its length, which makes the encoding unique.
+    The first byte is the type. Each part of a tuple or set begins with its length, which makes the encoding unique.
     """
     task = plain(task)
     if isinstance(task, enum.Enum):

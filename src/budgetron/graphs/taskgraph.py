@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 class TaskGraph(ABC):
     """The relations among tasks, as the entries of A⁻¹.
 
-    An engine knows a task as two 64-bit numbers, its task id and its cluster. Tasks of different clusters have
-    similarity 0, so that an engine can skip them.
+    For an engine, a task is two 64-bit numbers: its task id and its cluster. Tasks in different clusters have
+    similarity 0, so an engine can skip them.
     """
 
     is_open: bool
@@ -50,11 +50,11 @@ class TaskGraph(ABC):
 
     @abstractmethod
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """Return the connected components as lists of tasks, for the given tasks or for all that have names."""
+        """Return the connected components as lists of tasks: of the given tasks, or of all that the graph lists."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Return the graph as plain values and arrays; `from_description` makes an equal graph of them."""
+        """Return the graph as plain values and arrays, from which `from_description` restores an equal graph."""
 
     @property
     def c_g(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import input_error, shown
-from budgetron.evaluate.streams import whole
+from budgetron.evaluate.streams import as_one_block
 from budgetron.theory.bounds import (
     SMALLEST_FORGETRON_BUDGET,
     Bound,
@@ -82,7 +82,7 @@ def guarantee(
     mistakes : the mistakes of the run, if not `model.n_mistakes_`; for example a mean over several seeds.
     scale : a factor for the comparator; "best" finds the factor with the lowest bound.
     """
-    block = whole(stream)
+    block = as_one_block(stream)
     if block is None:
         raise input_error(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))
     if len(model.classes_) != 2:

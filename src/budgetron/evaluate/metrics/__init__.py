@@ -1,1 +1,1 @@
-"""The figures of a validation, each from counts of bounded size: errors, confusions, calibration and rankings."""
+"""Metrics from counts of bounded size: errors, confusion matrix, calibration and ranking (AUC)."""

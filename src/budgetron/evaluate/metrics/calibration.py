@@ -17,7 +17,7 @@ BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Reliability in equal bins of [0, 1], of the positive class; with more than two classes, of the predicted one."""
+    """Reliability in equal bins of [0, 1], of the positive class; with three or more classes, of the predicted one."""
 
     n: Floats
     predicted: Floats  # sum of probabilities per bin

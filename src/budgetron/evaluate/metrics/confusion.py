@@ -1,4 +1,4 @@
-"""Count confusions: which label was predicted for which true label."""
+"""The confusion matrix: how often each label was predicted for each true label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from budgetron.learners.input.classes import label_text
 
 RARE = 0.1  # a label with a smaller share is rare
-MAX_CLASSES = 256  # with more classes the table could be larger than the model, so none is kept
+MAX_CLASSES = 256  # with more classes, the table could be larger than the model and is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def rare_label(table: Confusion | None) -> tuple[Any, float] | None:
 
 
 def rare_sentence(label: str, share: float) -> str:
-    """Return a sentence that says which figures to read when this label is rare."""
+    """Return advice on which figures to read if this label is rare."""
     return (
         f"Only {100 * share:.1f} % of the labels are {label}, so the error says little: always predicting the other "
         "label has nearly the same. Read AUC and average precision."
@@ -57,7 +57,7 @@ def rare_sentence(label: str, share: float) -> str:
 
 
 class ConfusionCounts:
-    """Accumulate counts of pairs of class codes."""
+    """Counts pairs of true and predicted class codes."""
 
     def __init__(self) -> None:
         self._counts: NDArray[np.int64] | None = None

@@ -1,10 +1,11 @@
 """Count errors per task, and derive error rate, F-measure, precision, recall, log loss and Brier score from the counts.
 
 error      share of wrong labels (a margin of zero predicts the first class)
-mistakes   as in the paper: y f(x) <= 0, so a margin of zero is a mistake whatever the label
-F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes the mean over classes.
+mistakes   as in the paper: y f(x) <= 0, so a margin of zero is a mistake for either label
+F          2 TP / (2 TP + FP + FN) of the positive class, classes_[1]; for more than two classes, the mean over classes.
            None, not 0, if there are no positives and none were predicted.
-Brier      mean of (p − y)² of the positive class; for more than two classes of the sum over classes of (p_c − y_c)²
+Brier      the mean of (p − y)², p the probability of the positive class; for more than two classes, the mean of
+           Σ_c (p_c − y_c)²
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from budgetron.evaluate.metrics.ranking import Ranks
 from budgetron.graphs.task_ids import plain
 
 Floats = NDArray[np.float64]
-SEEN, WRONG, MISTAKES, LOG_LOSS, BRIER, FIRST_CLASS = range(6)  # columns; from the last on, TP, FP, FN per class
+# The columns of a row of counts. From FIRST_CLASS on there are three columns per class: TP, FP and FN.
+SEEN, WRONG, MISTAKES, LOG_LOSS, BRIER, FIRST_CLASS = range(6)
 OTHERS = 0  # the row shared by all tasks after the first `max_tasks`
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Error rate, F-measure and the like of a stream, or of the part that belongs to one task or window.
+    """Error rate, F-measure and other metrics of a stream, of one task or of one window.
 
-    `auc`, `average_precision` and `precision_at_k` are those of `evaluate.Ranking`.
+    `auc`, `average_precision` and `precision_at_k` are defined in `evaluate.Ranking`.
     """
 
     n: int
@@ -46,9 +48,9 @@ class Figures:
 
     @property
     def error_at_least(self) -> float:
-        """Lower confidence limit of the error: Wilson's interval at three standard deviations.
+        """The lower confidence limit of the error, by Wilson's interval at three standard deviations.
 
-        Three rather than two, because among thousands of tasks some have many errors by chance.
+        Three and not two standard deviations, because among thousands of tasks some have many errors by chance.
         """
         z2, n, error = 3.0**2, max(self.n, 1), self.error or 0.0
         return (error + z2 / (2 * n) - math.sqrt(z2 * (error * (1 - error) / n + z2 / (4 * n * n)))) / (1 + z2 / n)
@@ -58,7 +60,7 @@ class Figures:
 
 
 def figures(counts: Floats, probabilistic: bool, ranks: Ranks = Ranks()) -> Figures:
-    """Derive the figures from one row of counts. For a row this short, Python floats are faster than NumPy."""
+    """Compute the figures from one row of counts. For such short rows, Python floats are faster than NumPy."""
     n, wrong, mistakes, loss, squares, *classes = counts.tolist()
     found, false, missed = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
@@ -75,7 +77,7 @@ def figures(counts: Floats, probabilistic: bool, ranks: Ranks = Ranks()) -> Figu
 
 
 def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
-    """Return the mean of each figure over tasks; a task for which it is undefined is left out."""
+    """Return the mean of each figure over the tasks for which it is defined."""
     names = ("error", "f_measure", "precision", "recall", "log_loss", "brier", *Ranks._fields)
     values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in names}
     return {name: float(np.mean(found)) if found else None for name, found in values.items()}
@@ -112,14 +114,14 @@ class TaskCounts:
     def __init__(self, max_tasks: int) -> None:
         self.max_tasks = max_tasks
         self._row: dict[Hashable, int] = {}
-        self.names: list[Hashable] = []  # of the tasks with a row of their own, in order of appearance
+        self.names: list[Hashable] = []  # the tasks with a row of their own, in order of appearance
         self._table: Floats = np.zeros((1, FIRST_CLASS))
 
     def __len__(self) -> int:
         return len(self._row)
 
     def places(self, tasks: Sequence[Any] | NDArray[Any] | None, n: int) -> NDArray[np.intp]:
-        """Return the place of the task of each of n examples: from 1 on, in order of appearance; 0 for later tasks."""
+        """Return the row of each example's task: 1, 2, … in order of appearance; 0 for tasks after `max_tasks`."""
         if tasks is None:
             return np.full(n, self._place(None), dtype=np.intp)
         named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
@@ -169,11 +171,11 @@ class TaskCounts:
         return {task: self._table[place] for task, place in self._row.items()}
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return float(part / whole) if whole > 0 else None
+def _ratio(part: float, total: float) -> float | None:
+    return float(part / total) if total > 0 else None
 
 
 def _mean_ratio(parts: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean of part/whole over the classes with a whole above 0."""
-    ratios = [part / whole for part, whole in parts if whole > 0]
+    """Return the mean of numerator / denominator over the classes with a denominator above 0."""
+    ratios = [part / total for part, total in parts if total > 0]
     return sum(ratios) / len(ratios) if ratios else None

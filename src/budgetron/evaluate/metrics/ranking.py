@@ -1,12 +1,13 @@
-"""How well scores rank: ROC-AUC, average precision (PR-AUC) and precision at k, from counts per score.
+"""Ranking metrics from counts per score: ROC-AUC, average precision (PR-AUC) and precision at k.
 
 Positives and negatives are counted per distinct score, or per bin of scores (`decisions.score_grid`). Within a bin the
-order is unknown. The figures are those of a random order, and the largest error that this can cause is reported too:
+order is unknown. The metrics assume a random order there, and the largest error of this assumption is reported too:
 
     AUC   Σ_b p_b (N_below + n_b/2) / (P N)          error at most Σ_b p_b n_b / (2 P N)
-    AP    Σ_b p_b/P · (mean precision in the bin)    error: the most and the least that any order can give
+    AP    Σ_b p_b/P · (mean precision in the bin)    error: from the best and the worst order in each bin
 
-With more than two classes each is ranked against the rest, and the figures are means over the classes that have both
+p_b and n_b are the positives and negatives of bin b, P and N their sums, N_below the negatives in lower bins. With more
+than two classes, each class is ranked against the rest, and the metrics are means over the classes that have both
 positives and negatives.
 """
 
@@ -25,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 class Ranks(NamedTuple):
-    """Figures of a ranking; None where there are no positives or no negatives."""
+    """Metrics of a ranking; None if there are no positives or no negatives."""
 
     auc: float | None = None
     average_precision: float | None = None
@@ -34,17 +35,17 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Positives and negatives by score, in ascending order of the scores: one row per class that is ranked.
+    """Counts of positives and negatives per score, in ascending order of scores. One row per ranked class.
 
     >>> ranking = Ranking.of([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
     >>> ranking.auc, round(ranking.average_precision, 3), ranking.precision_at(1), ranking.auc_within
     (0.75, 0.833, 1.0, 0.0)
     """
 
-    thresholds: Floats  # the score from which on a bin begins, or the distinct score itself
+    thresholds: Floats  # the lower end of each bin, or the distinct score itself
     positives: Floats  # (classes, bins)
     negatives: Floats
-    exact: bool  # whether each bin is one score
+    exact: bool  # whether each bin contains one score only
 
     @classmethod
     def of(cls, scores: Any, positive: Any, sample_weight: Any = None) -> Ranking:
@@ -62,7 +63,7 @@ class Ranking:
 
     @property
     def auc(self) -> float | None:
-        """The area under the ROC curve: the chance that a positive is scored above a negative; a tie counts half."""
+        """The area under the ROC curve: the probability that a positive is scored above a negative; ties count half."""
         return mean_of(auc(self.positives, self.negatives))
 
     @property
@@ -83,7 +84,7 @@ class Ranking:
     def precision_at(self, k: int) -> float | None:
         """Return the share of positives among the k highest scores; None if there are fewer than k examples.
 
-        Of scores that tie at the k-th place, the average is taken.
+        If scores tie at the k-th place, their average counts.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise input_error("Ranking.precision_at", "k", "an integer >= 1", shown(k))
@@ -102,13 +103,13 @@ class Ranking:
     def roc(self) -> tuple[Floats, Floats]:
         """Return the ROC curve as false and true positive rates, from the highest threshold to the lowest.
 
-        With several classes, that of all of them together (micro average).
+        With several classes, it is the curve of all classes together (micro average).
         """
         tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
         return _from_zero(fp / max(fp[-1], 1e-300)), _from_zero(tp / max(tp[-1], 1e-300))
 
     def precision_recall(self) -> tuple[Floats, Floats]:
-        """Return recall and precision, from the highest threshold to the lowest; where nothing is predicted, 1."""
+        """Return recall and precision, from the highest threshold to the lowest. They begin with 0 and 1."""
         tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
         found = tp + fp > 0
         recall, precision = tp[found] / max(tp[-1], 1e-300), tp[found] / (tp + fp)[found]
@@ -121,14 +122,14 @@ def by_score(
     """Return the distinct scores in ascending order, and the positives and negatives (or their weights) of each."""
     order = np.argsort(scores)
     ordered, true = scores[order], positive[order].astype(np.float64)
-    whole = np.ones(len(order)) if weight is None else weight[order]
+    weights = np.ones(len(order)) if weight is None else weight[order]
     ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1) if len(ordered) else np.arange(0)
-    found, all_of = np.cumsum(true * whole)[ends], np.cumsum(whole)[ends]
+    found, all_of = np.cumsum(true * weights)[ends], np.cumsum(weights)[ends]
     positives = np.diff(found, prepend=0.0)
     return ordered[ends], positives, np.diff(all_of, prepend=0.0) - positives
 
 
-# ---- figures of counts (…, bins), ascending; NaN where they are undefined
+# ---- metrics of arrays of counts (…, bins), bins in ascending order; NaN where a metric is undefined
 
 
 def auc(positives: Floats, negatives: Floats) -> Floats:
@@ -146,7 +147,8 @@ def auc_within(positives: Floats, negatives: Floats) -> Floats:
 def average_precision(positives: Floats, negatives: Floats, exact: bool = False) -> Floats:
     """Return the average precision of each row. Exact counts have ties; in bins, the order is random.
 
-    In a random order the i-th positive of a bin comes about i (p + n + 1)/(p + 1) examples after the c before the bin:
+    c examples come before the bin, a of them positive. In a random order of the bin, its i-th positive comes about
+    r i examples later, r = (p + n + 1)/(p + 1):
     Σ_{i=1…p} (a + i)/(c + r i) = (p + (a − c/r) (ψ(c/r + p + 1) − ψ(c/r + 1))) / r, and ψ(x + 1) ≈ ln(x + ½).
     """
     p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
@@ -160,26 +162,27 @@ def average_precision(positives: Floats, negatives: Floats, exact: bool = False)
 
 
 def average_precision_within(positives: Floats, negatives: Floats) -> Floats:
-    """Return the largest distance from `average_precision` of any order within the bins.
+    """Return how far the average precision of any order within the bins can be from `average_precision`.
 
-    At most, all p positives of a bin come before its n negatives and tie; at least, they come one by one after them:
-    Σ_{i=1…p} (a + i)/(b + i) = p − (b − a) (ψ(b + p + 1) − ψ(b + 1)), with a positives and b examples before.
+    In the best order, the p positives of a bin come before its n negatives. In the worst order they come after them,
+    one by one: Σ_{i=1…p} (a + i)/(b + i) = p − (b − a) (ψ(b + p + 1) − ψ(b + 1)), with a positives among the b examples
+    before the first of them.
     """
     p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
     a = np.cumsum(p, axis=-1) - p
     fp = np.cumsum(n, axis=-1)
-    most = p * np.divide(a + p, a + p + fp - n, out=np.zeros_like(p), where=a + p > 0)
-    least = p - fp * (digamma(a + fp + p + 1) - digamma(a + fp + 1))
-    whole = np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0)
+    best = p * np.divide(a + p, a + p + fp - n, out=np.zeros_like(p), where=a + p > 0)
+    worst = p - fp * (digamma(a + fp + p + 1) - digamma(a + fp + 1))
+    total = np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0)
     value = average_precision(positives, negatives)
-    return np.maximum(_over(most.sum(axis=-1), whole) - value, value - _over(least.sum(axis=-1), whole))
+    return np.maximum(_over(best.sum(axis=-1), total) - value, value - _over(worst.sum(axis=-1), total))
 
 
 def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
     """Return the precision among the k highest scores of each row; NaN with fewer than k examples."""
     p, each = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
     seen = np.cumsum(each, axis=-1)
-    taken = np.clip(k - (seen - each), 0.0, each)  # from the bin of the k-th score, only as many as still fit
+    taken = np.clip(k - (seen - each), 0.0, each)  # of the bin with the k-th score, only as many as fill up k
     hits = np.divide(p * taken, each, out=np.zeros_like(p), where=each > 0).sum(axis=-1)
     if not seen.shape[-1]:
         return np.full(seen.shape[:-1], np.nan)
@@ -187,7 +190,7 @@ def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
 
 
 def _falling(counts: Floats) -> Floats:
-    """Return how many are at or above each bin, from the highest bin to the lowest."""
+    """Return the number of examples at or above each bin, from the highest bin to the lowest."""
     return np.asarray(np.cumsum(np.flip(counts, axis=-1), axis=-1))
 
 
@@ -195,8 +198,8 @@ def _from_zero(rates: Floats) -> Floats:
     return np.concatenate([[0.0], rates])
 
 
-def _over(part: Floats, whole: Floats) -> Floats:
-    return np.asarray(np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0))
+def _over(part: Floats, total: Floats) -> Floats:
+    return np.asarray(np.divide(part, total, out=np.full(np.shape(part), np.nan), where=total > 0))
 
 
 def mean_of(values: Floats) -> float | None:

@@ -1,9 +1,9 @@
 """ROC-AUC, average precision and precision at k of a stream: overall, per task and per window, in bounded memory.
 
-The first scores are kept as they are, so that the figures of a short stream are exact. After more than `EXACT` scores,
-all are counted in fixed bins instead: 1,024 overall and 256 per task (1/16 and 1/4 wide in log odds near 0). `ranking`
-computes the figures from the counts, and the largest error that the bins can cause. In practice AUC is off by less than
-0.001 overall, and by less than 0.005 per task. `Tally` is the caller.
+The first scores are stored, so that the metrics of a short stream are exact. Beyond `EXACT` scores, all scores are
+counted in fixed bins instead: 1,024 bins overall and 256 per task (1/16 and 1/4 wide in log odds near 0). `ranking`
+computes the metrics from the counts, and the largest error that the bins can cause. In practice the error of AUC is
+below 0.001 overall, and below 0.005 per task. `Tally` calls this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from budgetron.evaluate.metrics.ranking import (
 )
 from budgetron.evaluate.metrics.window_ranks import sums_of
 
-EXACT = 4096  # the most scores (examples × ranked classes) that are kept; with more, bins are used
+EXACT = 4096  # up to this many scores (examples × ranked classes) are stored; with more, bins are used
 MAX_CLASSES = 64  # with more classes, nothing is ranked
 MAX_WINDOW_CLASSES = 8  # with more classes, windows are not ranked
 _TASK_BINS, _MERGED = 256, BINS // 256  # bins per task, and how many of the overall bins each of them covers
@@ -34,39 +34,39 @@ _TASK_CELLS = 2**20  # counters of all tasks together: 4 MiB, with two classes e
 
 
 class RankingCounts:
-    """Count scores by bin, class and task; `k` is that of precision at k.
+    """Counts scores by bin, class and task. `k` is the k of precision at k.
 
-    Tasks are given by their places: the rows that `TaskCounts` assigns to them, from 0.
+    Tasks are given by their places: the row numbers that `TaskCounts` assigns to them, from 0.
     """
 
     def __init__(self, k: int) -> None:
         self.k = k
-        self._kept: list[tuple[Floats, NDArray[np.intp], NDArray[np.intp]]] = []
-        self._n_kept = 0
+        self._scores: list[tuple[Floats, NDArray[np.intp], NDArray[np.intp]]] = []
+        self._n_scores = 0
         self._scale: float | None = None
         self._total: NDArray[np.int64] | None = None  # (classes, negative or positive, bins), once bins are used
         self._by_task: NDArray[np.uint32] = np.zeros((0, 0), dtype=np.uint32)
-        # The counts at the beginning of the current window; while scores are kept, the number of examples before it.
+        # The counts at the beginning of the current window; while scores are stored, the number of examples before it.
         self._before: NDArray[np.int64] | int = 0
 
     def add(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp], log_odds: bool) -> None:
-        """Count examples: scores (n, classes), true classes, places. Scores that are no `log_odds` are scaled first."""
+        """Count examples, given scores (n, classes), true classes and places. Scores other than log odds are scaled."""
         if scores.shape[1] > MAX_CLASSES:
             return
         if self._total is None:
-            self._kept.append((scores, truth, places))
-            self._n_kept += scores.size
-            if self._n_kept <= EXACT:
+            self._scores.append((scores, truth, places))
+            self._n_scores += scores.size
+            if self._n_scores <= EXACT:
                 return
-            scores, truth, places = self._all_kept()
+            scores, truth, places = self._all_scores()
             self._scale = 1.0 if log_odds else scale_of(scores)
             self._total = np.zeros((scores.shape[1], 2, BINS), dtype=np.int64)
             self._by_task = np.zeros((0, 2 * _TASK_BINS * scores.shape[1]), dtype=np.uint32)
-            # `_before` becomes an array of counts, so the examples before the current window are counted first.
+            # From now on `_before` is an array of counts: count the examples before the current window first.
             if begun := int(np.max(self._before)):
                 self._count(scores[:begun], truth[:begun], places[:begun])
                 scores, truth, places = scores[begun:], truth[begun:], places[begun:]
-            self._before, self._kept = self._total.copy(), []
+            self._before, self._scores = self._total.copy(), []
         self._count(scores, truth, places)
 
     def _count(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp]) -> None:
@@ -78,20 +78,20 @@ class RankingCounts:
         cells = 2 * _TASK_BINS * scores.shape[1]
         rows = _TASK_CELLS // cells
         self._grow(min(int(places.max(initial=0)) + 1, rows), rows)
-        if len(places) and places.max() >= rows:  # tasks without room for counters count overall only
+        if len(places) and places.max() >= rows:  # tasks beyond the memory for counters count overall only
             counted = places < rows
             places, bins, positive = places[counted], bins[counted], positive[counted]
         of_task = places[:, None] * cells + (2 * columns + positive) * _TASK_BINS + bins // _MERGED
         np.add.at(self._by_task.reshape(-1), of_task.ravel(), np.uint32(1))
 
-    def _grow(self, rows: int, most: int) -> None:
+    def _grow(self, rows: int, max_rows: int) -> None:
         if len(self._by_task) < rows:
-            grown = np.zeros((min(2 * rows, most), self._by_task.shape[1]), dtype=np.uint32)
+            grown = np.zeros((min(2 * rows, max_rows), self._by_task.shape[1]), dtype=np.uint32)
             grown[: len(self._by_task)] = self._by_task
             self._by_task = grown
 
-    def _all_kept(self) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
-        scores, truth, places = zip(*self._kept, strict=True)
+    def _all_scores(self) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+        scores, truth, places = zip(*self._scores, strict=True)
         return np.concatenate(scores), np.concatenate(truth), np.concatenate(places)
 
     # ---- windows
@@ -99,30 +99,30 @@ class RankingCounts:
     def close_window(self) -> tuple[Floats | None, Ranks]:
         """Return the sums (`window_ranks`) of the current window and the figures so far, and begin the next window."""
         found = self.window()
-        self._before = sum(len(truth) for _, truth, _ in self._kept) if self._total is None else self._total.copy()
+        self._before = sum(len(truth) for _, truth, _ in self._scores) if self._total is None else self._total.copy()
         return found
 
     def window(self) -> tuple[Floats | None, Ranks]:
         """Return the sums of the current window and the figures so far."""
         if self._total is None:
             return self._exact_window()
-        # The window and the whole stream are ranked in one pass, from the first to the last bin that is in use.
+        # Rank the window and the complete stream in one pass, over the bins that are in use.
         used = np.flatnonzero(self._total.any(axis=(0, 1)))
         counts = np.stack([self._total - self._before, self._total])[..., used[0] : used[-1] + 1].astype(np.float64)
         figures = _figures(counts[:, :, 1], counts[:, :, 0], self.k, False)
         return self._sums(figures[0], counts[0]), _ranks(figures[1])
 
     def _exact_window(self) -> tuple[Floats | None, Ranks]:
-        if not self._kept:
+        if not self._scores:
             return None, Ranks()
-        scores, truth, _ = self._all_kept()
-        whole, begun = exact(scores, truth), int(np.max(self._before))
+        scores, truth, _ = self._all_scores()
+        complete, begun = exact(scores, truth), int(np.max(self._before))
         if begun == len(truth):
-            return None, _ranks(_figures(whole.positives, whole.negatives, self.k, True))
+            return None, _ranks(_figures(complete.positives, complete.negatives, self.k, True))
         part = exact(scores[begun:], truth[begun:])
         figures = _figures(part.positives, part.negatives, self.k, True)
         sums = self._sums(figures, np.stack([part.negatives, part.positives], axis=1))
-        return sums, _ranks(_figures(whole.positives, whole.negatives, self.k, True))
+        return sums, _ranks(_figures(complete.positives, complete.negatives, self.k, True))
 
     def _sums(self, figures: Floats, counts: Floats) -> Floats | None:
         if len(figures) > MAX_WINDOW_CLASSES:
@@ -137,9 +137,9 @@ class RankingCounts:
             assert self._scale is not None
             counts = self._total.astype(np.float64)
             return Ranking(edges(self._scale), counts[:, 1], counts[:, 0], False)
-        if not self._kept:
+        if not self._scores:
             return None
-        return exact(*self._all_kept()[:2])
+        return exact(*self._all_scores()[:2])
 
     def overall(self) -> Ranks:
         """Return the figures of all examples."""
@@ -147,12 +147,12 @@ class RankingCounts:
         return Ranks() if found is None else _ranks(_figures(found.positives, found.negatives, self.k, found.exact))
 
     def by_place(self, places: Sequence[int]) -> list[Ranks]:
-        """Return the figures of the tasks at these places; all None for tasks without counters (`_TASK_CELLS`)."""
+        """Return the metrics of the tasks at these places; None for tasks beyond the memory for counters."""
         if self._total is None:
             found = self._exact_by_place()
             return [found.get(place, Ranks()) for place in places]
         counted = [place for place in places if place < len(self._by_task)]
-        # Leave out the unused bins at both ends: often only a sixth of the bins is in use.
+        # Leave out the unused bins at both ends. Often only a sixth of the bins is in use.
         used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
         rows = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS)
         table = rows[..., used[0] : used[-1] + 1].astype(np.float64)
@@ -161,9 +161,9 @@ class RankingCounts:
         return [known.get(place, Ranks()) for place in places]
 
     def _exact_by_place(self) -> dict[int, Ranks]:
-        if not self._kept:
+        if not self._scores:
             return {}
-        scores, truth, places = self._all_kept()
+        scores, truth, places = self._all_scores()
         order = np.argsort(places, kind="stable")
         starts = np.flatnonzero(np.diff(places[order], prepend=-1))
         found = {}
@@ -174,7 +174,7 @@ class RankingCounts:
 
 
 def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:
-    """Rank each class by its scores (n, classes), without bins. A single column has those of class 1."""
+    """Rank each class by its scores (n, classes), without bins. A single column contains the scores of class 1."""
     positive = _positive(scores, truth)
     if scores.shape[1] == 1:
         values, positives, negatives = by_score(scores[:, 0], positive[:, 0])

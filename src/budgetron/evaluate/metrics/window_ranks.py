@@ -1,13 +1,13 @@
-"""Ranking figures of the windows of a curve, as sums that can be merged.
+"""Ranking metrics of the windows of a curve, as sums that can be merged.
 
-Each figure of a class is kept as a numerator and a denominator, which add up when `Curve` merges windows:
+Each metric of a class is stored as a numerator and a denominator, which are added when `Curve` merges windows:
 
     AUC                pairs in the right order (a tie counts half), and all pairs
     average precision  its value times the positives, and the positives
     precision at k     positives among the k highest scores, and k
 
-A merged window thus still compares only examples of the same original window, so that margins that grow over time do
-not lower the figures.
+So even a merged window compares only examples of the same original window. Otherwise margins that grow over time would
+lower the metrics.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def sums_of(figures: Floats, positives: Floats, negatives: Floats, k: int) -> Fl
     """Return the sums (classes, 6) of a window with these figures (classes, 3), positives and negatives per class."""
     pairs = positives * negatives
     some = np.where(pairs > 0, positives, 0.0)  # average precision is undefined without negatives
-    wholes = np.column_stack([pairs, some, np.where(np.isnan(figures[:, 2]), 0.0, float(k))])
+    denominators = np.column_stack([pairs, some, np.where(np.isnan(figures[:, 2]), 0.0, float(k))])
     sums = np.empty((len(figures), 6))
-    sums[:, 0::2], sums[:, 1::2] = np.nan_to_num(figures) * wholes, wholes
+    sums[:, 0::2], sums[:, 1::2] = np.nan_to_num(figures) * denominators, denominators
     return sums
 
 
@@ -35,9 +35,9 @@ def added(first: Floats | None, second: Floats | None) -> Floats | None:
 
 
 def ranks(sums: Floats | None) -> Ranks:
-    """Return the figures that these sums give: numerator over denominator per class, then the mean over classes."""
+    """Return the metrics: numerator over denominator per class, then the mean over classes."""
     if sums is None:
         return Ranks()
-    parts, wholes = sums[:, 0::2], sums[:, 1::2]
-    ratios = np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    numerators, denominators = sums[:, 0::2], sums[:, 1::2]
+    ratios = np.divide(numerators, denominators, out=np.full(numerators.shape, np.nan), where=denominators > 0)
     return Ranks(*(mean_of(column) for column in ratios.T))
