@@ -122,6 +122,6 @@ def is_real(value: Any) -> TypeGuard[float]:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
+def is_integer(value: Any) -> TypeGuard[int]:
     """Return whether the value is an integer. A bool does not count as an integer."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron.errors import input_error, is_real, is_whole
+from budgetron.errors import input_error, is_integer, is_real
 
 Array = NDArray[np.float64]
 
@@ -92,7 +92,7 @@ class Polynomial(Kernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_whole(self.degree) or not 1 <= self.degree <= 32:
+        if not is_integer(self.degree) or not 1 <= self.degree <= 32:
             raise input_error("Polynomial", "degree", "an integer from 1 to 32", repr(self.degree))
         _check_bias("Polynomial", self.bias)
 

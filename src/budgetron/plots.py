@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from io import StringIO
 from typing import Any
 
-from budgetron.errors import import_extra, input_error, is_whole, shown
+from budgetron.errors import import_extra, input_error, is_integer, shown
 
 # The palette of Okabe and Ito, which is also distinguishable for people who are colour-blind.
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#4d4d4d")
@@ -40,7 +40,7 @@ def as_svg(figure: Any) -> str:
 
 def checked_top(who: str, top: Any) -> int:
     """Validate the number of bars to draw."""
-    if not is_whole(top) or top < 1:
+    if not is_integer(top) or top < 1:
         raise input_error(who, "top", "an integer >= 1", shown(top))
     return int(top)
 

@@ -19,7 +19,7 @@ from budgetron.cli.formatting import (
     source_words,
     table,
 )
-from budgetron.errors import BadLineError, is_whole
+from budgetron.errors import BadLineError, is_integer
 
 if TYPE_CHECKING:
     from budgetron.cli.commands.learning.run import RunResult
@@ -129,7 +129,7 @@ def _read(result: RunResult) -> str:
 def model_words(model: Any) -> str:
     """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
-    words = "without limit" if budget is None else f"of budget {budget:,}" if is_whole(budget) else f"of {budget}"
+    words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
     return f"{type(model).__name__} {words}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
 
 

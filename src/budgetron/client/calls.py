@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from budgetron.client.responses import Answered, Prediction
-from budgetron.errors import import_extra, input_error, input_type_error, is_whole, shown
+from budgetron.errors import import_extra, input_error, input_type_error, is_integer, shown
 
 BATCH = 512  # examples per request: large enough that the cost of a request and its fsync hardly matters
 
@@ -56,7 +56,7 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
             raise input_error("Client", "url", "an address such as http://127.0.0.1:8000", shown(self.url))
-        if not is_whole(self.retries) or self.retries < 0:
+        if not is_integer(self.retries) or self.retries < 0:
             raise input_error("Client", "retries", "an integer >= 0", shown(self.retries))
 
     @property
@@ -174,7 +174,7 @@ def _scores(offset: Any) -> Any:
 
 def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterator[list[dict[str, Any]]]:
     """Batches of `size` examples, from a table or any iterable. The iterable may be endless."""
-    if not is_whole(size) or size < 1:
+    if not is_integer(size) or size < 1:
         raise input_error("Client", "batch", "an integer >= 1", shown(size))
     examples = _examples(X, y, tasks, offset)
     while batch := list(islice(examples, size)):

@@ -35,7 +35,7 @@ from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.distributed.workers.worker_pool import LocalPool, WorkerPool
 from budgetron.engine.memory import budget_of
 from budgetron.engine.registry import rule_class
-from budgetron.errors import TooFewBytes, input_error, is_whole, shown
+from budgetron.errors import TooFewBytes, input_error, is_integer, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.estimators.budgetron import probabilities
 
@@ -178,7 +178,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     def _check_parameters(self) -> None:
         for name, least in (("shards", 1), ("workers", 1), ("block", 128), ("in_flight", 1), ("rebalance_every", 1)):
             value = getattr(self, name)
-            if not is_whole(value) or value < least:
+            if not is_integer(value) or value < least:
                 raise input_error(WHO, name, f"an integer >= {least}", shown(value))
         if self.backend not in BACKENDS:
             raise input_error(WHO, "backend", '"local" or "ray"', shown(self.backend))

@@ -25,7 +25,7 @@ from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import InputError, error_message, input_error, is_whole, shown
+from budgetron.errors import InputError, error_message, input_error, is_integer, shown
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 WHO = "Host"
@@ -81,7 +81,7 @@ class Corrections:
     def repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
         """The acknowledgement of the same correction, if it was the last one of its example: a retry."""
         row = 0 if row is None else row
-        if not (is_whole(position) and is_whole(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
+        if not (is_integer(position) and is_integer(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
             return None  # `prepare` refuses it
         query = "SELECT max(number) FROM correction WHERE position = ? AND place = ?"
         (number,) = self._log.db.one(query, (int(position), int(row)))
@@ -131,7 +131,7 @@ class Corrections:
 
     def _payload(self, position: Any) -> bytes:
         log = self._log
-        if not is_whole(position) or not 1 <= position <= log.position:
+        if not is_integer(position) or not 1 <= position <= log.position:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         found = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
         if found is None:
@@ -162,7 +162,7 @@ class Corrections:
         if row is None and n > 1:
             raise input_error(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
         row = 0 if row is None else row
-        if not is_whole(row) or not 0 <= row < n:
+        if not is_integer(row) or not 0 <= row < n:
             raise input_error(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
         if row in gone:
             raise input_error(WHO, "row", "an example that was not withdrawn", shown(row))

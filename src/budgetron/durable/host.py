@@ -30,7 +30,7 @@ from budgetron.durable.recovery import Recovery, recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
 from budgetron.durable.storage.log import Log, Record
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import Closed, InputError, StorageError, input_error, is_whole, shown
+from budgetron.errors import Closed, InputError, StorageError, input_error, is_integer, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
@@ -108,9 +108,9 @@ class Host(HostCorrections):
             Entered while the model learns, and not while the log is written. Hosts that share one lock use one core
             together: one of them learns while others write to disk.
         """
-        if not is_whole(snapshot_every) or snapshot_every < 1:
+        if not is_integer(snapshot_every) or snapshot_every < 1:
             raise input_error("Host", "snapshot_every", "an integer >= 1", shown(snapshot_every))
-        if epoch is not None and (not is_whole(epoch) or epoch < 1):
+        if epoch is not None and (not is_integer(epoch) or epoch < 1):
             raise input_error("Host", "epoch", "an integer >= 1, or None", shown(epoch))
         folder = Path(directory)
         with storage_errors(folder / "lock"):

@@ -23,7 +23,7 @@ import numpy as np
 from budgetron.engine import native
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-from budgetron.errors import TooFewBytes, error_message, input_error, is_whole, shown
+from budgetron.errors import TooFewBytes, error_message, input_error, is_integer, shown
 from budgetron.graphs import Explicit
 from budgetron.kernels import Gaussian
 
@@ -49,7 +49,7 @@ def budget_of(who: str, budget: Any, parameter: str = "budget", accepted: str = 
     """Parse a learner's `budget` parameter, or another parameter with the same syntax."""
     if budget is None:
         return Budget()
-    if is_whole(budget):
+    if is_integer(budget):
         if not 1 <= budget <= LARGEST:
             raise input_error(
                 who, parameter, accepted, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from budgetron.errors import input_error, is_whole, shown
+from budgetron.errors import input_error, is_integer, shown
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FeatureImportance:
     """
 
     def __init__(self, limit: int = 1000) -> None:
-        if not is_whole(limit) or limit < 1:
+        if not is_integer(limit) or limit < 1:
             raise input_error("FeatureImportance", "limit", "an integer >= 1", shown(limit))
         self.limit, self.n = int(limit), 0
         self._sums: dict[str, list[float]] = {}  # name → |total|, |shared|, |own|, |related|, total, missed

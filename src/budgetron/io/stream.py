@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_whole, shown
+from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_integer, shown
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
 from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
@@ -100,10 +100,10 @@ def read(
     """
     if on_error not in ("stop", "skip"):
         raise input_error(WHO, "on_error", '"stop" or "skip"', shown(on_error))
-    if not is_whole(block_rows) or block_rows < 1:
+    if not is_integer(block_rows) or block_rows < 1:
         raise input_error(WHO, "block_rows", "an integer >= 1", shown(block_rows))
     for name, value, least in (("skip", skip, 0), ("limit", 1 if limit is None else limit, 1)):
-        if not is_whole(value) or value < least:
+        if not is_integer(value) or value < least:
             raise input_error(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
         raise input_type_error(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))

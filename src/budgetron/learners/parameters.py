@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from budgetron.errors import input_error, is_real, is_whole, shown
+from budgetron.errors import input_error, is_integer, is_real, shown
 from budgetron.kernels import Gaussian, Kernel
 
 
@@ -54,6 +54,6 @@ def checked_rows(who: str, rows: Any) -> int | None:
     """
     if rows is None:
         return None
-    if not is_whole(rows) or rows < 2:
+    if not is_integer(rows) or rows < 2:
         raise input_error(who, "max_task_rows", "an integer >= 2 or None", shown(rows))
     return int(rows)

@@ -23,7 +23,7 @@ from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import GroupPlacement
 from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, refuse_bytes
 from budgetron.engine.memory import budget_of
-from budgetron.errors import input_error, is_whole, shown
+from budgetron.errors import input_error, is_integer, shown
 
 WHO = "ReplicatedModel"
 
@@ -168,7 +168,7 @@ class ReplicatedModel(ShardedModel):
             )
         for name in ("replicas", "exchange_every"):
             value = getattr(self, name)
-            if not is_whole(value) or value < 1:
+            if not is_integer(value) or value < 1:
                 raise input_error(WHO, name, "an integer >= 1", shown(value))
         super()._check_parameters()
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import input_error, input_type_error, is_whole, shown
+from budgetron.errors import input_error, input_type_error, is_integer, shown
 from budgetron.graphs import Clique, Explicit, TaskGraph
 
 WHO = "ShardedModel"
@@ -66,7 +66,7 @@ class Placement:
                 "ReplicatedModel splits one component approximately, by groups of tasks.",
             )  # fmt: skip
         for task, shard in self.pins.items():
-            if not is_whole(shard) or not 0 <= shard < n_shards:
+            if not is_integer(shard) or not 0 <= shard < n_shards:
                 raise input_error(
                     WHO, "pins", f"a shard from 0 to {n_shards - 1} per task", f"{shown(shard)} for {task!r}"
                 )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from budgetron.engine.reference.rules.relation_perceptron import BATCH, COVARIANCE, LOGDET, SPECTRAL, VON_NEUMANN
 from budgetron.engine.settings import Settings
-from budgetron.errors import input_error, is_real, is_whole, shown
+from budgetron.errors import input_error, is_integer, is_real, shown
 from budgetron.graphs import disconnected
 from budgetron.learners.learner import Learner
 from budgetron.learners.stored_weights import LinearWeights
@@ -188,11 +188,11 @@ class RelationPerceptron(LinearWeights, Learner):
             raise input_error(who, "rate", "a finite number above 0", shown(self.rate))
         if not is_real(self.power) or not 1 <= self.power <= 64:
             raise input_error(who, "power", "a number from 1 to 64", shown(self.power))
-        if not is_whole(self.start) or self.start < 0:
+        if not is_integer(self.start) or self.start < 0:
             raise input_error(who, "start", "a number of examples, from 0 on", shown(self.start))
         for name in ("n_tasks", "rank"):
             value = getattr(self, name)
-            if value is not None and (not is_whole(value) or not 1 <= value <= 2**20):
+            if value is not None and (not is_integer(value) or not 1 <= value <= 2**20):
                 raise input_error(who, name, "an integer from 1 to 2**20, or None", shown(value))
         kind = RELATIONS[self.relations]
         if self.rank is not None and (kind == SPECTRAL or (self.as_printed and kind in (COVARIANCE, BATCH))):

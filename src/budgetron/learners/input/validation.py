@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from budgetron.errors import InputError, input_error, input_type_error, is_whole, shown
+from budgetron.errors import InputError, input_error, input_type_error, is_integer, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.input import rejections
 from budgetron.learners.input.frames import check_frame, check_in_memory, is_frame
@@ -88,7 +88,7 @@ def threads(who: str, n_jobs: Any) -> int:
     """Return the number of threads for `n_jobs`: itself, all cores for −1, one for None."""
     if n_jobs is None:
         return 1
-    if not is_whole(n_jobs) or not (n_jobs == -1 or 1 <= n_jobs <= 1024):
+    if not is_integer(n_jobs) or not (n_jobs == -1 or 1 <= n_jobs <= 1024):
         raise input_error(who, "n_jobs", "an integer from 1 to 1024, −1 for all cores, or None for one", shown(n_jobs))
     if n_jobs > 0:
         return int(n_jobs)
@@ -318,13 +318,13 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
     check_in_memory(who, "X", X)
     if is_frame(X):
         # A data frame may have integer column names; a name takes precedence over a position.
-        if is_whole(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
+        if is_integer(column) and column not in X.columns and -len(X.columns) <= column < len(X.columns):
             column = X.columns[column]
         if column not in X.columns:
             raise input_error(who, "task_column", f"a column of X, {shown(list(X.columns))}", shown(column))
         rest = X.drop(columns=column) if hasattr(X, "loc") else X.drop(column)
         return rest, X[column].to_numpy()
-    if not is_whole(column):
+    if not is_integer(column):
         raise input_type_error(
             who, "task_column", "a column's position, or its name if X is a data frame", shown(column)
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import UnknownLabel, error_message, input_error, input_type_error, is_whole, shown
+from budgetron.errors import UnknownLabel, error_message, input_error, input_type_error, is_integer, shown
 from budgetron.learners.input.hashing import names_of
 from budgetron.learners.inspection.explanation import Explanation, NearestExample, Term, split_term
 
@@ -25,7 +25,7 @@ SOURCES = 3  # where weights come from: shared by all tasks, the task's own, tho
 def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: Any, nearest: Any) -> Explanation:
     """Explain one example; see `Learner.explain` for the parameters."""
     who, classes = model._who, model._classes
-    if not is_whole(nearest) or nearest < 0:
+    if not is_integer(nearest) or nearest < 0:
         raise input_error(who, "nearest", "an integer >= 0", shown(nearest))
     if names is not None and not isinstance(names, Mapping):
         raise input_type_error(who, "names", "a mapping from columns to names, or None", shown(names))

@@ -20,7 +20,7 @@ from budgetron.engine import native
 from budgetron.engine.interface import Engine
 from budgetron.engine.memory import budget_of, name_bytes
 from budgetron.engine.registry import rule_class
-from budgetron.errors import input_error, is_whole, shown
+from budgetron.errors import input_error, is_integer, shown
 
 
 def resized(who: str, engine: Engine, budget: Any) -> Engine:
@@ -41,7 +41,7 @@ def name_limit(who: str, budget: Any) -> int | None:
 def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     """Return a copy of the engine that stores at most `capacity` examples."""
     settings = engine.settings
-    if not is_whole(capacity) or capacity < 1:
+    if not is_integer(capacity) or capacity < 1:
         raise input_error(who, "budget", "an integer >= 1", shown(capacity))
     if settings.capacity is None or settings.pool is not None:
         # A byte budget also fixes the size of tables that cannot change once they are allocated.
