@@ -1,6 +1,6 @@
-"""Data sets for experiments: real ones with licence and citation, and synthetic streams with a known answer.
+"""Data sets for experiments: real data sets with licence and citation, and synthetic streams with a known answer.
 
-`load` returns a real set by name; `synthetic.stream` makes one. Nothing is downloaded on import.
+`load` returns a real data set by name; `synthetic.stream` generates a stream. Nothing is downloaded on import.
 
 >>> from budgetron import data
 >>> exam = data.load("exam").shuffled(seed=0)

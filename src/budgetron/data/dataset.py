@@ -1,4 +1,4 @@
-"""The record that `load` returns: examples (x, task, y) in a fixed order, and where they come from."""
+"""`DataSet`: examples (x, task, y) in a fixed order, with their source and licence. `load` returns it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from budgetron.errors import InputError, input_error, shown
 class DataSet:
     """Examples in the order in which a learner should see them.
 
-    X is a float64 array (n, d) or a SciPy CSR matrix; y has 0 and 1 (or other class labels); tasks has integers or
-    strings. `licence` and `citation` are those of the data, not of this library.
+    X is a float64 array (n, d) or a SciPy CSR matrix. y contains 0 and 1, or other class labels. tasks contains
+    integers or strings. `licence` and `citation` are those of the data, not of this library.
 
     >>> import numpy as np
     >>> pair = DataSet("pair", np.eye(2), np.array([0, 1]), np.array(["ann", "bob"]))
@@ -66,9 +66,9 @@ class DataSet:
         return f"<DataSet {self.name}: n={self.n}, d={self.d}, k={self.k}{order}>"
 
     def shuffled(self, seed: int) -> DataSet:
-        """Return the same examples in a random order given by `seed`, which is recorded in `shuffle_seed`.
+        """Return the same examples in the random order of `seed`, which is recorded in `shuffle_seed`.
 
-        A set can be shuffled only once, because one seed cannot describe two shuffles.
+        A data set can be shuffled only once, because one seed cannot describe two shuffles.
         """
         if self.shuffle_seed is not None:
             raise InputError(

@@ -1,4 +1,4 @@
-"""The description of a data set in the registry, and the record that its reader returns."""
+"""`Entry`: describes a data set in the registry. `Examples`: what the parser of a data set returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.data.files import RemoteFile
 
 
 class Examples(NamedTuple):
-    """The examples of a set, in the order of the source."""
+    """The examples of a data set, in the order of the source."""
 
     X: Any
     y: NDArray[np.int64]
@@ -26,7 +26,8 @@ class Entry:
     """One data set of the registry.
 
     It comes from files (downloaded, or in a folder of the user) or from a package of the extra `data`. n, d, k and
-    positives are the sizes of an intact copy; `load` raises `DataCorrupt` if they differ.
+    positives are the numbers of examples, features, tasks and positive labels of an intact copy; `load` raises
+    `DataCorrupt` if they differ.
     """
 
     name: str

@@ -1,12 +1,12 @@
 """Read files with a known SHA-256 from a local folder, or download them once into a cache. Called by `registry`.
 
-    the folder given  →  else the folder in $BUDGETRON_DATA  →  else the cache, which downloads missing files
-
-Every read is verified, and exactly the verified bytes are parsed. A download goes to a temporary file and gets its name
-only after it is verified, so a failed download leaves nothing behind. A folder of the user is never written to.
+Files are read from the folder that the caller names, otherwise from the folder in $BUDGETRON_DATA, otherwise from the
+cache. Only the cache downloads missing files; a folder of the user is never written to. The hash of a file is checked
+at every read. A download goes to a temporary file, which gets its final name only after it is verified, so a failed
+download leaves nothing behind.
 
     $BUDGETRON_CACHE    another folder for the cache
-    $BUDGETRON_MIRROR   another URL to download from; the files have the same names below it
+    $BUDGETRON_MIRROR   another URL to download from, with the files under the same names
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def github_file(name: str, repository: str, commit: str, path: str, sha256: str)
 
 
 def own_folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Return the user's folder of data files: the one given, else $BUDGETRON_DATA, else None."""
+    """Return the user's folder of data files: the given folder, otherwise $BUDGETRON_DATA, otherwise None."""
     chosen = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     return Path(chosen).expanduser() if chosen else None
 
@@ -83,7 +83,7 @@ def read_verified(file: RemoteFile, folder: Path) -> bytes:
 
 
 def is_intact(file: RemoteFile, folder: Path) -> bool:
-    """Whether the folder has the file with the right hash."""
+    """Return whether the folder contains the file with the right hash."""
     try:
         read_verified(file, folder)
     except OperationalError:
@@ -127,7 +127,7 @@ def import_extra(module: str) -> Any:
 
 
 def mirrored(name: str, url: str) -> str:
-    """Return where to download a file from: the mirror, if one is named, else its own URL."""
+    """Return the URL to download a file from: that of the mirror if one is set, otherwise the file's own."""
     mirror = os.environ.get(MIRROR_VARIABLE)
     return f"{mirror.rstrip('/')}/{name}" if mirror else url
 
@@ -156,6 +156,8 @@ def _bar(name: str, shown: bool) -> Iterator[Any]:
 
 
 class _Bar:
+    """A rich progress bar with the interface of tqdm, which pooch expects."""
+
     def __init__(self, display: Any, task: Any) -> None:
         self._display, self._task = display, task
 

@@ -1,10 +1,11 @@
-"""The true weights behind a synthetic stream, for every task at every position. Made by `synthetic`.
+"""`KnownAnswer`: the true weights of a synthetic stream, for every task at every position. Created by `synthetic`.
 
     f_i(x, t) = ⟨w_i(t), φ(x)⟩,   w_i(t) = cos θ_t · w_i + sin θ_t · v_i
     y = [f > 0], flipped with probability `noise`
 
-w_i are unit vectors with chosen cosines between tasks; task i drifts from w_i towards v_i. If there are enough
-features, the vectors are made from one orthonormal family, so that the cosines are exact and not only expected values.
+w_i are unit vectors with chosen cosines between tasks. Task i drifts from w_i towards v_i as the angle θ_t grows. If
+there are enough features, all vectors are made from one orthonormal family; then the cosines are exact and not only
+expected values.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shift:
-    """A concept drift: when the weights rotate, by how many degrees, and whether all tasks rotate alike.
+    """A concept drift: when the weights rotate, by how many degrees, and whether all tasks rotate together.
 
-    `begin` and `end` are positions as shares of the stream. With `alike`, all tasks make the same rotation and stay as
-    related as before; otherwise each rotates in its own direction, and their cosines shrink by cos²θ.
+    `begin` and `end` are positions as shares of the stream. With `alike`, all tasks rotate in the same way and stay as
+    related as before. Otherwise each task rotates in its own direction, and the cosines between tasks shrink by cos²θ.
     """
 
     begin: float = 0.5
@@ -43,16 +44,16 @@ class Shift:
 
     @classmethod
     def abrupt(cls, at: float = 0.5, angle: float = 90.0, alike: bool = True) -> Shift:
-        """A sudden shift: the first shifted example is number round(at · n), counted from 0."""
+        """Return a sudden shift. The first shifted example has the number round(at · n), counted from 0."""
         return cls(at, at, angle, alike)
 
     @classmethod
     def gradual(cls, begin: float = 0.0, end: float = 1.0, angle: float = 90.0, alike: bool = True) -> Shift:
-        """A gradual shift from example round(begin · n) to example round(end · n)."""
+        """Return a gradual shift from example round(begin · n) to example round(end · n)."""
         return cls(begin, end, angle, alike)
 
     def angles(self, n: int) -> Floats:
-        """θ_t in radians for t = 0 … n−1."""
+        """Return the angles θ_t in radians, for t = 0 … n−1."""
         begin, end = round(self.begin * n), round(self.end * n)
         t = np.arange(n)
         share = t >= begin if begin == end else np.clip((t - begin) / (end - begin), 0.0, 1.0)
@@ -115,7 +116,7 @@ def draw_weights(
 
 
 def similarities_on(graph: TaskGraph, tasks: list[Any]) -> Floats:
-    """Return A⁻¹ among the tasks."""
+    """Return the similarities A⁻¹ of these tasks; reject a task with similarity 0 to itself."""
     similarity = similarity_matrix(graph, tasks)
     if not (np.diag(similarity) > 0).all():
         lone = tasks[int(np.argmin(np.diag(similarity)))]
@@ -137,13 +138,13 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
 
 
 def _combined(relation: float | Floats, vectors: Floats) -> Floats:
-    """Combine orthonormal vectors into unit vectors with one given cosine, or with those of a similarity matrix."""
+    """Combine orthonormal vectors into unit vectors with these cosines: one number, or a similarity matrix."""
     if isinstance(relation, np.ndarray):
         # The symmetric square root of the similarity matrix; rounding may make eigenvalues slightly negative.
         values, basis = np.linalg.eigh(relation)
         mixed = (basis * np.sqrt(np.clip(values, 0.0, None))) @ basis.T @ vectors
     else:
-        # A shared direction plus one of its own per task gives the cosine `relation` between any two.
+        # A direction that all tasks share plus an own direction per task gives the cosine `relation` between any two.
         mixed = np.sqrt(relation) * vectors[0] + np.sqrt(1.0 - relation) * vectors[1:]
     return _unit(mixed)
 

@@ -1,6 +1,6 @@
-"""Scale a whole data set for a kernel: rows to unit length (text), or columns to unit variance (measurements).
+"""Scale a complete data set for a kernel: rows to unit length (text), or columns to unit variance (measurements).
 
-For experiments on stored sets. Streams are scaled online by `budgetron.io.encoding.running_scale`.
+For experiments on stored data sets. Streams are scaled online by `budgetron.io.encoding.running_scale`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def unit_norm(X: Any) -> Any:
 def standardized(X: Any) -> Any:
     """Return a copy of the array X with columns of mean 0 and variance 1; constant columns become 0.
 
-    The means are those of all rows, so the scale of the first example depends on the last one. That is right for
-    comparing learners on a stored set, as the published tables do. In production use means and deviations of the past.
+    The means are taken over all rows, so the scale of the first example depends on the last one. Published tables do
+    this to compare learners on a stored data set. In production, use means and deviations of past examples only.
 
     >>> import numpy as np
     >>> standardized(np.array([[1.0, 7.0], [3.0, 7.0]])).tolist()

@@ -46,8 +46,8 @@ def available() -> Mapping[str, Entry]:
 def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet:
     """Load a data set by name, in the order of its source.
 
-    Files are read from `folder`, else from the folder in $BUDGETRON_DATA, else from the cache, which downloads missing
-    files. Sets that come with a package need no folder.
+    Files are read from `folder`, otherwise from the folder in $BUDGETRON_DATA, otherwise from the cache, which
+    downloads missing files. Data sets that come with a package need no folder.
     """
     entry = _entry("data.load", name)
     files_folder = fetch(name, folder=folder, progress=progress)
@@ -76,9 +76,10 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
 
 
 def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path | None:
-    """Make sure that the files of a set are on this machine, and return their folder (None if it is a package).
+    """Make sure that the files of a data set are on this machine, and return their folder.
 
-    A folder of the user is verified and never written to; the cache is filled by downloading.
+    None is returned for a data set that comes with a package. In a folder of the user, files are only verified; the
+    cache downloads missing files.
     """
     entry = _entry("data.fetch", name)
     if not entry.files:
@@ -98,7 +99,7 @@ def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path |
 
 
 def is_available(name: str, *, folder: Folder = None) -> bool:
-    """Whether `load` would succeed without a download: all files are intact, or the package is installed."""
+    """Return whether `load` would succeed without a download: all files are intact, or the package is installed."""
     entry = _entry("data.is_available", name)
     if entry.package is not None:
         return find_spec(entry.package) is not None

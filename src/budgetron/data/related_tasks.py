@@ -1,6 +1,7 @@
-"""Streams of tasks with a known structure of relations: kinds of tasks, tasks on a grid, and a pair of opposed tasks.
+"""Generate streams of tasks with known relations: kinds of tasks, tasks on a grid, and opposed tasks.
 
-Labels are the signs of w_i·x, x standard normal, after Gaussian noise. `synthetic` offers these functions.
+x is standard normal, and the label of an example of task i is the sign of w_i·x plus Gaussian noise. `synthetic`
+exports these functions.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class RelatedTasks(NamedTuple):
 def kinds(
     n: int = 6000, *, n_tasks: int = 40, n_kinds: int = 4, d: int = 10, noise: float = 0.3, seed: int = 0
 ) -> RelatedTasks:
-    """Generate tasks of a few kinds. Task i is of kind i mod n_kinds; kinds are unrelated to each other.
+    """Generate tasks of a few kinds. Task i is of kind i mod n_kinds. Different kinds are unrelated.
 
-    Pooling all tasks is wrong here, and learning each one alone is wasteful.
+    One model for all tasks is wrong here, and one model per task wastes examples.
 
     >>> from budgetron.data import synthetic
     >>> stream, weights = synthetic.kinds(seed=0)
@@ -47,9 +48,9 @@ def kinds(
 
 
 def grid(n: int = 8000, *, side: int = 10, d: int = 10, noise: float = 0.3, seed: int = 0) -> RelatedTasks:
-    """Generate tasks on a grid of side × side, numbered row by row, whose weights vary smoothly.
+    """Generate tasks on a grid of side × side, numbered row by row, whose weights vary smoothly over the grid.
 
-    They are drawn with the covariance (0.05 I + L)⁻¹, L the Laplacian of `grid_graph`.
+    The weights are drawn with the covariance (0.05 I + L)⁻¹, where L is the Laplacian of `grid_graph`.
     """
     rng = np.random.default_rng(seed)
     k = side * side
@@ -73,14 +74,15 @@ def grid_graph(side: int = 10) -> graphs.TaskGraph:
 
 
 def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
-    """Generate three tasks: w_0 = −w_1, and w_2 orthogonal to both; as many examples of each, shuffled, without noise.
+    """Generate three tasks: w_0 = −w_1, and w_2 orthogonal to both.
 
-    Rows have unit length. This is the synthetic experiment of Saha et al. (2011): 200 examples to learn, 100 to test.
+    All tasks have the same number of examples, in random order and without noise. Rows have unit length. This is the
+    synthetic experiment of Saha et al. (2011), with 200 examples to learn and 100 to test.
     """
     rng = np.random.default_rng(seed)
     first, third = rng.normal(size=(2, d))
     first -= first.mean()
-    third -= third.mean()  # correlations are of the weights minus their mean
+    third -= third.mean()  # Saha et al. report correlations, which subtract the mean of the weights
     third -= first * (first @ third) / (first @ first)
     weights = np.array([first, -first, third])
     X = rng.normal(size=(n, d))

@@ -1,4 +1,4 @@
-"""Generate streams with a known answer: choose how related, noisy and non-linear the tasks are, and how they drift.
+"""Generate synthetic streams with a known answer. You choose how related and noisy tasks are, and how they drift.
 
 >>> from budgetron.data import synthetic
 >>> dataset, answer = synthetic.stream(1000, d=20, n_tasks=4, relatedness=0.8, noise=0.1, seed=7)
@@ -31,12 +31,12 @@ __all__ = [
     "stream",
 ]  # fmt: skip
 
-FOURIER_FEATURES = 400
+FOURIER_FEATURES = 400  # random features of the form "gaussian"
 _FORMS = ("linear", "xor", "gaussian", "text")
 
 
 class Synthetic(NamedTuple):
-    """A synthetic stream and its answer, both in the order of the stream. Never shuffle only one of them."""
+    """A synthetic stream and its answer, both in the order of the stream. Do not shuffle only one of them."""
 
     dataset: DataSet
     answer: KnownAnswer
@@ -60,24 +60,25 @@ def stream(
 
     Parameters
     ----------
-    n, d : the number of examples; the number of features of x.
-    n_tasks : the number of tasks; 8 by default, or that of an explicit graph.
+    n, d : the number of examples, and the number of features of x.
+    n_tasks : the number of tasks; by default the number of tasks of the graph, or 8.
     relatedness : the cosine, in [0, 1], between the weights of any two tasks.
-    graph : a task graph, instead of `relatedness`: the cosines are A⁻¹ scaled to a unit diagonal.
+    graph : a task graph instead of `relatedness`; the cosines are then A⁻¹, scaled to a unit diagonal.
     noise : the probability, in [0, 0.5], that a label is flipped. This is the error of the best possible predictor.
     form : "linear": x is standard normal and the answer is linear in it. "xor": the answer is linear in the products
         x₀x₁, x₂x₃, …, so a linear learner cannot find it. "gaussian": linear in 400 random Fourier features of the
         Gaussian kernel with γ = 1/d. "text": x has sparse word counts (CSR) with frequencies by Zipf's law, and the
         answer is linear in them.
-    shift : a `Shift`, abrupt or gradual, for all tasks alike or in its own direction per task; None for no shift.
-    task_skew : task i (from 0) occurs with probability proportional to (i+1)^−skew; 0 is uniform.
+    shift : a concept drift, see `Shift`; None for no drift.
+    task_skew : task i (from 0) has a probability proportional to (i+1)^−skew; 0 means equal probabilities.
     words : the mean number of words per example, for the form "text".
     seed : the seed of everything random here.
 
-    Cosines are exact while 2(n_tasks + 1) is less than the number of features (d, d/2 for "xor", 400 for "gaussian");
-    otherwise they are right on average.
+    Cosines are exact if 2(n_tasks + 1) is less than the number of features: d, d/2 for "xor", 400 for "gaussian".
+    Otherwise they are right on average.
     """
-    # The call is recorded as the source of the data set. This line comes first, while locals() has only the arguments.
+    # The call is recorded as the source of the data set. This line must be the first: later, locals() would contain
+    # more than the arguments.
     arguments = ", ".join(f"{name}={value!r}" for name, value in locals().items() if value is not None)
     _check(n, d, n_tasks, relatedness, noise, form, task_skew, words)
     rng = np.random.default_rng(seed)

@@ -1,9 +1,12 @@
-"""Reproduce published tables, and show them beside the printed values. `budgetron reproduce` calls this package.
+"""Reproduce published tables and compare them with the printed values. `budgetron reproduce` calls this package.
 
-The modules here are for the paper's Table 1; `kernel` has Tables 5 and 7 of Lu et al. (2016).
+The modules here are for the paper's Table 1. The package `kernel` has Tables 5 and 7 of Lu et al. (2016), the package
+`relations` compares learners on streams of tasks with known relations. For Table 1:
 
-runs       run one algorithm on one order of one block, and write one JSON file
-schedule   run all of them on several processes
+blocks     the data sets with their kernels
+algorithms the rows of the table
+runs       run one algorithm on one random order of one block, and write one JSON file
+schedule   perform all runs on several processes
 table      compute mean and standard error over the orders, from the JSON files only
 findings   check what the table was expected to show
 render     show the table in the terminal, as Markdown and as HTML; `plotting` draws F against the budget

@@ -1,6 +1,7 @@
 """The rows of the table: the baseline, the paper's four algorithms, and Budgetron.
 
-A row whose budget depends on what another row stored names that row in `after`; those runs come first.
+The budget of a row may depend on the memory that another row used. Such a row names the other one in `after`, whose
+runs then come first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from budgetron.learners import (
     SharedProjectron,
 )
 
-ETA = 0.01
+ETA = 0.01  # the projection threshold η of mtbprj and mtbprj-2
 BASELINE = "k-perceptrons"
 PAPER = ("mtrbp", "mtforg", "mtbprj", "mtbprj-2")
 PROJECTIONS = ("mtbprj", "mtbprj-2")
@@ -28,8 +29,8 @@ SAME_BYTES_AS = "mtbprj-2"
 OURS_AT_B = "Budgetron, kernel only"
 OURS_AT_BYTES = "Budgetron, equal bytes"
 
-# Budgetron runs with default parameters and the bytes that mtbprj-2 takes in the same cell. Its first version stored
-# examples, and had a second row, OURS_AT_B, at equal B. Saved runs may still contain that row; new runs never do.
+# Budgetron runs with default parameters, and with as many bytes as mtbprj-2 takes in the same cell (OURS_AT_BYTES). Its
+# first version stored examples and had a second row at equal B (OURS_AT_B). Old files may still contain that row.
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,15 @@ ALGORITHMS = [
     ),
     Algorithm(
         OURS_AT_BYTES,
-        lambda cell: Budgetron(f"{cell.bytes} B", _of_ours(cell.kernel), cell.graph),
+        lambda cell: Budgetron(f"{cell.bytes} B", _gaussian(cell.kernel), cell.graph),
         after=(BASELINE, SAME_BYTES_AS),
         effort=6.0,
     ),
 ]
 
 
-def _of_ours(kernel: Kernel) -> Kernel:
-    """Return the kernel that Budgetron's random features approximate, which must be Gaussian."""
+def _gaussian(kernel: Kernel) -> Kernel:
+    """Return the block's kernel if it is Gaussian, otherwise the default: Budgetron has no other kernels."""
     return kernel if isinstance(kernel, Gaussian) else Gaussian()
 
 

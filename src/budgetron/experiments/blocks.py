@@ -1,7 +1,7 @@
-"""The blocks of the table: a data set with its kernel. Nothing is tuned per cell.
+"""The blocks of the table. A block is a data set with its kernel; nothing is tuned per cell.
 
-The paper states no kernel parameters. These kernels give the unlimited baseline its printed value. The second School
-block shows the effect of another kernel width.
+The paper states no kernel parameters. With these kernels the baseline without a budget has its printed value. The
+second School block shows the effect of another kernel width.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def block_named(name: str) -> TableBlock:
 
 @lru_cache(maxsize=1)
 def ordered(set_name: str, unit_norm: bool, seed: int, folder: str | None) -> data.DataSet:
-    """Return a data set in the random order of a seed. The last result is cached, because runs on it are adjacent."""
+    """Return a data set in the random order of a seed. The last one is cached: runs on one order are adjacent."""
     return _loaded(set_name, unit_norm, folder).shuffled(seed)
 
 

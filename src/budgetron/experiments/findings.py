@@ -1,4 +1,4 @@
-"""Check the expectations about the table. Each result is reported, whether or not the expectation holds."""
+"""Check the expectations about the table. Every result is reported, also if an expectation does not hold."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
 from budgetron.experiments.printed import COLUMNS, SHARES, best_printed
 from budgetron.experiments.table import Estimate, Key, Table
 
-MEAN_DIFFERENCE = 2.0  # points of F, mean over all printed cells
-LARGEST_SHORTFALL = 4.0  # points of F below the printed value, in any cell
-GOALS_AT_BYTES = {"spam": 96.0, "sentiment": 78.0, "school": 46.0}
-SCHOOL_ERROR = 20.5
-NOISE = 2.0  # standard errors of a paired difference
+MEAN_DIFFERENCE = 2.0  # expected: the mean absolute difference to the printed values is at most this, in points of F
+LARGEST_SHORTFALL = 4.0  # expected: no cell is further below its printed value, in points of F
+GOALS_AT_BYTES = {"spam": 96.0, "sentiment": 78.0, "school": 46.0}  # the F that Budgetron should reach, in per cent
+SCHOOL_ERROR = 20.5  # the error that Budgetron should not exceed on School, in per cent
+NOISE = 2.0  # a paired difference of at most this many standard errors counts as noise
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def findings(table: Table) -> list[Finding]:
 
 
 def differences(table: Table) -> dict[Key, float]:
-    """Return our F minus the printed one, in points, of every printed cell that was run."""
+    """Return our F minus the printed F, in points, for every printed cell that was run."""
     return {
         key: estimate.mean - printed
         for block in table.blocks
@@ -125,7 +125,7 @@ def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
         for name, pair in run.items()
         if pair.mean <= 0
     )
-    # A difference within its noise does not refute the expectation.
+    # A difference within the noise does not refute the expectation.
     excused = all("within noise" in line for line in behind)
     return Finding(expected, f"{len(ahead)} of {len(run)}", excused, behind)
 

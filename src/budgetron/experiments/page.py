@@ -1,4 +1,4 @@
-"""Put the rendered table into a page of documentation, between two marks."""
+"""Insert a rendered table into a page of the documentation, between two marks."""
 
 from __future__ import annotations
 

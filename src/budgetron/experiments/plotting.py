@@ -1,4 +1,4 @@
-"""Draw F against the budget, one panel per block of the table: lines are our runs, circles the printed values."""
+"""Plot F against the budget, one panel per block of the table. Lines are our runs, circles the printed values."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _baseline(table: Table, block: TableBlock) -> str:
 
 
 def _beside(table: Table, key: Key, bare: bool = False) -> str:
-    """Return the printed value, and the difference of ours to it."""
+    """Return the printed value, and our value minus the printed one."""
     printed, own = table.printed(key), table.estimate(key)
     if printed is None or own is None:
         return ""

@@ -1,7 +1,7 @@
-"""Run one algorithm on one order of one block, in every cell of its row, and write one JSON file.
+"""Run one algorithm on one random order of one block, in all cells of its row, and write one JSON file.
 
-A run is skipped if its JSON file exists and was made with the same parameters by the same version. Files are replaced
-atomically, so an interrupted run leaves none behind.
+A run is skipped if its JSON file exists and was written with the same parameters by the same version. Files are written
+atomically, so an interrupted run leaves no file behind.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Run:
 
     @property
     def round(self) -> int:
-        """Runs of a lower round come first: others depend on them."""
+        """The number of the round. Runs of lower rounds come first, because later ones depend on them."""
         return len(algorithm_named(self.algorithm).after)
 
     def __str__(self) -> str:
         return f"{self.block} {self.algorithm}"
 
     def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Run it and write its file."""
+        """Perform the run and write its file."""
         perform(self, out, folder, stopped)
 
     @property
@@ -81,21 +81,21 @@ class Run:
 
 
 def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
-    """List all runs of a table, first those that others depend on; `paper_only` leaves out Budgetron's rows."""
+    """Return all runs of a table; runs that others depend on come first. `paper_only` leaves out Budgetron."""
     wanted = list(blocks)
     rounds = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
         Run(block.name, seed, algorithm.name)
         for round_ in rounds
         for block in wanted
-        for seed in range(n_orders)  # all algorithms on one order together, so that the order is made once
+        for seed in range(n_orders)  # all algorithms on one order follow each other, so that it is shuffled once
         for algorithm in ALGORITHMS
         if len(algorithm.after) == round_ and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
     ]
 
 
 def is_done(run: Run, out: Path) -> bool:
-    """Whether the run's JSON file exists and was made with these parameters by this version."""
+    """Return whether the run's JSON file exists and was written with these parameters by this version."""
     found = load_json(run.path(out))
     return found is not None and (found.get("parameters"), found.get("version")) == (
         run.parameters,
@@ -116,7 +116,7 @@ def all_done(out: Path) -> list[Json]:
 def perform(
     run: Run, out: Path, folder: str | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> Json | None:
-    """Run one row of cells and write its JSON file; if stopped, return None and write nothing."""
+    """Run all cells of one row and write the JSON file. If stopped, return None and write nothing."""
     block, algorithm = block_named(run.block), algorithm_named(run.algorithm)
     needed = {name: load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
     stream = ordered(block.set_name, block.unit_norm, run.seed, folder)
@@ -146,7 +146,8 @@ def _cell(
     graph: str,
     share: int | None,
 ) -> Json:
-    # Budgets are relative to runs on the same order: the examples that the baseline stored, the bytes of mtbprj-2.
+    # Budgets are relative to other runs on the same order: to the number of examples that the baseline stored, or to
+    # the bytes of mtbprj-2.
     baseline, sized = needed.get(BASELINE), needed.get(SAME_BYTES_AS)
     budget = (
         0
@@ -172,7 +173,7 @@ def _cell(
 
 
 def machine() -> Json:
-    """Return what a file says about the machine."""
+    """Describe this machine, for the JSON file of a run."""
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     return {"cpus": os.cpu_count(), "arch": platform.machine()} | versions
 
@@ -182,7 +183,7 @@ def _rounded(value: Any) -> Any:
 
 
 def load_json(path: Path) -> Json | None:
-    """Return the content of a run's file; None if there is none."""
+    """Return the content of a run's file; None if it does not exist or cannot be read."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -191,7 +192,7 @@ def load_json(path: Path) -> Json | None:
 
 
 def write_json(path: Path, content: Json) -> None:
-    """Write a run's file in one step."""
+    """Write a run's file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     # One line per cell, so that a change in version control shows which cell it is.

@@ -1,4 +1,4 @@
-"""Run all runs of a table on several processes, in rounds: runs that others depend on come first.
+"""Perform all runs of a table on several processes, in rounds: runs that others depend on come first.
 
 Ctrl-C stops between two cells. Finished runs are kept, and the same command continues from there.
 """
@@ -18,7 +18,7 @@ from budgetron.errors import BudgetronError
 
 
 class Scheduled(Protocol):
-    """A run. The runs that it depends on are in an earlier round."""
+    """The interface of a run. Runs that it depends on are in an earlier round."""
 
     @property
     def round(self) -> int: ...
@@ -34,11 +34,12 @@ _stop: Any = None  # in a worker process: the event that is set to stop before t
 def perform_all(
     runs: Iterable[Run], out: Path, folder: str | None, jobs: int, done: Callable[[Run], None]
 ) -> dict[Run, str]:
-    """Perform every run, and call `done` after each. Returns the runs that a learner rejected, and why.
+    """Perform every run, and call `done` after each. Return the runs that failed, with the reasons.
 
-    A rejected run leaves a gap in the table and does not stop the others. KeyboardInterrupt passes through.
+    A run fails if a learner rejects its settings or data. It leaves a gap in the table, and the other runs continue.
+    KeyboardInterrupt is raised.
     """
-    refused: dict[Run, str] = {}
+    failed: dict[Run, str] = {}
     context = multiprocessing.get_context("spawn")  # forking is unsafe while a thread draws the progress display
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
@@ -50,14 +51,14 @@ def perform_all(
                     run = futures[future]
                     try:
                         future.result()
-                    except BudgetronError as refusal:
-                        refused[run] = str(refusal)
+                    except BudgetronError as error:
+                        failed[run] = str(error)
                     done(run)
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return refused
+    return failed
 
 
 def _begin_worker(stop: Any) -> None:
@@ -73,7 +74,7 @@ def _perform(run: Scheduled, out: Path, folder: str | None) -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Block SIGINT while workers start: they inherit the block, so Ctrl-C cannot hit them before they ignore it."""
+    """Block SIGINT while workers start. They inherit the block, so Ctrl-C cannot stop them before they ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,4 +1,4 @@
-"""Compute the table from the JSON files of the runs: the figures of each cell over the orders."""
+"""Compute the table from the JSON files of the runs: mean and standard error of each cell over the orders."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Table:
         return _estimate(np.array(values)) if values else None
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
-        """Return the mean of first minus second, order by order: noise that both share cancels."""
+        """Return the mean of first minus second over the orders. Noise that both have on an order cancels."""
         one, two = self.values(first, figure), self.values(second, figure)
         both = [one[seed] - two[seed] for seed in one if seed in two]
         return _estimate(np.array(both)) if both else None
@@ -102,7 +102,7 @@ class Table:
 
 
 def table_of(runs: Iterable[Mapping[str, Any]]) -> Table:
-    """Make the table of these runs."""
+    """Return the table of these runs."""
     cells: dict[Key, dict[int, Mapping[str, Any]]] = {}
     versions = set()
     for run in runs:

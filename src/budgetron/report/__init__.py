@@ -1,7 +1,7 @@
 """Write the report of a run as one self-contained HTML page: errors over time, per task, and how to reproduce it.
 
-`budgetron run --report` and your own scripts call `write`. Each module makes one section of the page; `page` has the
-parts that the service's live page uses too. The page must never load anything from a network.
+`budgetron run --report` and your own scripts call `write`. The package `sections` has the sections of the page; `page`
+has the parts that the service's live page uses too. The page must never load anything from a network.
 
 >>> import tempfile, pathlib
 >>> from budgetron import Budgetron, evaluate, report

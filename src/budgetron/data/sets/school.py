@@ -1,8 +1,8 @@
 """School: examination results of 15,362 pupils in 139 London secondary schools; the paper's School set.
 
-x    28 columns as in the file; all are binary except columns 3 and 4 (counted from 0), which are rescaled to [0, 1];
-     the last is the constant 1. The file has no column names.
-y    1 iff the score is above its 75th percentile over all pupils (29)
+x    28 columns as in the file. All are binary except columns 3 and 4 (counted from 0), which are scaled to [0, 1]. The
+     last column is the constant 1. The file has no column names.
+y    1 if the score is above its 75th percentile over all pupils (29), otherwise 0
 task the school, 0 to 138, in the order of the file; rows are sorted by school, so shuffle them
 """
 

@@ -1,6 +1,6 @@
 """Sentiment: 8,000 Amazon product reviews of four kinds of product; the paper's Sentiment set.
 
-x    counts of uni- and bigrams, one column per distinct token, in the order of the tokens' code points
+x    counts of words and of pairs of words, one column per distinct token; columns are sorted by token
 y    1 for a positive review
 task the kind of product: books, dvd, electronics or kitchen; rows are sorted by task and class, so shuffle them
 """
@@ -37,7 +37,7 @@ _FILES = {
 def _parse(contents: Mapping[str, bytes]) -> Examples:
     from scipy.sparse import csr_matrix
 
-    column: dict[str, int] = {}  # by first appearance; put in order below
+    column: dict[str, int] = {}  # numbered by first appearance; sorted below
     indices: list[int] = []
     counts: list[float] = []
     ends, y, tasks = [0], [], []
@@ -50,7 +50,7 @@ def _parse(contents: Mapping[str, bytes]) -> Examples:
             ends.append(len(indices))
             y.append(int(label == "positive"))
             tasks.append(domain)
-    # Sorted columns do not depend on the order of the files.
+    # Columns are sorted, so that they do not depend on the order of the files.
     names = tuple(sorted(column))
     position = np.empty(len(names), dtype=np.int64)
     position[[column[name] for name in names]] = np.arange(len(names))

@@ -1,6 +1,6 @@
 """Spam: the three labelled evaluation inboxes of the ECML/PKDD 2006 challenge, task A; the paper's Spam A.
 
-x    counts of words; column = index in the file minus 1; 39,962 of the 106,780 columns occur
+x    counts of words. A column is the index in the file minus 1; 39,962 of the 106,780 columns are not empty
 y    1 for spam
 task the inbox: u00, u01 or u02; rows are sorted by inbox, so shuffle them
 """

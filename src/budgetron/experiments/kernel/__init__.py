@@ -1,8 +1,8 @@
-"""Tables 5 and 7 of Lu et al., *Large Scale Online Kernel Learning* (JMLR 2016), rerun beside the published values.
+"""Rerun Tables 5 and 7 of Lu et al., *Large Scale Online Kernel Learning* (JMLR 2016), the "study".
 
-sets       the data: where they come from, and their digests
-rows       the learners of the tables, with the settings of the tables, and ours
-printed    the printed values, and why some of ours differ
-runs       run one learner on one order of one set, and write one JSON file
-table      means over the orders, and the page
+sets       the data sets, their sources and their digests
+rows       the learners of the tables with the settings of the study, and further learners
+printed    the printed values, and why some of our values differ
+runs       run one learner on one order of one data set, and write one JSON file
+table      compute means over the orders, and render them as a page
 """

@@ -1,8 +1,9 @@
-"""The learners of the tables with the settings of the tables, and ours beside them.
+"""The learners of the tables with the settings of the study, and further learners that the study does not have.
 
-σ = 8, so γ = 1/128; B = 100 for two classes and 200 for more; D = 4B frequencies and k = 0.2B features. η is 0.2 for
-two classes and 0.5 for more. For FOGD, whose features are not normalised in the study, it is 0.002 and 0.005; the
-features of `FourierSgd` are normalised, so its rate is D times that.
+The kernel width is σ = 8, so γ = 1/128. The budget B is 100 for two classes and 200 for more. FOGD has D = 4B
+frequencies, NOGD k = 0.2B features. The step size η is 0.2 for two classes and 0.5 for more; for FOGD, whose features
+are not normalised in the study, it is 0.002 and 0.005. The features of `FourierSgd` are normalised, so its rate is D
+times as large.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ KERNEL = Gaussian(1 / 128)
 
 @dataclass(frozen=True)
 class Row:
-    """One learner: how to make it for a set and an order, and roughly how long it takes."""
+    """One learner: a function that creates it for a data set and an order, and its relative run time."""
 
     name: str
     make: Callable[[KernelSet, int], Any]
@@ -45,13 +46,13 @@ def _sgd(one: KernelSet, preset: str, **parameters: Any) -> Any:
 
 
 def _ogd(one: KernelSet, seed: int) -> Any:
-    # The study searched η per set: on spambase 2 reproduces the printed value.
+    # The study searched η for each data set. On spambase η = 2 reproduces the printed value.
     rate = 2.0 if one.name == "spambase" else _eta(one)
     return BudgetSgd(budget=None, kernel=KERNEL, step="constant", rate=rate, maintenance="remove")
 
 
 def _bogd(one: KernelSet, seed: int) -> Any:
-    """Make BOGD as the study's code has it.
+    """Create BOGD as in the study's code.
 
     That code shrinks all weights instead of clipping single ones. With more than two classes it removes the oldest
     example and does not rescale the others.

@@ -1,6 +1,6 @@
-"""Run one learner on one order of one set, and write one JSON file.
+"""Run one learner on one order of one data set, and write one JSON file.
 
-A run is skipped if its file exists and was made with the same parameters by the same version.
+A run is skipped if its file exists and was written with the same parameters by the same version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class KernelRun:
-    """One run: a set, the number of its order, and a row of the table."""
+    """One run: a data set, the number of its order, and a row of the table."""
 
     set_name: str
     order: int
@@ -51,7 +51,7 @@ class KernelRun:
         return f"{self.set_name} {self.row}"
 
     def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Run it and write its file."""
+        """Perform the run and write its file."""
         one = set_named(self.set_name)
         arrays = _loaded(self.set_name, folder)
         order = arrays.order(self.order)
@@ -74,18 +74,18 @@ class KernelRun:
 
 
 def predicted(margins: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the class numbers as the study counts them: a margin of 0 is positive, ties are the first class."""
+    """Return the predicted classes as the study counts them: a margin of 0 is positive, a tie is the first class."""
     return (margins >= 0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
 
 
 def planned(sets: list[str], n_orders: int) -> list[KernelRun]:
-    """List all runs; the longest first, so that all cores are busy to the end."""
+    """Return all runs, the longest first, so that all cores are busy until the end."""
     runs = [KernelRun(name, order, row.name) for name in sets for order in range(n_orders) for row in ROWS]
     return sorted(runs, key=lambda run: -run.effort)
 
 
 def is_done(run: KernelRun, out: Path) -> bool:
-    """Whether the run's file exists and was made with these parameters by this version."""
+    """Return whether the run's file exists and was written with these parameters by this version."""
     found = load_json(run.path(out))
     return found is not None and (found.get("parameters"), found.get("version")) == (run.parameters, __version__)
 

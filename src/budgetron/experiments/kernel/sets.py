@@ -1,8 +1,8 @@
 """The six data sets of the tables. Every copy is verified by the SHA-256 of its content.
 
-A folder (`--from`, or $BUDGETRON_DATA) may have NAME.npz, with the arrays X, y and orders, or NAME.mat as in the public
-code of the study. The four sets that this code includes are downloaded from it, pinned by commit; the other two are in
-an archive that has to be unpacked by hand. Columns are as in those files: german and spambase are not scaled.
+A folder (`--from` or $BUDGETRON_DATA) may contain NAME.npz with the arrays X, y and orders, or NAME.mat as in the
+public code of the study. That code includes four of the data sets; they are downloaded from a fixed commit. The other
+two are in an archive that must be unpacked by hand. Columns are as in these files: german and spambase are not scaled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ARCHIVE = "datasets.rar of github.com/JunfLi-TJU/KARegret-OKS at cb3038f"
 
 @dataclass(frozen=True)
 class KernelSet:
-    """One set: its sizes, the study's budget, the digest of its arrays, and where the public copy is."""
+    """One data set: its sizes, the study's budget, the digest of its arrays, and the URL of the public copy."""
 
     name: str
     n: int
@@ -40,14 +40,14 @@ class KernelSet:
 
 @dataclass(frozen=True)
 class Arrays:
-    """The examples, and the stored permutations, possibly none."""
+    """The examples, and the permutations that are stored with them, if any."""
 
     X: NDArray[np.float64]
     y: NDArray[np.int64]
     orders: NDArray[np.int64]
 
     def order(self, number: int) -> NDArray[np.int64]:
-        """Return the permutation of this number: a stored one, otherwise a random one of this seed."""
+        """Return the permutation of this number: the stored one, otherwise a random one with this seed."""
         if number < len(self.orders):
             return np.asarray(self.orders[number], dtype=np.int64)
         return np.random.default_rng(number).permutation(len(self.y)).astype(np.int64)
@@ -80,7 +80,7 @@ def set_named(name: str) -> KernelSet:
 
 
 def fetch(one: KernelSet, folder: str | None) -> Path:
-    """Return the file of a set: in the user's folder, or in the cache, to which it is downloaded if it is missing."""
+    """Return the file of a data set: from the user's folder, otherwise from the cache; download it if missing."""
     own = own_folder(folder)
     for place in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
         for suffix in (".npz", ".mat"):
@@ -96,7 +96,7 @@ def fetch(one: KernelSet, folder: str | None) -> Path:
 
 
 def _downloaded(one: KernelSet, place: Path) -> Path:
-    """Download a set and verify its content once, before hours of runs. A damaged download is not kept."""
+    """Download a data set and verify its content at once, before hours of runs. A damaged download is deleted."""
     pooch = import_extra("pooch")
     from requests.exceptions import RequestException  # comes with pooch
 

@@ -1,4 +1,4 @@
-"""Means over the orders, from the JSON files alone, and the page that shows them beside the published values."""
+"""Compute means over the orders from the JSON files, and render them as Markdown beside the published values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from budgetron.experiments.kernel.rows import ROWS
 from budgetron.experiments.kernel.sets import SETS
 from budgetron.experiments.runs import load_json
 
-FAR = 1.0  # points: larger differences are explained one by one
+FAR = 1.0  # differences of more points than this are explained one by one
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell: error in per cent (mean and standard deviation over the orders), seconds, bytes, and how many orders."""
+    """A cell: the error in per cent (mean and standard deviation over the orders), seconds, bytes, number of orders."""
 
     error: float
     deviation: float
@@ -38,7 +38,7 @@ class KernelTable:
         return [name for name in COLUMNS if name in self.majority]
 
     def differences(self) -> dict[tuple[str, str], float]:
-        """Return ours minus print, for every printed cell that was run."""
+        """Return our error minus the printed one, for every printed cell that was run."""
         return {
             (row, name): cell.error - value
             for (row, name), cell in self.cells.items()

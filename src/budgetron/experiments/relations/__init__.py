@@ -1,8 +1,8 @@
-"""Streams of tasks with known relations: the multitask relatives, the paper's learners and Budgetron side by side.
+"""Compare multitask learners on streams of tasks with known relations.
 
-streams    the streams, and how many draws of each
-rows       the learners, and the values that were printed
+streams    the streams
+rows       the learners, and the printed values
 runs       run all learners on one draw of one stream, and write one JSON file
-table      means over the draws, as a page
-plotting   the learned relations beside the true ones, and errors over time
+table      compute means over the draws, and render them as a page
+plotting   plot the learned relations beside the true ones, and errors over time
 """

@@ -1,4 +1,4 @@
-"""Pictures of the learned relations beside the true ones, and of errors over time, as SVG files."""
+"""Plot the learned relations beside the true ones, and errors over time, as SVG files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CURVES = ("Perceptron", "Shifting Perceptron", "fixed-shrink, B = 1000", "mtrbp"
 
 
 def draw(found: Found, out: Path) -> list[str]:
-    """Write the pictures that the files allow; return their names."""
+    """Write the pictures for the streams that were run, and return their names."""
     made = []
     related = [name for name in ("opposed", "kinds", "grid") if name in found]
     if related:
@@ -32,7 +32,7 @@ def draw(found: Found, out: Path) -> list[str]:
 
 
 def _matrices(found: Found, streams: Sequence[str]) -> Any:
-    """One row of matrices per stream: the truth, then the similarity of the functions that each learner found."""
+    """Plot one row of matrices per stream: the true similarity, then the similarity that each learner found."""
     pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
     figure, axes = pyplot.subplots(len(streams), len(MATRICES) + 1, figsize=(11.5, 1.7 * len(streams)), squeeze=False)
     for number, (line, stream) in enumerate(zip(axes, streams, strict=True)):

@@ -1,8 +1,8 @@
-"""The learners that are compared, and what Saha et al. (2011) printed.
+"""The learners that are compared, and the values that Saha et al. (2011) printed.
 
-Kernels are linear, because the streams are. The paper's learners store at most 200 examples. SRDV11 gives η no value:
-0.01 for LogDet and 0.001 for von Neumann are the largest that are stable as printed, and `start` is half of the
-training set on "opposed" (its Epoch of 0.5) and 500 examples elsewhere.
+Kernels are linear, because the streams are linear. The paper's learners store at most 200 examples. Saha et al. give no
+value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values that are stable as printed. `start` is half
+of the training set on "opposed" (their Epoch of 0.5), and 500 examples on other streams.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Row:
-    """One learner, and the streams it runs on."""
+    """One learner, and the streams that it runs on."""
 
     name: str
     make: Callable[[str], Any]

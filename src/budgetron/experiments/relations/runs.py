@@ -1,4 +1,7 @@
-"""Run all learners on one draw of one stream, and write one JSON file. A file of the same version is not made again."""
+"""Run all learners on one draw of one stream, and write one JSON file.
+
+A run is skipped if its file exists and was written with the same learners by the same version.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from budgetron.version import __version__
 
 Json = dict[str, Any]
 Floats = NDArray[np.float64]
-PIECES = 40  # points of an error curve
-SHOWN = 12  # tasks in the picture of a matrix
+PIECES = 40  # the number of points of an error curve
+SHOWN = 12  # the number of tasks in the picture of a matrix
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class RelationRun:
 
 
 def shown_tasks(stream: str) -> list[int]:
-    """Return the tasks whose relations are drawn: of kinds, those of one kind beside each other."""
+    """Return the tasks whose relations are plotted. In the stream "kinds", tasks of one kind are side by side."""
     if stream == "kinds":
         return [kind + 4 * place for kind in range(4) for place in range(SHOWN // 4)]
     return list(range(3 if stream == "opposed" else SHOWN))
@@ -112,12 +115,12 @@ def _listed(matrix: Floats, tasks: list[int]) -> list[list[float]]:
 
 
 def planned(streams: list[str], draws: int, seeds: int) -> list[RelationRun]:
-    """List all runs, the longest first: `draws` of "opposed" and `seeds` of every other stream."""
+    """Return all runs, the longest first: `draws` runs of "opposed", and `seeds` runs of every other stream."""
     runs = [RelationRun(name, seed) for name in streams for seed in range(draws if name == "opposed" else seeds)]
     return sorted(runs, key=lambda run: -run.effort)
 
 
 def is_done(run: RelationRun, out: Path) -> bool:
-    """Whether the run's file exists and was made with these learners by this version."""
+    """Return whether the run's file exists and was written with these learners by this version."""
     found = load_json(run.path(out))
     return found is not None and (found.get("parameters"), found.get("version")) == (run.parameters, __version__)

@@ -19,7 +19,7 @@ TRAIN = 200  # examples of "opposed" before its test set, as in Saha et al.
 
 @dataclass(frozen=True)
 class Drawn:
-    """One draw: the examples, and the true similarity of the tasks, if it does not change."""
+    """One draw of a stream: the examples, and the true similarity of the tasks if it is constant."""
 
     dataset: DataSet
     similarity: Floats | None = None
@@ -27,7 +27,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class RelationStream:
-    """A stream by name: what it is, and how to draw it."""
+    """A stream: its name, a description, and a function that draws it."""
 
     name: str
     says: str
@@ -52,7 +52,7 @@ def _shifting(shift: synthetic.Shift | None) -> Callable[[int], Drawn]:
 
 
 def _several(seed: int) -> Drawn:
-    """Eight concepts, one after the other."""
+    """Draw eight concepts, one after the other."""
     parts = [synthetic.stream(1000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, seed=100 * seed + part).dataset
              for part in range(8)]  # fmt: skip
     X, y, tasks = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "tasks"))

@@ -1,4 +1,4 @@
-"""Means over the draws, from the JSON files alone, as Markdown."""
+"""Compute means over the draws from the JSON files, and render them as Markdown."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def files_of(out: Path, streams: list[str]) -> Found:
     found: Found = {}
     for name in streams:
         contents = [load_json(path) for path in sorted((out / "runs" / name).glob("*.json"))]
-        kept = [content for content in contents if content is not None]
-        if kept:
-            found[name] = kept
+        readable = [content for content in contents if content is not None]
+        if readable:
+            found[name] = readable
     return found
 
 
@@ -43,7 +43,7 @@ def to_dict(found: Found) -> list[Json]:
 
 
 def markdown(found: Found, heading: str = "##", figures: str = "") -> str:
-    """Render the tables; `figures` is the folder of the pictures, as the page sees it."""
+    """Render the tables. `figures` is the path from the page to the folder of the pictures."""
     lines: list[str] = []
     if "opposed" in found:
         lines += _opposed(found, heading)

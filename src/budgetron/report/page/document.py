@@ -1,7 +1,7 @@
 """Make one self-contained HTML document with a content security policy that forbids loading anything else.
 
-The policy allows scripts and styles by their digests only. If a hostile task name got past the escaping, no script in
-it would run. Data are JSON in an element that browsers do not execute.
+The policy allows only scripts and styles with known digests. So even if a hostile task name passed the escaping, a
+script in it would not run. Data are JSON in an element that browsers do not execute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STYLES = ("uplot.css", "page.css")
 
 
 class Page(NamedTuple):
-    """A page, and its content security policy; a server should send the same policy in a header."""
+    """A page and its content security policy. A server should send the same policy in a header."""
 
     html: str
     policy: str
@@ -40,10 +40,10 @@ def document(
     own_script: str = "",
     connect: str = "'none'",
 ) -> Page:
-    """Return the page. `body` is HTML with all text escaped; scripts find `data` in the element #data.
+    """Return the page. `body` is HTML in which all text is escaped. Scripts find `data` in the element #data.
 
-    `scripts` are files of this package's assets, `own_script` is the text of the page's own script; `connect` is
-    the origin to which the page may send requests.
+    `scripts` are files in the folder `assets`; `own_script` is the text of the page's own script. `connect` is the
+    origin to which the page may send requests.
     """
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in scripts), own_script])
@@ -74,7 +74,7 @@ def document(
 
 
 def embedded(data: Any) -> str:
-    """Return JSON for the inside of a script element: `<` is escaped, so that nothing can end the element.
+    """Return JSON for a script element. `<` is escaped, so that no text can end the element.
 
     >>> embedded({"task": "</script><!--"})
     '{"task":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'

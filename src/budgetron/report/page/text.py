@@ -1,4 +1,4 @@
-"""Format values for readers, and make names from outside harmless."""
+"""Format values for HTML pages, and escape untrusted names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import unicodedata
 from typing import Any
 
-LONGEST_NAME = 60
+MAX_NAME = 60  # characters
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control characters, text direction, surrogates, line separators
 
 
@@ -20,8 +20,8 @@ def escape(value: Any) -> str:
     return html.escape(str(value), quote=True)
 
 
-def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
-    """Return an untrusted name as one short line; invisible characters become a replacement mark.
+def name_of(value: Any, longest: int = MAX_NAME) -> str:
+    """Return an untrusted name as one short line. Invisible characters become a replacement mark.
 
     >>> name_of("ann"), name_of(None), name_of(chr(0x202e) + "bob" + chr(10)), name_of("x" * 9, longest=4)
     ('ann', '(no task)', '\ufffdbob\ufffd', 'xxx…')
@@ -34,7 +34,8 @@ def name_of(value: Any, longest: int = LONGEST_NAME) -> str:
 
 
 def as_percent(share: float | None, digits: int = 1) -> str:
-    """
+    """Format a share as a percentage; a dash if it is undefined.
+
     >>> as_percent(0.1234), as_percent(None)
     ('12.3 %', '–')
     """
@@ -42,7 +43,8 @@ def as_percent(share: float | None, digits: int = 1) -> str:
 
 
 def as_decimal(number: float | None) -> str:
-    """
+    """Format a number with three decimals; a dash if it is undefined.
+
     >>> as_decimal(0.84213), as_decimal(None)
     ('0.842', '–')
     """
@@ -50,7 +52,8 @@ def as_decimal(number: float | None) -> str:
 
 
 def as_count(number: float | None) -> str:
-    """
+    """Format an integer with thousands separators; a dash if it is undefined.
+
     >>> as_count(12345), as_count(None)
     ('12,345', '–')
     """
@@ -58,7 +61,8 @@ def as_count(number: float | None) -> str:
 
 
 def as_bytes(size: float | None) -> str:
-    """
+    """Format a number of bytes with a unit; a dash if it is undefined.
+
     >>> as_bytes(900), as_bytes(65536), as_bytes(3.4e6), as_bytes(None)
     ('900 B', '64 KiB', '3.2 MiB', '–')
     """
@@ -72,7 +76,8 @@ def as_bytes(size: float | None) -> str:
 
 
 def as_seconds(seconds: float | None) -> str:
-    """
+    """Format a duration; a dash if it is undefined.
+
     >>> as_seconds(0.0123), as_seconds(75.2), as_seconds(7300)
     ('0.01 s', '1 min 15 s', '2 h 1 min')
     """

@@ -1,1 +1,1 @@
-"""The sections of a report, one or two per file. `assemble` puts them in order."""
+"""The sections of a report, one to three per file. `assemble` puts them in order."""

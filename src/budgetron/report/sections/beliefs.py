@@ -1,4 +1,7 @@
-"""The section about a Budgetron's beliefs: how related the tasks are, and whether a linear model is enough."""
+"""The section about a Budgetron's beliefs, the models that it mixes.
+
+Their weights show how related the tasks are, and whether a linear model is enough.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, ta
 
 
 def beliefs(validation: Validation, model: Any) -> Section | None:
-    """Return the section, with the final weights and a chart over time; None for a model without beliefs."""
+    """Return the section with the final weights and a chart over time; None for a model without beliefs."""
     held: list[tuple[Belief, float]] = getattr(model, "beliefs_", [])
     if not held:
         return None
@@ -42,7 +45,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
 
 
 def found(held: list[tuple[Belief, float]], n_tasks: int) -> str:
-    """Summarize the weights in a sentence."""
+    """Summarize the weights of the beliefs in a sentence."""
     apart = sum(weight for belief, weight in held if belief.apart)
     kinds = sum(weight for belief, weight in held if belief.learned)
     curved = sum(weight for belief, weight in held if belief.curved)

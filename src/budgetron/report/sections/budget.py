@@ -1,4 +1,4 @@
-"""The section about the budget: stored examples per task, how full the store is, and memory."""
+"""The section about the budget: stored examples per task, stored examples in all, and memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from budgetron.evaluate import Point, Validation
 from budgetron.report.page import as_bytes, as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
-_NAMED = 7  # tasks with their own area in the chart; the eighth colour is for all others
-_ROWS = 12
+_NAMED = 7  # the number of tasks with an area of their own in the chart; the eighth colour is for all others
+_ROWS = 12  # rows of the table below the chart
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
-    """Return the section; None for a model without counts. A Budgetron stores no examples, and has memory alone."""
+    """Return the section; None for a model without counts. A Budgetron stores no examples: only memory is shown."""
     points = [point for point in validation.curve if point.stored is not None]
     if not points:
         return None
@@ -55,7 +55,7 @@ def budget(validation: Validation, model: Any) -> Section | None:
 
 
 def memory_limit(model: Any) -> int | None:
-    """Return the bytes that the model will never exceed; None if that is unknown."""
+    """Return the memory that the model will never exceed, in bytes; None if it is unknown."""
     try:
         size = budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
         if size is not None:
@@ -70,7 +70,7 @@ def memory_limit(model: Any) -> int | None:
 
 
 def _share(points: list[Point]) -> tuple[Chart, str, str]:
-    # Tasks are chosen by their share over the whole run, not at its end, where an early task may be gone.
+    # Choose tasks by their share over the complete run: at the end, an early task may have no stored examples left.
     weight: Counter[Hashable] = Counter()
     for point in points:
         weight.update(point.budget_share)

@@ -6,7 +6,7 @@ from budgetron.evaluate import Point, Validation
 from budgetron.report.page import as_count, as_decimal, as_percent
 from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
-_ROWS = 24  # of the table beside a chart
+_ROWS = 24  # rows of the table below a chart
 
 
 def curves(validation: Validation) -> Section:
@@ -37,7 +37,7 @@ def curves(validation: Validation) -> Section:
     ]
     if last.so_far.auc is not None:
         ranked = _ranked(validation, charts)
-        # Where a label is rare, the error says little: AUC and average precision come first.
+        # If a label is rare, the error says little, so AUC and average precision come first.
         parts = [*parts, *ranked] if validation.rare is None else [*ranked, *parts]
     if last.so_far.log_loss is not None:
         charts["loss"] = _two(points, "log_loss", "number")
@@ -90,7 +90,7 @@ def _ranked_figures(points: list[Point]) -> str:
 
 
 def constant_prediction_error(validation: Validation) -> float | None:
-    """Return the error of always predicting the most frequent label, which any learner should beat."""
+    """Return the error of always predicting the most frequent label: a baseline that any learner should beat."""
     counted = validation.confusion
     if counted is None or not counted.counts.sum():
         return None
@@ -98,7 +98,7 @@ def constant_prediction_error(validation: Validation) -> float | None:
 
 
 def _two(points: list[Point], figure: str, form: str) -> Chart:
-    """Return a chart with two lines: a figure per window, and over all examples so far."""
+    """Return a chart with two lines: a metric per window, and the metric over all examples so far."""
     in_windows = [
         rounded(getattr(point.window, figure)) if _is_large_enough(point, points) else None for point in points
     ]
@@ -114,9 +114,8 @@ def _two(points: list[Point], figure: str, form: str) -> Chart:
 
 
 def _is_large_enough(point: Point, points: list[Point]) -> bool:
-    """Whether a window is long enough to be shown: the error of the last few examples of a stream would mislead."""
+    """Return whether a window is long enough to be shown. The error of a few last examples would mislead."""
     return 2 * point.window.n >= max(other.window.n for other in points)
-
 
 
 def _went(name: str, first: float | None, last: float | None, window: str) -> str:

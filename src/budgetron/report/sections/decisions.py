@@ -46,18 +46,18 @@ def _costs(point: OperatingPoint) -> Chart:
     missed = point.costs.fn * (np.cumsum(positives) - positives)
     false = point.costs.fp * (negatives.sum() - np.cumsum(negatives) + negatives)
     cost = (missed + false) / point.n
-    # A few extreme scores would take most of the chart.
+    # Leave out the extreme scores, which would take most of the chart.
     share = np.cumsum(negatives + positives) / point.n
     first, last = (int(np.searchsorted(share, limit)) for limit in (0.001, 0.999))
     part = slice(min(first, int(cost.argmin())), max(last, int(cost.argmin())) + 1)
     cost, scores = cost[part], edges(point.scale or 1.0)[part]
     x = expit(scores) if point.log_odds else np.maximum(scores, -1e300)
-    kept = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _POINTS)
+    points = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _POINTS)
     described: Chart = {
-        "x": [rounded(one, 6) for one, _ in kept],
+        "x": [rounded(one, 6) for one, _ in points],
         "xLabel": "threshold of the probability" if point.log_odds else "threshold of the margin",
         "xFormat": "number", "format": "number", "sync": "costs",
-        "series": [{"label": "cost per example", "values": [rounded(one) for _, one in kept]}],
+        "series": [{"label": "cost per example", "values": [rounded(one) for _, one in points]}],
         "mark": {"label": "lowest", "value": rounded(float(cost.min()))},
     }  # fmt: skip
     return described

@@ -1,4 +1,4 @@
-"""The section about drift alarms: when a loss rose, and of which task."""
+"""The section about drift alarms: when the loss of a task rose, and by how much."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from budgetron.report.page import as_count, as_percent, name_of
 from budgetron.report.parts import Section, paragraph, table
 
 _WHAT = (
-    "An alarm says that the loss has risen by more than chance explains (ADWIN). A loss that falls is learning, and no "
-    "alarm. Position is the example at which it was noticed; the change came about as many examples before it as are "
-    "listed."
+    "An alarm means that the loss has risen by more than chance explains (ADWIN). A falling loss raises no alarm: the "
+    "model is learning. “Position” is the example at which the rise was detected; it began about “Examples since” "
+    "examples earlier."
 )
 
 

@@ -1,4 +1,4 @@
-"""Draw a small task graph as SVG: nodes on a circle, joined by lines. uPlot draws charts, but no graphs.
+"""Draw a small task graph as SVG: nodes on a circle, joined by lines. (uPlot cannot draw graphs.)
 
 Colours come from the style sheet, so that the drawing follows light and dark mode.
 """
@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT = 460.0, 380.0
 def draw_graph(
     names: Sequence[str], edges: Sequence[tuple[int, int, float]], sizes: Sequence[float], caption: str
 ) -> str:
-    """Return the SVG of a graph. Lines are as wide as edges are heavy; `sizes` of nodes are from 0 to 1."""
+    """Return the SVG of a graph. The width of a line is the weight of its edge; `sizes` of nodes are from 0 to 1."""
     angle = 2 * np.pi * np.arange(len(names)) / len(names) - np.pi / 2
     outward = np.column_stack([np.cos(angle), np.sin(angle)])
     xy = [_WIDTH / 2, _HEIGHT / 2] + outward * [_WIDTH / 2 - 90, _HEIGHT / 2 - 34]

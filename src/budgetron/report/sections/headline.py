@@ -1,4 +1,4 @@
-"""The head of the page with the most important figures."""
+"""The head of the page: title, one sentence, and the most important figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.report.sections.curves import constant_prediction_error
 
 
 def headline(validation: Validation, model: Any, context: Context) -> str:
-    """Return the head of the page: title, one sentence, and cards with figures."""
+    """Return the head of the page, with one card per figure."""
     one = validation.overall
     constant, more = as_percent(constant_prediction_error(validation)), "" if validation.others is None else " +"
     errors = [

@@ -1,4 +1,4 @@
-"""The sections about rankings, confusions between labels and the calibration of probabilities."""
+"""The sections about the ranking (ROC, precision and recall), the confusion matrix and the calibration."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _square(counted: Confusion) -> str:
     heads = "".join(f'<th scope="col" class="number">{escape(label)}</th>' for label in labels)
     rows = []
     for i, label in enumerate(labels):
-        whole = max(int(counted.counts[i].sum()), 1)
+        total = max(int(counted.counts[i].sum()), 1)
         cells = "".join(
-            f'<td class="number{" right" if i == j else ""}">{as_count(n)}<small>{as_percent(n / whole)}</small></td>'
+            f'<td class="number{" right" if i == j else ""}">{as_count(n)}<small>{as_percent(n / total)}</small></td>'
             for j, n in enumerate(counted.counts[i].tolist())
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return (
-        paragraph("Rows are true labels, columns predicted; shares are of the row. Correct ones are framed.", "note")
+        paragraph("Rows are true labels, columns predicted ones. Shares are per row. Correct cells are framed.", "note")
         + '<div class="scroll" tabindex="0" role="group" aria-label="Confusion"><table class="shaded">'
         f'<thead><tr><th scope="col">true \\ predicted</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
@@ -69,18 +69,17 @@ def ranking(validation: Validation) -> Section | None:
         return None
     fpr, tpr = found.roc()
     recall, precision = found.precision_recall()
-    keep = _turns(recall)
-    of_roc = _turns(fpr)
+    of_pr, of_roc = _spread(recall), _spread(fpr)
     charts: dict[str, Chart] = {
         "roc": _unit_chart(fpr[of_roc], tpr[of_roc], "share of negatives", "share of positives", fpr[of_roc]),
-        "pr": _unit_chart(recall[keep], precision[keep], "recall", "precision", None),
+        "pr": _unit_chart(recall[of_pr], precision[of_pr], "recall", "precision", None),
     }
     share = validation.share_of_positives
     if share is not None:
         charts["pr"]["mark"] = {"label": "random", "value": rounded(share)}
     roc = (
         "How many positives and how many negatives are above a threshold, for all thresholds. The area below is the "
-        f"AUC, {as_decimal(one.auc)}{_within(found.auc_within)}. The dashed line is that of random scores."
+        f"AUC, {as_decimal(one.auc)}{_within(found.auc_within)}. The dashed line is the curve of random scores."
     )
     pr = (
         "Which share of the examples above a threshold is positive, against the share of positives that are found. "
@@ -100,8 +99,8 @@ def _within(error: float | None) -> str:
     return "" if not error else f" (within {error:.3f})"
 
 
-def _turns(x: Floats) -> NDArray[np.intp]:
-    """Return at most 200 places, spread over x, with the first and the last of them."""
+def _spread(x: Floats) -> NDArray[np.intp]:
+    """Return about 200 positions, spread evenly over the values of x, with the first and the last."""
     wanted = np.linspace(x[0], x[-1], 200)
     return np.unique(np.concatenate([[0], np.searchsorted(x, wanted).clip(0, len(x) - 1), [len(x) - 1]]))
 
@@ -128,7 +127,7 @@ def calibration(validation: Validation) -> Section | None:
     )
     rows = [(as_percent(row["predicted"]), as_percent(row["came_true"]), as_count(row["n"])) for row in bins]
     figures = table(("Predicted", "Came true", "Examples"), rows, caption="Calibration")
-    # The ends 0 and 1 carry no observation; they let the dashed line cross the whole chart.
+    # The ends 0 and 1 have no observation. They are added so that the dashed line crosses the complete chart.
     x = [0.0, *(rounded(row["predicted"]) for row in bins), 1.0]
     observed = [None, *(rounded(row["came_true"]) for row in bins), None]
     reliability: Chart = {

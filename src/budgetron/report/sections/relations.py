@@ -1,4 +1,4 @@
-"""The section about relations between tasks: those that the graph assumes, and those that were learned.
+"""The section about relations between tasks: those that the graph assumes, and those that the model has learned.
 
 Only the tasks with the most examples are shown, so that the page stays readable for ten thousand tasks.
 """
@@ -18,10 +18,10 @@ from budgetron.report.page import as_count, escape, name_of
 from budgetron.report.parts import Section, figure, paragraph, table
 from budgetron.report.sections.graph_drawing import draw_graph
 
-MOST_TASKS = 24
-_PROBES = 200  # stored examples on which the tasks' margins are compared
-_EDGES = 400
-_WRITTEN = 12  # tasks up to which values are written into a matrix
+MAX_TASKS = 24
+_PROBES = 200  # the number of stored examples on which the tasks' margins are compared
+_MAX_EDGES = 400
+_MAX_WRITTEN = 12  # with more tasks, a matrix shows only shades and no numbers
 
 Floats = NDArray[np.float64]
 
@@ -31,13 +31,13 @@ def relations(validation: Validation, model: Any) -> Section | None:
     graph = getattr(model, "graph", None)
     if not isinstance(graph, TaskGraph) or len(validation.per_task) < 2:
         return None
-    largest = sorted(validation.per_task, key=lambda task: -validation.per_task[task].n)[:MOST_TASKS]
-    # Connected tasks side by side: lines of the drawing cross less, and the matrices show blocks.
+    largest = sorted(validation.per_task, key=lambda task: -validation.per_task[task].n)[:MAX_TASKS]
+    # Put connected tasks side by side, so that fewer lines of the drawing cross and the matrices show blocks.
     chosen = [task for component in graph.components(largest) for task in component]
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
-    learned, likeness = _learned(model, chosen), None
-    # A Budgetron finds out itself how related the tasks of a complete graph are: there is no assumption to draw.
+    learned, correlations = _learned(model, chosen), None
+    # With a complete graph, a Budgetron learns how related the tasks are: there is no assumption to draw.
     assumed = learned is None or isinstance(graph, Explicit) or len(graph.components(chosen)) > 1
     parts = _assumptions(validation, graph, chosen, names, similarity) if assumed else []
     if learned is not None:
@@ -50,13 +50,13 @@ def relations(validation: Validation, model: Any) -> Section | None:
         )
         parts.append(figure("Who helps whom", _matrix(learned, whose, says), says, _pairs(whose, learned)))
     else:
-        likeness = _likeness(model, chosen)
-    if likeness is not None:
+        correlations = _margin_correlations(model, chosen)
+    if correlations is not None:
         says = (
             "The correlation between the tasks' margins (signed decision values) on the stored examples. 1 means the "
             "same decisions, 0 no relation, and below 0 opposite decisions. Columns have the order of the rows."
         )
-        parts.append(figure("Learned relations", _matrix(likeness, names, says), says, _pairs(names, likeness)))
+        parts.append(figure("Learned relations", _matrix(correlations, names, says), says, _pairs(names, correlations)))
     text = paragraph(_assumed(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
         text += paragraph("Learned relations are not shown, because the model is in several shards.", "note")
@@ -86,8 +86,8 @@ def _assumptions(
         says += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
     else:
         says += " Thicker lines are heavier edges."
-    if len(edges) == _EDGES:
-        says += f" Only the {_EDGES} heaviest edges are drawn."
+    if len(edges) == _MAX_EDGES:
+        says += f" Only the {_MAX_EDGES} heaviest edges are drawn."
     figures = [figure("The graph", draw_graph(names, edges, sizes, says), says)]
     if not alike:
         says = (
@@ -99,8 +99,9 @@ def _assumptions(
 
 
 def _matrix(values: Floats, names: list[str], says: str) -> str:
-    """Return a square table of values from −1 to 1, shaded by size. Shades are classes: the page allows no styles."""
-    wide = len(names) > _WRITTEN  # then only shades fit, and the values are in the tooltips
+    """Return a square table of values from −1 to 1, shaded by value. The policy of the page allows no inline styles, so
+    shades are CSS classes."""
+    wide = len(names) > _MAX_WRITTEN  # then only shades fit, and the values are in the tooltips
     rows = []
     for name, row in zip(names, values.tolist(), strict=True):
         cells = []
@@ -128,18 +129,18 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
 
 
 def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list[tuple[int, int, float]]:
-    """Return the edges of the graph, heaviest first; for a graph without explicit edges, the similar pairs."""
+    """Return the edges of the graph, heaviest first. For a graph in closed form, return the similar pairs."""
     weights = similarity
     if isinstance(graph, Explicit):
         keys = graph.locate(chosen)[0]
         joined = _joined(graph, keys)
         weights = similarity if joined is None else joined
     pairs = [(i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i) if weights[i, j] > 1e-9]
-    return sorted(pairs, key=lambda pair: -pair[2])[:_EDGES]
+    return sorted(pairs, key=lambda pair: -pair[2])[:_MAX_EDGES]
 
 
 def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
-    """Return the weights of the edges, −A off the diagonal; None if A⁻¹ was given and has no inverse."""
+    """Return the weights of the edges: −A off the diagonal. None if A⁻¹ was given and has no inverse."""
     if graph.matrix is not None:
         weights: Floats = -graph.matrix[keys][:, keys].toarray()
         return weights
@@ -162,16 +163,16 @@ def _learned(model: Any, chosen: list[Hashable]) -> Floats | None:
 
 
 def neighbours(values: Floats) -> list[int]:
-    """Return an order in which similar tasks are neighbours: each task is followed by the most similar one left."""
-    order, left = [0], set(range(1, len(values)))
-    while left:
+    """Return an order in which similar tasks are neighbours: after each task comes the most similar remaining one."""
+    order, remaining = [0], set(range(1, len(values)))
+    while remaining:
         last = order[-1]
-        order.append(max(left, key=lambda place: (values[last, place], -place)))
-        left.remove(order[-1])
+        order.append(max(remaining, key=lambda place: (values[last, place], -place)))
+        remaining.remove(order[-1])
     return order
 
 
-def _likeness(model: Any, chosen: list[Hashable]) -> Floats | None:
+def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
     """Return the correlation between the tasks' margins on the same examples; None if there are too few."""
     rows = getattr(getattr(model, "active_set_", None), "rows", None)
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
@@ -189,6 +190,6 @@ def _pairs(names: list[str], values: Floats) -> str:
     """Return a table of the most and the least similar pairs."""
     pairs = [(float(values[i, j]), names[i], names[j]) for i in range(len(names)) for j in range(i)]
     pairs.sort(key=lambda pair: -pair[0])
-    kept = pairs if len(pairs) <= 12 else pairs[:6] + pairs[-6:]
-    rows = [(f"{one} and {other}", f"{value:.2f}") for value, one, other in kept]
+    listed = pairs if len(pairs) <= 12 else pairs[:6] + pairs[-6:]
+    rows = [(f"{one} and {other}", f"{value:.2f}") for value, one, other in listed]
     return table(("Tasks", "Similarity"), rows, caption="The most and the least similar pairs")

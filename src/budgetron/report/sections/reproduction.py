@@ -11,11 +11,12 @@ from budgetron.report.page import as_bytes, as_count, escape, name_of
 from budgetron.report.parts import Section, pairs, paragraph
 from budgetron.report.sections.budget import memory_limit
 
-_NOTES, _FEW = 200, 8  # notes shown at most; notes shown without folding
+_MAX_NOTES = 200
+_MAX_UNFOLDED = 8  # more notes than this are folded
 
 
 def settings(model: Any, context: Context) -> Section:
-    """Return the section with the parameters, and the values that learning decided."""
+    """Return the section with the parameters, and with the values that were decided while learning."""
     if model is None:
         return Section("settings", "Settings", paragraph("No model was given."))
     given = sorted(model.get_params(deep=False).items()) if hasattr(model, "get_params") else []
@@ -28,12 +29,12 @@ def settings(model: Any, context: Context) -> Section:
 
 def _notes(notes: tuple[str, ...]) -> str:
     """Return the notes about the run, folded if there are many."""
-    rows = "".join(f"<li>{escape(name_of(note, 300))}</li>" for note in notes[:_NOTES])
-    if len(notes) > _NOTES:
-        rows += f"<li>… and {as_count(len(notes) - _NOTES)} more.</li>"
+    rows = "".join(f"<li>{escape(name_of(note, 300))}</li>" for note in notes[:_MAX_NOTES])
+    if len(notes) > _MAX_NOTES:
+        rows += f"<li>… and {as_count(len(notes) - _MAX_NOTES)} more.</li>"
     if not rows:
         return ""
-    if len(notes) <= _FEW:
+    if len(notes) <= _MAX_UNFOLDED:
         return f"<h3>Notes</h3><ul>{rows}</ul>"
     return f"<h3>Notes</h3><details><summary>{as_count(len(notes))} notes</summary><ul>{rows}</ul></details>"
 

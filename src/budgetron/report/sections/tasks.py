@@ -1,4 +1,4 @@
-"""The section about single tasks: a table of all, and small charts of the worst."""
+"""The section about single tasks: a table of all tasks, and small charts of the worst ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from budgetron.evaluate import Figures, TaskCurve, Validation
 from budgetron.report.page import as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart_place, named, paragraph, rounded
 
-MOST_ROWS = 10_000
-MOST_CURVES = 24
-FEWEST = 16  # examples; with fewer a curve is only noise
+MAX_ROWS = 10_000
+MAX_CURVES = 24
+MIN_EXAMPLES = 16  # with fewer examples, a curve would only show noise
 
 
 def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
@@ -19,7 +19,8 @@ def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
     worst = validation.worst_first()
     parts = [paragraph(_sentence(validation, len(worst)))]
     parts.append('<div id="tasks-table"><noscript><p>The table of tasks needs JavaScript.</p></noscript></div>')
-    curves = [(task, row) for task, row in worst if task in validation.task_curves and row.n >= FEWEST][:MOST_CURVES]
+    enough = [(task, row) for task, row in worst if task in validation.task_curves and row.n >= MIN_EXAMPLES]
+    curves = enough[:MAX_CURVES]
     charts: dict[str, Chart] = {}
     if curves:
         shown = "all tasks" if len(curves) == len(worst) else f"the {len(curves)} worst tasks"
@@ -44,8 +45,8 @@ def _sentence(validation: Validation, n_tasks: int) -> str:
             f" The first {as_count(n_tasks)} tasks that appeared are counted separately. All later ones together have "
             f"{as_count(validation.others.n)} examples and an error of {as_percent(validation.others.error)}."
         )
-    if n_tasks > MOST_ROWS:
-        text += f" The {as_count(MOST_ROWS)} worst are shown."
+    if n_tasks > MAX_ROWS:
+        text += f" The {as_count(MAX_ROWS)} worst are shown."
     return text
 
 
@@ -76,7 +77,7 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
             rounded(row.recall), *([rounded(row.log_loss)] if has_loss else []),
             *([rounded(share.get(task, 0.0))] if stores else []),
         ]
-        for task, row in worst[:MOST_ROWS]
+        for task, row in worst[:MAX_ROWS]
     ]  # fmt: skip
     return {"columns": columns, "rows": rows, "sort": [2, -1]}
 
@@ -95,7 +96,7 @@ def _small_chart(validation: Validation, task: Hashable) -> Chart:
 
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
-    """Return the error over time, in windows with enough of the task's examples to be more than noise."""
+    """Return the error over time, in windows with enough examples of the task to show more than noise."""
     fewest = max(8, int(curve.n[-1]) // 16)  # so at most 16 points, each of at least 8 examples
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):

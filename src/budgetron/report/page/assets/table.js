@@ -1,5 +1,5 @@
 "use strict";
-// A table that can be searched and sorted, by mouse and keyboard. It shows `step` rows, and more on request:
+// A table that can be searched and sorted, by mouse and keyboard. It shows `step` rows first, and more on request:
 //   new DataTable(element, {columns: [{label, format, bar}], rows: [[name, number, ...]], sort: [column, -1 | 1]})
 // Names are set as text and never as markup.
 class DataTable {
@@ -69,7 +69,7 @@ class DataTable {
     const left = rows.length - this.shown;
     const words = `${rows.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")} ${this.unit}` +
       (left > 0 ? `, ${this.shown} shown` : "");
-    // Screen readers announce every change, so it is set only if it differs.
+    // Screen readers announce every change, so the text is set only if it differs.
     if (this.count.textContent !== words) this.count.textContent = words;
     this.more.hidden = left <= 0;
     this.more.textContent = `Show ${Math.min(4 * this.step, left)} more`;
