@@ -36,9 +36,9 @@ def fed(make_model, given, classes=None):
 
 def dropped(host):
     """Close the files without a snapshot, as a kill does."""
-    host._log.close()
-    if host._lock is not None:
-        host._lock.release()
+    host._state.log.close()
+    if host._state.directory_lock is not None:
+        host._state.directory_lock.release()
 
 
 MODELS = {

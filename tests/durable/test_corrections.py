@@ -113,7 +113,7 @@ def test_what_is_in_a_snapshot_is_refused(tmp_path):
     for position in (1, 3):
         with pytest.raises(NotInLog, match="Learn the right label as a new example"):
             host.correct(position, other(given[position - 1][1][0]), 0)
-    kept = host._snapshots.numbers[-1]
+    kept = host._state.snapshots.numbers[-1]
     with pytest.raises(NotInLog):
         host.correct(kept, other(given[kept - 1][1][0]), 0)
     host.correct(kept + 1, other(given[kept][1][0]), 0)  # in the newest snapshot, and after the one before it
@@ -220,13 +220,13 @@ def test_a_correction_that_makes_later_records_invalid_is_refused(tmp_path):
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
     host, given = opened(tmp_path)
     before, label = host.content(), other(given[5][1][0])
-    real = host._snapshots.put_instead
+    real = host._state.snapshots.put_instead
 
     def failing(content, base):
         real(content, base)
         raise DiskRefused("full")
 
-    monkeypatch.setattr(host._snapshots, "put_instead", failing)
+    monkeypatch.setattr(host._state.snapshots, "put_instead", failing)
     with pytest.raises(DiskRefused):
         host.correct(6, label, 0)
     monkeypatch.undo()

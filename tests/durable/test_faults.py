@@ -68,7 +68,7 @@ def test_an_epoch_wins_over_a_lock(tmp_path):
 
 def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
     host = learned(tmp_path, 100)
-    host._log.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    host._state.log.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     dropped(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
@@ -226,7 +226,7 @@ def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(host._hosted, "learn", interrupted)
+    monkeypatch.setattr(host._state.hosted, "learn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         host.learn(*block)
     monkeypatch.undo()

@@ -77,7 +77,7 @@ def test_a_deleted_database_is_not_replaced_by_a_new_one(tmp_path):
 
 def test_a_missing_snapshot_is_reported_and_the_one_before_used(tmp_path, caplog):
     host = learned(tmp_path, 300, snapshot_every=100)
-    before, newest, older = host.content(), *host._snapshots.numbers
+    before, newest, older = host.content(), *host._state.snapshots.numbers
     dropped(host)
     change(tmp_path, f"DELETE FROM snapshot WHERE number = {newest}")
     assert f"snapshot {newest}: it is missing" in verify(tmp_path).unusable
@@ -106,7 +106,7 @@ def test_rejected_records_do_not_fill_the_disk(tmp_path):
             for _ in range(300):
                 with pytest.raises(InputError):
                     host.learn([[np.nan] * 5], [1], ["ann"])
-            (n,) = host._log.db.one("SELECT count(*) FROM log")
+            (n,) = host._state.log.db.one("SELECT count(*) FROM log")
             assert n <= (101 if begun else 1)
             host.learn(*BLOCKS[0])
 
@@ -180,7 +180,7 @@ def test_repair_of_a_changed_key_loses_that_key_only(tmp_path):
 
 def test_repair_of_a_damaged_snapshot_loses_nothing(tmp_path):
     host = learned(tmp_path, 300, snapshot_every=100)
-    before, newest = host.content(), host._snapshots.numbers[0]
+    before, newest = host.content(), host._state.snapshots.numbers[0]
     dropped(host)
     change(tmp_path, f"UPDATE snapshot SET content = x'00' WHERE number = {newest}")
     assert repair(tmp_path).last_good == 15

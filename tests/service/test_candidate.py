@@ -52,8 +52,8 @@ def test_it_learns_what_the_model_learns(tmp_path, forgetron):
             versions.activate("v1", "me")
             assert versions.activate("v1", "me") == host.position  # a retry changes nothing
         if seed in (2, 7):  # a restart without a clean end
-            host._log.close()
-            host._lock.release()
+            host._state.log.close()
+            host._state.directory_lock.release()
             host, versions = opened(tmp_path / "data")
     alone = Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2])
     for seed in range(1, 12):
@@ -103,8 +103,8 @@ def test_an_interrupted_promotion(tmp_path, forgetron, monkeypatch, before):
     with pytest.raises(DiskRefused):
         versions.promote("me")
     monkeypatch.undo()
-    host._log.close()
-    host._lock.release()
+    host._state.log.close()
+    host._state.directory_lock.release()
     host, versions = opened(tmp_path / "data")
     assert host.content() == (old if before else new)
     assert (versions.candidate is not None) == before

@@ -26,7 +26,7 @@ OBSERVERS = {
     "service/http/addresses.py", "service/http/api_keys.py", "service/http/authorization.py", "service/http/rates.py",
     "service/lifecycle.py", "service/monitoring/metrics.py", "service/monitoring/slow_log.py", "service/logs.py",
     "service/served_model.py", "service/settings.py", "durable/errors.py",
-    "durable/host_state.py", "durable/ownership.py", "durable/storage/snapshots.py",
+    "durable/host_reads.py", "durable/host_state.py", "durable/ownership.py", "durable/storage/snapshots.py",
 }  # fmt: skip
 
 

@@ -16,26 +16,26 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from budgetron.durable import blocks
-from budgetron.durable.corrections import Corrections
-from budgetron.durable.errors import DiskRefused, NotCopied, StaleOwner, storage_errors
-from budgetron.durable.host_corrections import HostCorrections
+from budgetron.durable.errors import storage_errors
+from budgetron.durable.host_changes import HostChanges
+from budgetron.durable.host_state import HostState
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
-from budgetron.durable.recovery import Recovery, recover
+from budgetron.durable.recovery import recover
 from budgetron.durable.requests import Entry, Learned, Request, StreamRows, answer_of, entry_of, group_into_commits
 from budgetron.durable.storage.log import Log, Record
 from budgetron.durable.storage.snapshots import Snapshots
-from budgetron.errors import Closed, InputError, StorageError, input_error, is_integer, shown
+from budgetron.errors import InputError, StorageError, input_error, is_integer, shown
 
 _LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
 
 
-class Host(HostCorrections):
+class Host(HostChanges):
     """A model whose acknowledged examples survive crashes, kills and power loss. Created by `Host.open`.
 
     >>> import tempfile
@@ -52,32 +52,10 @@ class Host(HostCorrections):
 
     in_shards: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        log: Log,
-        snapshots: Snapshots,
-        lock: DirectoryLock | None,
-        found: Recovery,
-        snapshot_every: int,
-        learning_lock: AbstractContextManager[Any] | None = None,
-    ) -> None:
-        self._log, self._snapshots, self._lock = log, snapshots, lock
-        self._hosted = found.hosted
-        self.recovery = found  # what was recovered on opening
-        self.snapshot_every = snapshot_every
-        self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
-        self._corrections = Corrections(log, snapshots)
-        self.n_corrections = self._corrections.count()
-        self._commit_lock = threading.Lock()
+    def __init__(self, state: HostState) -> None:
+        super().__init__(state)
         self._queue_lock = threading.Lock()
         self._waiting: list[Entry] = []
-        self._learning_lock = learning_lock or nullcontext()
-        self._open = True
-        self._writes_refused: StorageError | None = None
-        # Called after each commit, before its answers are given; if it raises, that is the answer.
-        self.before_answer: Callable[[], None] | None = None
-        # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
-        self._is_consistent = True
 
     @classmethod
     def open(
@@ -125,7 +103,7 @@ class Host(HostCorrections):
             log.take_over(epoch)
             snapshots = Snapshots(log)
             found = recover(log, snapshots, make_model if model is None else lambda: model)
-            host = cls(log, snapshots, lock, found, int(snapshot_every), learning_lock)
+            host = cls(HostState(log, snapshots, lock, found, int(snapshot_every), learning_lock))
             undo.pop_all()
         return host
 
@@ -178,7 +156,7 @@ class Host(HostCorrections):
                 entries.append(self._entry(request))
             except InputError as error:
                 entries.append(error)
-        with self._commit_lock:
+        with self._state.commit_lock:
             self._commit([entry for entry in entries if isinstance(entry, Entry)], in_order)
         return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
@@ -194,10 +172,10 @@ class Host(HostCorrections):
 
         What the model has counted so far stays counted.
         """
-        return self._acknowledged([Entry(self._hosted.checked_point(settings))])[0]
+        return self._acknowledged([Entry(self._state.hosted.checked_point(settings))])[0]
 
     def _entry(self, request: Request) -> Entry:
-        hosted = self._hosted  # read once: a restore in another thread may replace it
+        hosted = self._state.hosted  # read once: a restore in another thread may replace it
         if blocks.are_records(request.X):
             request = replace(request, X=hosted.checked(request.X))
         return entry_of(request, hosted.width, hosted.columns is not None)
@@ -210,7 +188,7 @@ class Host(HostCorrections):
         """
         with self._queue_lock:
             self._waiting += entries
-        with self._commit_lock:
+        with self._state.commit_lock:
             with self._queue_lock:
                 waiting, self._waiting = self._waiting, []
             if waiting:
@@ -236,50 +214,36 @@ class Host(HostCorrections):
                 refused = next((entry.answer for entry in together if isinstance(entry.answer, Exception)), None)
 
     def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
+        state = self._state
         try:
-            self._check_writable()
-            new = self._log.select_unlearned(entries, self._classes)
+            state.check_writable()
+            new = state.log.select_unlearned(entries, self._classes)
             if new:
-                self._log.append(new)
+                state.log.append(new)
         except Exception as error:  # The commit failed: nothing was logged, so nothing may be learned.
             for entry in entries:
                 entry.answer = entry.answer or error
             return
-        self._is_consistent = False  # The log is ahead of the model until all entries are learned.
-        with self._learning_lock:
+        with state.log_ahead_of_model(), state.learning_lock:
             refused = None
             for entry in new:
                 self._learn(entry, refused)
                 refused = entry.answer if in_order and isinstance(entry.answer, Exception) else None
-        self._is_consistent = True
         try:
-            self._snapshot_if_due()
+            state.write_snapshot_if_due()
         except Exception as error:  # Only the first snapshot raises: without it the first block is not acknowledged.
             for entry in new:
                 entry.answer = error
         try:
-            self._confirm()
+            state.confirm()
         except StorageError as error:
             for entry in entries:  # repeated ones too: their first answer may have failed for the same reason
                 if isinstance(entry.answer, Learned):
                     entry.answer = error
 
-    def _confirm(self) -> None:
-        """Let the caller do what has to be done before an answer: copy it elsewhere."""
-        if self.before_answer is not None:
-            try:
-                self.before_answer()
-            except StaleOwner:
-                raise
-            except StorageError as error:
-                raise NotCopied(
-                    f"Host: it is on disk here, but could not be copied: {error} Send it again with the same "
-                    "idempotency key: then it is learned once."
-                ) from error
-
     @property
     def _classes(self) -> Any:
-        return self._hosted.model.classes_ if self._hosted.begun else None
+        return self._state.hosted.model.classes_ if self._state.hosted.begun else None
 
     def _learn(self, entry: Entry, refused: Exception | None) -> None:
         """Learn a logged entry, or reject it with the exception of an earlier entry."""
@@ -287,67 +251,50 @@ class Host(HostCorrections):
             if refused is not None:
                 raise refused
             if entry.block is None:
-                margins = self._hosted.learn(blocks.decode_block(entry.payload))
+                margins = self._state.hosted.learn(blocks.decode_block(entry.payload))
             else:  # checked before it was sent here, and its rows are those in the payload
-                margins = self._hosted.model.learn_block(entry.block)
+                margins = self._state.hosted.model.learn_block(entry.block)
         except Exception as error:
-            self._log.rejected(entry.number)
-            self._snapshots.count(1)  # a rejected record takes a place in the log until the next snapshots
+            self._state.log.rejected(entry.number)
+            self._state.snapshots.count(1)  # a rejected record takes a place in the log until the next snapshots
             entry.answer = error
         else:
-            self._log.learned(entry, margins)
-            self._snapshots.count(len(margins), len(entry.payload))
+            self._state.log.learned(entry, margins)
+            self._state.snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
     def end_of_stream(self, key: str) -> int:
         """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
-        with self._commit_lock:
-            self._check_open()
-            return self._log.end_of_stream(key)
+        with self._state.commit_lock:
+            self._state.check_open()
+            return self._state.log.end_of_stream(key)
 
     def records_after(self, position: int) -> list[Record]:
         """The records of the log after a position, except those that the model rejected."""
-        with self._commit_lock:
-            self._check_open()
-            rejected = self._log.unwritten.refused
-            return [one for one in self._log.records_after(position) if one.number not in rejected]
+        with self._state.commit_lock:
+            self._state.check_open()
+            rejected = self._state.log.unwritten.refused
+            return [one for one in self._state.log.records_after(position) if one.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
-        with self._commit_lock:
-            self._check_open()
-            return self._log.check_stream(key, rows)
+        with self._state.commit_lock:
+            self._state.check_open()
+            return self._state.log.check_stream(key, rows)
 
-    # ---- snapshots
+    # ---- snapshots, keys and readiness
 
     def snapshot(self) -> None:
         """Write the model file into the directory and trim the log, in one transaction."""
-        with self._commit_lock:
-            self._check_open()
-            self._snapshot()
-
-    def _snapshot_if_due(self) -> None:
-        if not self._hosted.begun:
-            return
-        if not self._snapshots.numbers:
-            self._snapshot()
-        elif self._snapshots.is_due(self.snapshot_every):
-            try:
-                self._snapshot()
-            except DiskRefused as error:  # The log has everything, so nothing is lost; the next commit tries again.
-                self.snapshot_error = error
-
-    def _snapshot(self) -> None:
-        if self._hosted.begun:
-            self._snapshots.write(self._hosted.content())
-            self.snapshot_error = None
-
-    # ---- keys and readiness
+        state = self._state
+        with state.commit_lock:
+            state.check_open()
+            state.write_snapshot()
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
-        with self._commit_lock:
-            return dict(self._log.answers_to(prefix))
+        with self._state.commit_lock:
+            return dict(self._state.log.answers_to(prefix))
 
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
@@ -355,50 +302,38 @@ class Host(HostCorrections):
         Writes a few bytes to find out, and retries a failed snapshot. While a commit is under way it does not wait
         for it, and reports the outcome of the commit before.
         """
-        if not self._commit_lock.acquire(timeout=_LOCK_TIMEOUT):
-            if (error := self._writes_refused or self._log.write_error) is not None:
+        if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
+            if (error := self._state.writes_refused or self._state.log.write_error) is not None:
                 raise error
             return
         try:
-            self._check_writable()
-            self._log.try_to_write()
-            if self.snapshot_error is not None:
-                self._snapshot()
+            self._state.check_writable()
+            self._state.log.try_to_write()
+            if self._state.snapshot_error is not None:
+                self._state.write_snapshot()
         finally:
-            self._commit_lock.release()
+            self._state.commit_lock.release()
 
     def refuse_writes(self, error: StorageError | None) -> None:
         """Raise this error instead of learning, from now on; None allows learning again. Predictions go on."""
-        self._writes_refused = error
+        self._state.writes_refused = error
 
-    def _check_writable(self) -> None:
-        self._check_open()
-        if self._writes_refused is not None:
-            raise self._writes_refused
+    @property
+    def before_answer(self) -> Callable[[], None] | None:
+        """A function that is called after each commit, before its answers are given. If it raises, that is the answer.
 
-    def _check_open(self) -> None:
-        if not self._open:
-            raise Closed("Host: this host was closed. Open the directory again with Host.open.")
-        if not self._is_consistent:
-            raise StorageError(
-                "Host: learning was interrupted between the log and the model. Close this host and open the directory "
-                "again; nothing that was acknowledged is lost."
-            )
+        A `Replicator` copies the commit here, so that nothing is acknowledged before it is in the copy.
+        """
+        return self._state.before_answer
+
+    @before_answer.setter
+    def before_answer(self, function: Callable[[], None] | None) -> None:
+        self._state.before_answer = function
 
     def close(self) -> None:
         """Write a snapshot, so that the next start has nothing to replay, and release the directory."""
-        with self._commit_lock:
-            if not self._open:
-                return
-            self._open = False
-            try:
-                if self._is_consistent and self._snapshots.is_behind:
-                    with suppress(StaleOwner):  # A later owner has recovered everything from the log.
-                        self._snapshot()
-            finally:
-                self._log.close()
-                if self._lock is not None:
-                    self._lock.release()
+        with self._state.commit_lock:
+            self._state.close()
 
     def __enter__(self) -> Self:
         return self

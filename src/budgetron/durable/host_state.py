@@ -1,90 +1,120 @@
-"""What can be read from a host: predictions, and the state of its model and log.
+"""`HostState`: what an open host consists of (log, snapshots, model, locks), and whether it may learn.
 
-`HostState` is the base class of `Host`. Nothing here writes to disk or changes the model.
+A host and its base classes share one `HostState`. Its methods that write need the commit lock.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from budgetron.durable.errors import DiskRefused
-from budgetron.durable.hosted_model import HostedModel
+from budgetron.durable.corrections import Corrections
+from budgetron.durable.errors import DiskRefused, NotCopied, StaleOwner
+from budgetron.durable.ownership import DirectoryLock
 from budgetron.durable.recovery import Recovery
 from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.snapshots import Snapshots
+from budgetron.errors import Closed, StorageError
 
 
 class HostState:
-    """Predictions and properties of a host."""
+    """The open directory of one host, and the model in it."""
 
-    _hosted: HostedModel
-    _log: Log
-    recovery: Recovery
-    snapshot_error: DiskRefused | None
+    def __init__(
+        self,
+        log: Log,
+        snapshots: Snapshots,
+        directory_lock: DirectoryLock | None,
+        recovery: Recovery,
+        snapshot_every: int,
+        learning_lock: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        self.log, self.snapshots, self.directory_lock = log, snapshots, directory_lock
+        self.recovery = recovery  # what was recovered on opening
+        self.hosted = recovery.hosted  # the current model; a restore or a correction replaces it
+        self.corrections = Corrections(log, snapshots)
+        self.n_corrections = self.corrections.count()
+        self.snapshot_every = snapshot_every
+        self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
+        self.commit_lock = threading.Lock()  # held while something is logged and learned
+        self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
+        self.is_open = True
+        # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
+        self.is_consistent = True
+        self.writes_refused: StorageError | None = None
+        # Called after each commit, before its answers are given; if it raises, that is the answer.
+        self.before_answer: Callable[[], None] | None = None
 
-    # ---- predictions, which are not logged
+    # ---- whether it may be used
 
-    def predict(self, X: Any, tasks: Any = None, offset: Any = None) -> NDArray[Any]:
-        """Predict labels with the current model; X and `offset` as for `learn`."""
-        hosted = self._hosted
-        labels: NDArray[Any] = hosted.model.predict(hosted.rows(X), tasks=tasks, offset=offset)
-        return labels
+    def check_open(self) -> None:
+        """Raise an error if the host was closed, or if log and model differ."""
+        if not self.is_open:
+            raise Closed("Host: this host was closed. Open the directory again with Host.open.")
+        if not self.is_consistent:
+            raise StorageError(
+                "Host: learning was interrupted between the log and the model. Close this host and open the directory "
+                "again; nothing that was acknowledged is lost."
+            )
 
-    def decision_function(self, X: Any, tasks: Any = None, offset: Any = None) -> NDArray[np.float64]:
-        """Compute margins with the current model; X and `offset` as for `learn`."""
-        hosted = self._hosted
-        margins: NDArray[np.float64] = hosted.model.decision_function(hosted.rows(X), tasks=tasks, offset=offset)
-        return margins
+    def check_writable(self) -> None:
+        """Raise an error if the host may not learn now."""
+        self.check_open()
+        if self.writes_refused is not None:
+            raise self.writes_refused
 
-    # ---- state
+    @contextmanager
+    def log_ahead_of_model(self) -> Iterator[None]:
+        """The time in which the log has records that the model has not learned. An exception leaves them different."""
+        self.is_consistent = False
+        yield
+        self.is_consistent = True
 
-    @property
-    def model(self) -> Any:
-        """The current model, for reading. Learn through `Host.learn` only: other changes are not on disk."""
-        return self._hosted.model
+    def confirm(self) -> None:
+        """Call `before_answer`, which copies what was committed to another place before it is acknowledged."""
+        if self.before_answer is not None:
+            try:
+                self.before_answer()
+            except StaleOwner:
+                raise
+            except StorageError as error:
+                raise NotCopied(
+                    f"Host: it is on disk here, but could not be copied: {error} Send it again with the same "
+                    "idempotency key: then it is learned once."
+                ) from error
 
-    @property
-    def hosted_model(self) -> HostedModel:
-        """The current model and its columns, as one object: a restore replaces both in one step."""
-        return self._hosted
+    # ---- snapshots
 
-    @property
-    def columns(self) -> Any:
-        """The columns that encode raw records, or None."""
-        return self._hosted.columns
+    def write_snapshot(self) -> None:
+        """Write the model file into the directory and trim the log, in one transaction."""
+        if self.hosted.begun:
+            self.snapshots.write(self.hosted.content())
+            self.snapshot_error = None
 
-    @property
-    def position(self) -> int:
-        """The number of the last record in the log. Rejected records are counted too."""
-        return self._log.position
+    def write_snapshot_if_due(self) -> None:
+        """Write the first snapshot, or a later one if enough was learned since the last."""
+        if not self.hosted.begun:
+            return
+        if not self.snapshots.numbers:
+            self.write_snapshot()
+        elif self.snapshots.is_due(self.snapshot_every):
+            try:
+                self.write_snapshot()
+            except DiskRefused as error:  # The log has everything, so nothing is lost; the next commit tries again.
+                self.snapshot_error = error
 
-    @property
-    def snapshot_record(self) -> int:
-        """The record of the newest snapshot; 0 before the first one."""
-        return max(self._log.snapshots, default=0)
-
-    @property
-    def oldest_snapshot(self) -> int:
-        """The record of the older snapshot: the log has the records after it. 0 before the first one."""
-        return min(self._log.snapshots, default=0)
-
-    @property
-    def replayed_examples(self) -> int:
-        """How many examples were learned from the log when the directory was opened."""
-        return self.recovery.replayed_examples
-
-    @property
-    def failing(self) -> Exception | None:
-        """Why the last snapshot failed, or None. The log has everything nevertheless."""
-        return self.snapshot_error
-
-    @property
-    def epoch(self) -> int:
-        return self._log.epoch
-
-    @property
-    def directory(self) -> Path:
-        return self._log.directory
+    def close(self) -> None:
+        """Write a snapshot, so that the next start has nothing to replay, and release the directory."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        try:
+            if self.is_consistent and self.snapshots.is_behind:
+                with suppress(StaleOwner):  # A later owner has recovered everything from the log.
+                    self.write_snapshot()
+        finally:
+            self.log.close()
+            if self.directory_lock is not None:
+                self.directory_lock.release()

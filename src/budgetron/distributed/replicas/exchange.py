@@ -102,7 +102,7 @@ def _filter_bytes(settings: Any) -> int:
     given, total = settings.parameters, 0
     for k in _steady_filters(settings):
         width = settings.n_features + 1 + (2 * given.filter_frequencies if k == given.fourier_filter else 0)
-        total += settings.n_outputs * width + (width * (width + 1) // 2 if given.whole else width)
+        total += settings.n_outputs * width + (width * (width + 1) // 2 if given.full_covariance else width)
     return int(8 * total)
 
 
@@ -126,7 +126,7 @@ def _filters_of(engine: Any) -> SharedPart:
         theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
         if name in steady:
             P = np.array(state[f"{name}_covariance"], dtype=np.float64)
-            filters[name] = (theta, _square(P) if settings.parameters.whole else P)
+            filters[name] = (theta, _square(P) if settings.parameters.full_covariance else P)
         else:
             means[f"{name}_weights"] = theta
     averaged = [*MEANS, *(f"adagrad{k}_weights" for k in range(len(settings.parameters.rates)))]

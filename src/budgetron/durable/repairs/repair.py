@@ -87,7 +87,7 @@ def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
             copy_trail(old.db, new.db)
             new.keys.answered(old.unwritten.answers.items())
             new.keys.remove(old.unwritten.refused)
-        Snapshots(new).replace_model(found.hosted.content(), least=last + 1)
+        Snapshots(new).replace_model(found.hosted.content(), first_number=last + 1)
         return new.position
     finally:
         new.close()

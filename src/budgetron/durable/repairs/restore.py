@@ -96,7 +96,7 @@ def _renumber(log: Log, number: int) -> int:
         return 0
     snapshots = Snapshots(log)
     hosted = recover(log, snapshots, None).hosted
-    snapshots.replace_model(hosted.content(), least=number)
+    snapshots.replace_model(hosted.content(), first_number=number)
     return int(hosted.model.n_seen_)
 
 

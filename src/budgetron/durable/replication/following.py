@@ -27,9 +27,10 @@ class FollowingHost(Host):
 
     def follow(self, segment: Segment, until: int | None = None) -> None:
         """Log and learn the records of a segment that are new, up to record `until`."""
-        with self._commit_lock:
-            self._check_open()
-            log = self._log
+        state = self._state
+        with state.commit_lock:
+            state.check_open()
+            log = state.log
             records = [one for one in segment.records
                        if one.number > log.position and (until is None or one.number <= until)]  # fmt: skip
             if not records:
@@ -38,42 +39,41 @@ class FollowingHost(Host):
                 raise damaged_log(log.path, f"record {log.position + 1} is missing in the copy")
             entries = [_entry(record) for record in records]
             log.append(entries, replacing=True)
-            self._is_consistent = False
-            with self._learning_lock:
+            with state.log_ahead_of_model(), state.learning_lock:
                 for record, entry in zip(records, entries, strict=True):
                     if record.block is None:
                         log.rejected(entry.number)
-                        self._snapshots.count(1)
+                        state.snapshots.count(1)
                     else:
                         self._learn(entry, None)  # what the other host rejected is rejected here too
-            self._is_consistent = True
-            self._snapshot_if_due()
+            state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
         """Continue with another database: that of a copy which the records so far do not lead to."""
-        with self._commit_lock:
-            self._check_open()
-            self._is_consistent = False
-            folder = self.directory
-            self._log.close()
-            new = Log(database.parent)
-            position = new.position
-            new.close()
-            kept = put_in_place(database, folder, "replaced", position)
-            if kept is not None:
-                remove_database(kept)  # itself built from the copy
-            self._log = Log(folder)
-            self._log.take_over(None)
-            self._snapshots = Snapshots(self._log)
-            self._corrections = Corrections(self._log, self._snapshots)
-            self._hosted = recover(self._log, self._snapshots, None).hosted
-            self._is_consistent = True
+        state = self._state
+        with state.commit_lock:
+            state.check_open()
+            with state.log_ahead_of_model():
+                folder = self.directory
+                state.log.close()
+                new = Log(database.parent)
+                position = new.position
+                new.close()
+                old = put_in_place(database, folder, "replaced", position)
+                if old is not None:
+                    remove_database(old)  # itself built from the copy
+                state.log = Log(folder)
+                state.log.take_over(None)
+                state.snapshots = Snapshots(state.log)
+                state.corrections = Corrections(state.log, state.snapshots)
+                state.hosted = recover(state.log, state.snapshots, None).hosted
 
     def renumber(self) -> None:
         """Continue with a record number that the other host has not used, whatever it did since the last copy."""
-        with self._commit_lock:
-            self._check_open()
-            self._snapshots.replace_model(self._hosted.content(), least=unused_number(self._log.position))
+        state = self._state
+        with state.commit_lock:
+            state.check_open()
+            state.snapshots.replace_model(state.hosted.content(), first_number=unused_number(state.log.position))
 
 
 def unused_number(position: int) -> int:

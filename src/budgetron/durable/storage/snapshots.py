@@ -75,13 +75,13 @@ class Snapshots:
         """Note that the transaction of `put_instead` has succeeded."""
         self._start_counting([self._log.position, *([base] if base else [])])
 
-    def replace_model(self, content: bytes, least: int = 0) -> None:
+    def replace_model(self, content: bytes, first_number: int = 0) -> None:
         """Replace the model: delete the old snapshots and the log, and keep the answers to idempotency keys.
 
-        The new snapshot is the next record, or record `least` if that is later.
+        The new snapshot is the next record, or record `first_number` if that is later.
         """
         log = self._log
-        number = max(log.position + 1, least)
+        number = max(log.position + 1, first_number)
         with log.writing():
             log.write_unwritten()
             self._put(number, content)

@@ -1,0 +1,119 @@
+"""`HostChanges`: changes of a host other than learning: corrections of labels, another model, and backups.
+
+A base class of `Host`. Every change is ordered between two commits, and is on disk before the model changes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from budgetron.durable.corrections import WITHDRAWN, Corrected, Correction
+from budgetron.durable.errors import NothingLearned
+from budgetron.durable.host_reads import HostReads
+from budgetron.durable.hosted_model import hosted_model_from
+from budgetron.errors import StorageError
+
+
+class HostChanges(HostReads):
+    """Corrections, model files and backups of a host."""
+
+    # ---- corrections
+
+    def correct(
+        self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
+    ) -> Corrected:
+        """Correct a wrong label that is still in the log: the model becomes as if the right one had been learned.
+
+        Parameters
+        ----------
+        position, row : int
+            The number of the record (`Learned.position`), and the example in it, from 0. A record of one example needs
+            no `row`.
+        label : the right one
+        who, reason : str
+            For the audit trail, see `corrections`.
+
+        The records after the last snapshot before it are learned again; meanwhile learning waits and predictions use
+        the old model. After a crash, the correction is on disk completely or not at all.
+
+        Raises
+        ------
+        NotInLog
+            If the record is part of a snapshot and has left the log. Nothing changes.
+        InputError
+            If there is no such example, or the model rejects the label. Nothing changes.
+        """
+        return self._change(position, row, label, who, reason)
+
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
+        """Take an example that is still in the log out of the model, as if it had never been learned; see `correct`."""
+        return self._change(position, row, WITHDRAWN, who, reason)
+
+    def corrections(self, limit: int = 1000) -> list[Correction]:
+        """The audit trail of corrections, newest first."""
+        state = self._state
+        with state.commit_lock:
+            state.check_open()
+            return state.corrections.trail(limit)
+
+    def record_of(self, key: str) -> int | None:
+        """The number of the record that was learned under an idempotency key; None if the key is not stored."""
+        with self._state.commit_lock:
+            return self._state.log.record_of(key)
+
+    def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
+        state = self._state
+        with state.commit_lock:
+            state.check_writable()
+            if not state.hosted.begun:
+                raise NothingLearned
+            before = state.corrections.repeated(position, row, label)
+            if before is not None:
+                return before
+            with state.learning_lock:
+                prepared = state.corrections.prepare(state.hosted.model, position, row, label, who, reason)
+            try:
+                with state.log_ahead_of_model():
+                    corrected = state.corrections.write(prepared)
+                    state.n_corrections += 1
+                    state.hosted = prepared.hosted
+            except StorageError:
+                state.is_consistent = True  # nothing was written
+                raise
+            state.snapshot_error = None
+            state.confirm()
+            return corrected
+
+    # ---- model files and backups
+
+    def content(self) -> bytes:
+        """The bytes of the current model file, as `save` would write it."""
+        if not self._state.hosted.begun:
+            raise NothingLearned
+        with self._state.commit_lock:
+            return self._state.hosted.content()
+
+    def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
+        """Replace the model by that of a model file, on disk too. Stored answers to idempotency keys stay.
+
+        `swapping` is a context manager entered only for the moment in which the new model takes the place of the old
+        one. A caller that keeps statistics about the model can replace them in the same step.
+        """
+        hosted, state = hosted_model_from(content), self._state
+        with state.commit_lock:
+            state.check_writable()
+            state.snapshots.replace_model(hosted.content())
+            with swapping or nullcontext():
+                state.hosted = hosted
+            state.confirm()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of model, log and keys to one file, while learning continues.
+
+        To restore it, stop the process that owns the directory and run: budgetron restore PATH DIRECTORY
+        """
+        self._state.check_open()
+        self._state.log.copy_to(Path(path))
