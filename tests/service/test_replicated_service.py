@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+import time
 
 import httpx
 import pytest
@@ -89,6 +90,63 @@ def test_nothing_acknowledged_is_lost_with_the_machine(tmp_path):
 @pytest.mark.timeout(1800)
 def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
     kill_and_restore(tmp_path, 10, 15)
+
+
+def kill_while_copying(tmp_path, rounds, every):
+    """With --replicate-every 1, what was acknowledged before the last complete copy is in the copy: `age_seconds` ago.
+
+    The service is killed under load, its directory is destroyed, and the copy is restored.
+    """
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    options = (MODEL, "--replicate-to", copy, "--replicate-every", every, "--snapshot-every", 20)
+    n = 0
+    for number in range(1, rounds + 1):
+        service = Running(data, *options, *(() if number == 1 else ("--take-over",)))
+        acknowledged: dict[int, float] = {}
+        sender = threading.Thread(target=_learn_until_it_is_gone, args=[service, acknowledged, n])
+        sender.start()
+        with service.client() as client:
+            first = until(lambda acknowledged=acknowledged: list(acknowledged))[0]
+            # Wait for a copy that began after the first label, so that some labels are older than the recovery point.
+            point = until(lambda client=client, at=acknowledged[first]: _later(_recovery_point(client), at))
+        service.kill()
+        sender.join()
+        shutil.rmtree(data)
+        budgetron("restore", copy / "default", data / "default")
+        with Host.open(data / "default") as host:
+            remembered = host.remembered("")
+        older = {key for key, at in acknowledged.items() if at < point}
+        found = {key for key in range(n, n + len(acknowledged) + 1) if f"block {key}" in remembered}
+        assert first in older <= found
+        assert found == set(range(n, n + len(found)))  # the copy ends earlier, but has no gaps
+        n += len(found)
+
+
+def _recovery_point(client):
+    """The time until which the service claims to have copied what it acknowledged."""
+    asked = time.monotonic()
+    return asked - client.get("/v1/copy").json()["age_seconds"] - 0.001  # the age is rounded to milliseconds
+
+
+def _later(time, other):
+    return time if time > other else None
+
+
+def _learn_until_it_is_gone(service, acknowledged, n):
+    with contextlib.suppress(httpx.TransportError), service.client() as client:
+        while learn(client, n).status_code == 200:
+            acknowledged[n] = time.monotonic()
+            n += 1
+
+
+def test_labels_older_than_the_recovery_point_are_in_the_copy(tmp_path):
+    kill_while_copying(tmp_path, 1, 1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_labels_older_than_the_recovery_point_are_in_the_copy_in_eight_kills(tmp_path):
+    kill_while_copying(tmp_path, 8, 1)
 
 
 def test_a_standby_takes_over_from_a_living_owner(tmp_path):
