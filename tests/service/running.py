@@ -81,10 +81,18 @@ def free_port():
 
     It is below the range that the system assigns by itself, so no other test or connection can take it in between.
     """
+    return free_ports(1)[0]
+
+
+def free_ports(n):
+    """Several such ports."""
+    found = []
     for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
         with socket.socket() as tried, contextlib.suppress(OSError):
             tried.bind(("127.0.0.1", port))
-            return port
+            found.append(port)
+        if len(found) == n:
+            return found
     raise RuntimeError("no free port")
 
 
