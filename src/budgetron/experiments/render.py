@@ -16,7 +16,7 @@ FIGURE = "f-against-budget.svg"
 _HEADS = [f"{graph} {share} %" for graph, share in COLUMNS]
 _READING = (
     "F-measure in per cent: mean ± standard error over the orders, then in brackets the printed value and "
-    "ours minus it. C is the complete task graph, D the disconnected one; the budget B is that share of what "
+    "our value minus it. C is the complete task graph, D the disconnected one; the budget B is that share of what "
     "the k Perceptrons store."
 )
 

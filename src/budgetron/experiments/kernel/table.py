@@ -78,7 +78,7 @@ def markdown(table: KernelTable, heading: str = "##") -> str:
                        for name in table.sets)  # fmt: skip
     lines = [
         f"Mistake rate in per cent: mean ± standard deviation over the orders ({orders}), then in brackets the printed "
-        "value and ours minus it. *Majority* always predicts the most frequent class of the set.",
+        "value and our value minus it. *Majority* always predicts the most frequent class of the set.",
         "",
         _row("", [f"{name}, B = {SETS[name].budget}" for name in table.sets]),
         "|---|" + "---:|" * len(table.sets),

@@ -69,9 +69,9 @@ STREAMS = {
         RelationStream("kinds", "40 tasks of 4 kinds, 6,000 examples", _related(synthetic.kinds)),
         RelationStream("grid", "100 tasks on a grid, 8,000 examples", _related(synthetic.grid)),
         RelationStream("steady", "3 related tasks, 8,000 examples, no shift", _shifting(None), True),
-        RelationStream("turn", "the same; after half of it all labels turn",
+        RelationStream("turn", "as *steady*, but after half of the stream all labels are reversed",
                        _shifting(synthetic.Shift.abrupt(0.5, 180)), True),
-        RelationStream("drift", "the same; the weights turn by 180° over the whole stream",
+        RelationStream("drift", "as *steady*, but the weights rotate by 180° over the stream",
                        _shifting(synthetic.Shift.gradual(0.0, 1.0, 180)), True),
         RelationStream("several", "eight unrelated concepts, one after the other", _several, True),
     )
