@@ -82,6 +82,7 @@ class LazyGroup(click.Group):
         """Complete command names without importing the commands, so that the shell does not wait."""
         from click.shell_completion import CompletionItem
 
+        # click's own implementation would import every command to read its help text.
         own = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return own + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -151,6 +152,7 @@ def with_options(sentence: str) -> str:
 
 
 def _as_option(argument: re.Match[str]) -> str:
+    # Undo the quoting of Python, then quote for the shell.
     values = [found.replace('\\"', '"').replace("\\\\", "\\") for found in _TEXT.findall(argument[2])]
     return f"--{argument[1].replace('_', '-')} {shlex.quote(','.join(values))}"
 

@@ -37,6 +37,7 @@ def settings_from_options(who: str, given: dict[str, Any]) -> dict[str, Any] | N
         taken["costs"] = _costs(who, taken["costs"])
     if taken["threshold"] is not None and taken["costs"] is not None:
         raise input_error(who, "--threshold and --costs", "given one at a time", "both", "Costs choose the threshold.")
+    # --confidence always has a value; alone it sets nothing.
     return taken if any(taken[name] is not None for name in NAMES[:3]) else None
 
 
@@ -88,5 +89,6 @@ def _named_by_options(who: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
+        # "OperatingPoint: max_error must be …" becomes "run: --max-error must be …".
         text = re.sub(r"^OperatingPoint: (\w+)", lambda found: f"{who}: --{found[1].replace('_', '-')}", str(error))
         raise InputError(text.replace("Use max_error.", "Use --max-error.")) from None

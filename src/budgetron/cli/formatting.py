@@ -77,6 +77,7 @@ def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
     """Return an empty table without lines. Columns named in `left` are aligned left, the others right."""
     from rich.table import Table
 
+    # Wide tables get narrower gaps, so that they fit into 80 columns.
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 0, 0, 2 if len(columns) < 7 else 1))
     for name in columns:
         made.add_column(name, justify="left" if name in left else "right", no_wrap=True)

@@ -102,6 +102,7 @@ class LabelledStream:
 
     def _check_clusters(self, tasks: Any) -> None:
         """Reject clusters that contain none of the tasks of the stream, because they would silently have no effect."""
+        # The distinct tasks of the first block, in the order of appearance.
         found = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
         for named in self._clustered:
             known = set(named)

@@ -68,6 +68,7 @@ class LearnerSpec:
             **_parameters(who, self.learner, self.others),
         }
         for name in ("kernel", "graph"):
+            # A learner without this parameter, such as LinearPerceptron, must not silently ignore the option.
             if not has_parameter(self.learner, name):
                 if getattr(self, name) != getattr(plain, name):
                     raise input_error(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
@@ -184,6 +185,7 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
         return graphs.clusters({parse_task(row[0]): row[1] for row in rows})
     edges = [row for row in rows if row[1]]
     pairs = [(parse_task(row[0]), parse_task(row[1])) for row in edges]
+    # Tasks without edges are listed too, so that their rows are not bad lines.
     everyone = list(dict.fromkeys(parse_task(row[0]) for row in rows))
     return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=everyone)
 
@@ -202,6 +204,7 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
         tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
         for number, row in enumerate(csv.reader(_lines(file), delimiter="\t" if tabs else ","), start=1):
             row = [cell.strip() for cell in row]
+            # Skip blank lines and a header line such as task,cluster.
             if not any(row) or (number == 1 and _is_header(row, kind)):
                 continue
             if kind == "edges" and len(row) == 1:

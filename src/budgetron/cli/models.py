@@ -42,6 +42,7 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
 
     kind = class_at(path)
     options: dict[str, Any] = {"workers": workers, "backend": "local" if ray is None else "ray"}
+    # A directory in use continues in place, unless --ray names another directory.
     if is_live(path) and (ray is None or Path(path).absolute() == Path(ray).absolute()):
         return kind.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():

@@ -110,6 +110,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _all(command: Callable[..., Any], options: list[Decorator]) -> Callable[..., Any]:
+    # Decorators are applied from the last to the first, so that --help lists them in this order.
     for option in reversed(options):
         command = option(command)
     return command

@@ -37,6 +37,7 @@ def check(
         raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {folder}.")
     if not os.access(folder, os.W_OK):
         raise input_error(who, option, "in a folder you may write to", repr(path))
+    # `samefile` also recognises a symbolic link to the model that is resumed.
     mine = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
     if target.exists() and target.is_file() and not (overwrite or mine):
         raise input_error(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
@@ -75,6 +76,7 @@ def text_file(path: str | None) -> Iterator[IO[str]]:
         with open(target, "w", newline="", encoding="utf-8") as file:
             yield file
         return
+    # In the same folder, because `os.replace` is atomic only within one file system.
     beside = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
     try:
         with open(beside, "x", newline="", encoding="utf-8") as file:

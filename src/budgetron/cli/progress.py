@@ -48,6 +48,7 @@ class Line:
         words += [full] if full else []
         done = _share(n, self._limit, stream)
         if done is not None:
+            # The estimate is shown only after 2 % or two seconds: before that it jumps.
             left = self.seconds * (1 - done) / max(done, 1e-9)
             words.append(f"{_clock(left)} left" if done > 0.02 or self.seconds > 2 else f"{NOTHING} left")
         total = None if done is None else 1.0

@@ -38,6 +38,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         if task is None and columns.task not in record:
             accepted = f"given, because the model has tasks (column {columns.task!r})"
             raise input_error(WHO, "--task", accepted, "none", "Add --task NAME; a new task is allowed.")
+        # --task overrides a task in the example.
         record = record | ({} if task is None else {columns.task: task})
     elif task is not None:
         raise input_error(WHO, "--task", "left out for a model without tasks", shown(task))
@@ -51,6 +52,7 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     margins = model.decision_function(row, **given)
     # In a sharded model, the shard of the task explains.
     learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
+    # `explain` takes a single row: a sparse matrix of one row, or a vector.
     one = row if hasattr(row, "indptr") else row[0]
     score = None if scores is None else scores[0]
     reasons = learner.explain(one, task=whose, offset=score, nearest=nearest, names=columns.names_of([record]))

@@ -48,6 +48,7 @@ class SignalGuard:
         while self.signal_name is None:
             try:
                 self._waiting = True
+                # `_waiting` tells the handler that nothing is being learned, so that it may raise at once.
                 block = next(pieces, None)
                 self._waiting = False
             except KeyboardInterrupt:

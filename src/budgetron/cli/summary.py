@@ -95,6 +95,7 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
 
     if not validation.alarms:
         return
+    # Alarms are in order of time, so a later alarm of a task replaces an earlier one.
     latest = {alarm.task: alarm for alarm in validation.alarms}
     ordered = sorted(latest.values(), key=lambda alarm: (not alarm.overall, -alarm.position))
     yield f"{counted(validation.n_alarms, 'drift alarm')}:"
@@ -231,6 +232,7 @@ def _how_to_continue(result: RunResult) -> str:
 def _to_continue(result: RunResult, resume: str, save: str = "") -> str:
     """Return the command that continues a stopped run after the last row that was learned."""
     options = result.options
+    # After a bad line, the command has to skip bad lines, or it would stop at the same line again.
     skips = options.on_error == "skip" or isinstance(result.error, BadLineError)
     words = [
         "budgetron run", shlex.quote(result.source), *options.words(columns=False), resume, f"--skip {result.rows}",

@@ -101,6 +101,7 @@ def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) 
 
     urls = {file.name: mirrored(file.name, file.url) for file in missing}
     hashes = {file.name: f"sha256:{file.sha256}" for file in missing}
+    # pooch downloads to a temporary file, checks the hash, and renames it.
     fetcher = pooch.create(path=folder, base_url="", registry=hashes, urls=urls, retry_if_failed=1)
     for file in missing:
         try:

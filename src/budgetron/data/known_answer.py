@@ -108,6 +108,7 @@ def draw_weights(
 
     Because they are orthogonal to the mean, the two classes are equally frequent for all weights.
     """
+    # One cosine for all pairs needs a common direction besides the k own ones.
     family = k if isinstance(relation, np.ndarray) else k + 1
     vectors = _orthonormal(2 * family, dimension, mean, rng)
     start = _combined(relation, vectors[:family])
@@ -130,6 +131,7 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
     rows = rng.standard_normal((count, dimension))
     if avoided is not None:
         unit = avoided / np.linalg.norm(avoided)
+        # Gram-Schmidt against the mean of the features.
         rows -= np.outer(rows @ unit, unit)
     free = dimension - (avoided is not None)
     if count <= free:

@@ -53,6 +53,7 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
     files_folder = fetch(name, folder=folder, progress=progress)
     contents = {file.name: read_verified(file, files_folder) for file in entry.files} if files_folder else {}
     examples = entry.parse(contents)
+    # A package may bring another version of the data than the one that results were computed on.
     found = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
     if found != (entry.n, entry.d, entry.k, entry.positives):
         came = "{} × {} with {} tasks and {} positives".format(*found)

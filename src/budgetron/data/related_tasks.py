@@ -58,6 +58,7 @@ def grid(n: int = 8000, *, side: int = 10, d: int = 10, noise: float = 0.3, seed
     for i, j in grid_edges(side):
         laplacian[[i, j], [i, j]] += 1
         laplacian[[i, j], [j, i]] -= 1
+    # A Cholesky factor times white noise has the wanted covariance.
     weights = np.linalg.cholesky(np.linalg.inv(0.05 * np.eye(k) + laplacian)) @ rng.normal(size=(k, d))
     return _drawn("grid", weights / weights.std(), n, noise, rng)
 
@@ -83,6 +84,7 @@ def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
     first, third = rng.normal(size=(2, d))
     first -= first.mean()
     third -= third.mean()  # Saha et al. report correlations, which subtract the mean of the weights
+    # Make w_2 orthogonal to w_0, and so to w_1 = −w_0.
     third -= first * (first @ third) / (first @ first)
     weights = np.array([first, -first, third])
     X = rng.normal(size=(n, d))

@@ -124,6 +124,7 @@ def _features(form: str, d: int, rng: np.random.Generator) -> Callable[[Any], An
     if form == "gaussian":
         frequencies = rng.normal(scale=np.sqrt(2.0 / d), size=(d, FOURIER_FEATURES))
         phases = rng.uniform(0.0, 2.0 * np.pi, size=FOURIER_FEATURES)
+        # E cos(ω·x + b) = exp(−‖ω‖²/2) cos b for standard normal x.
         mean = np.exp(-0.5 * (frequencies**2).sum(axis=0)) * np.cos(phases)
         return lambda X: np.sqrt(2.0) * (np.cos(X @ frequencies + phases) - mean)
     return lambda X: X
@@ -146,6 +147,7 @@ def _products(lifted: Any, weights: Floats, task: NDArray[np.int64]) -> Floats:
     """Return ⟨weights of the example's task, φ(x)⟩ per example."""
     if isinstance(lifted, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", lifted, weights[task]), dtype=np.float64)
+    # Sparse rows: multiply each entry by the weight of its column for the task of its row.
     row = np.repeat(np.arange(lifted.shape[0]), np.diff(lifted.indptr))
     terms = lifted.data * weights[task[row], lifted.indices]
     return np.bincount(row, terms, minlength=lifted.shape[0]).astype(np.float64)

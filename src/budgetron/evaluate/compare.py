@@ -83,6 +83,7 @@ class Comparison:
             reasons = " ".join(self.refused.values())
             raise InputError(f"evaluate.Comparison: no learner accepts the stream. {reasons}")
         table = np.array(list(wrong.values()), dtype=np.float64)
+        # Entry (i, j) counts the examples that learner i got wrong and learner j right.
         only_wrong = table @ (1.0 - table).T
         self._only_wrong = only_wrong if self._only_wrong is None else self._only_wrong + only_wrong
         if scored[0].ndim == 1:
@@ -108,6 +109,7 @@ class Comparison:
         i, j = names.index(name), names.index(than)
         if self._only_wrong is None or i == j:
             return False
+        # The two-sided quantile of the normal distribution, with the Bonferroni correction.
         limit = -ndtri(level / 2 / max(len(names) - 1, 1))
         if by == "auc" and self._auc_apart is not None:
             apart, squares = self._auc_apart[:, i, j]
@@ -131,6 +133,7 @@ def _auc_apart(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) 
         pairs = float(true.sum()) * float((~true).sum())
         if pairs:
             each = [auc(*by_score(one[start : start + _PIECE], true)[1:]) for one in margins]
+            # Entry (i, j) is AUC_j − AUC_i, weighted by the number of pairs.
             apart = pairs * (np.array(each) - np.array(each)[:, None])
             sums += apart, apart**2
     return sums

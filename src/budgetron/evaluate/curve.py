@@ -99,6 +99,7 @@ class Curve:
     def points(self, probabilistic: bool) -> list[Point]:
         points, total = [], 0.0
         for end in self._ends:
+            # Counts of all windows up to this one give the figures so far.
             total = total + end.counts  # type: ignore[assignment]
             points.append(
                 Point(

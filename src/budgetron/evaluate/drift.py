@@ -95,6 +95,7 @@ class Adwin:
         old = len(self._used)
         if rows <= old:
             return
+        # Doubling keeps the cost per new row constant on average.
         new = min(2 * rows, max(self._rows, rows))
         self._sums = np.concatenate([self._sums, np.zeros((new - old, _BUCKETS, 3))])
         self._used = np.concatenate([self._used, np.zeros(new - old, dtype=np.intp)])
@@ -118,19 +119,24 @@ class Adwin:
 
     def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
         """Test all cuts of these rows. If one is significant, drop the buckets before the most significant cut."""
+        # `older[:, c]` has the sums of the buckets up to cut c: the part before a change.
         older = np.cumsum(self._sums[due], axis=1)
         total = older[:, -1]
         n0, n1 = older[:, :-1, 0], total[:, :1] - older[:, :-1, 0]
+        # Only cuts between buckets that are in use, with examples on both sides.
         some = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
         safe0, safe1 = np.where(some, n0, 1.0), np.where(some, n1, 1.0)
         mean0, mean1 = older[:, :-1, 1] / safe0, (total[:, 1:2] - older[:, :-1, 1]) / safe1
         mean = total[:, 1] / total[:, 0]
         variance = np.maximum(total[:, 2] / total[:, 0] - mean * mean, 0.0)
+        # δ is divided into this many parts: half for the overall row, half for all tasks together; then by the cuts.
         share = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
         tests = self._tests[due]
+        # ln(2/δ') for the k-th test, k = `tests`.
         log = np.log(2.0 * share * tests * (tests + 1) / self._delta)[:, None]
         inverse = 1.0 / safe0 + 1.0 / safe1
         limit = np.sqrt(2.0 * inverse * variance[:, None] * log) + 2.0 / 3.0 * inverse * log
+        # Above 1 means a significant change; the largest value is the most significant cut.
         beyond = np.where(some, np.abs(mean1 - mean0) / np.maximum(limit, 1e-300), 0.0)
         cuts = beyond.argmax(axis=1)
         changed = np.flatnonzero(beyond[np.arange(len(due)), cuts] > 1.0)
@@ -162,6 +168,7 @@ class DriftMonitor:
 
     def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
         """Add the losses of examples. `places` are positions of tasks in `names`, from 1; 0: not counted separately."""
+        # ADWIN needs losses in [0, 1].
         scaled = np.minimum(losses, self._scale) / self._scale
         if len(names) == 1 and names[0] is None:  # without tasks, all examples together are enough
             places = np.zeros_like(places)

@@ -70,6 +70,7 @@ class FeatureImportance:
                 continue
             sums = self._sums.get(term.name)
             if sums is None:
+                # The name may have been dropped before, with a sum of at most `_dropped`.
                 sums = self._sums[term.name] = [0.0] * 5 + [self._dropped]
             total = term.total
             for place, value in enumerate((total, term.shared, term.own, term.related)):

@@ -52,6 +52,7 @@ precision 1.000
     validator = Validator(model, delay=delay, window=window, classes=classes, max_tasks=max_tasks, k=k, who=who)
     at_once = as_one_block(stream)
     if classes is None and at_once is not None and len(at_once) and not hasattr(model, "n_seen_"):
+        # A new model must know all classes before its first block, which may lack some of them.
         labels = np.unique(at_once.y)
         validator.classes = labels if len(labels) > 1 else None
     with ProgressLine(progress, "examples") as line:

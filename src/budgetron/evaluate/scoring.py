@@ -65,12 +65,14 @@ def _multiclass_increments(
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)
     rivals = margins.copy()
+    # The largest margin of a wrong class; the prediction is a mistake unless the true class exceeds it.
     rivals[each, truth] = -np.inf
     losses, scores = None, margins
     if calibration is not None:
         log_probability = log_softmax(margins, axis=1)
         probability = np.exp(log_probability)
         calibration.add(probability.max(axis=1), predicted == truth)
+        # Σ_c (p_c − y_c)² = Σ_c p_c² + 1 − 2 p_true, because y is 1 for the true class only.
         squares = np.square(probability).sum(axis=1) + 1.0 - 2.0 * probability[each, truth]
         losses = -log_probability[each, truth], squares
         scores = one_against_rest(margins)

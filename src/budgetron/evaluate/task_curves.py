@@ -52,6 +52,7 @@ class TaskCurves:
         moments = [moment for moment in self._positions if moment[0] < position]
         moments.append((position, counts.seen_and_wrong(MAX_TASKS)))
         tasks = list(counts.by_task())[:MAX_TASKS]
+        # Axes: task; examples or errors; position.
         totals = np.zeros((len(tasks), 2, len(moments)), dtype=np.int64)
         for place, (_, table) in enumerate(moments):
             totals[: len(table), :, place] = table  # a task that had not appeared yet keeps zeros

@@ -118,6 +118,7 @@ class Validator:
             example = block.rows(place, place + 1)
             begun = hasattr(self.model, "n_seen_")
             given = {} if example.offsets is None else {"offset": example.offsets}
+            # Before the first label the model cannot predict: the margin counts as 0.
             margin = self.model.decision_function(example.X, tasks=example.tasks, **given)[0] if begun else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:

@@ -159,6 +159,7 @@ def _missed(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> 
                 continue
             goal = PRINTED_BASELINE[block.set_name]
             if strict:
+                # At equal bytes, Budgetron should also pass the best printed value of the column.
                 goal = max(GOALS_AT_BYTES[block.set_name], best_printed(block.set_name, "C", share))
             if f.mean < goal:
                 yield f"{_named(key)}: F {f.mean:.1f} < {goal:.1f}"

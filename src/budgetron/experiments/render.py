@@ -91,6 +91,7 @@ def terminal(table: Table, found: Sequence[Finding]) -> Any:
             for column in COLUMNS:
                 key = (block.name, name, *column)
                 f, wrong = table.estimate(key), table.estimate(key, "error")
+                # Three lines per cell: our F, the printed value with the difference, and the error rate.
                 text = Text(str(f) if f is not None else "–")
                 text.append(f"\n{_beside(table, key, bare=True)}", style="cyan")
                 text.append(f"\nerr {'–' if wrong is None else f'{wrong.mean:.1f}'}", style="dim")

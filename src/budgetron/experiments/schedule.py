@@ -44,6 +44,7 @@ def perform_all(
     stop = context.Event()
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
         try:
+            # A round starts when all runs of the round before it have ended.
             for _, together in groupby(runs, key=lambda run: run.round):
                 with _interrupts_held():
                     futures = {pool.submit(_perform, run, out, folder): run for run in together}

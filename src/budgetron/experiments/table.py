@@ -63,6 +63,7 @@ class Table:
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
         """Return the mean of first minus second over the orders. Noise that both have on an order cancels."""
         one, two = self.values(first, figure), self.values(second, figure)
+        # Only orders that both rows were run on.
         both = [one[seed] - two[seed] for seed in one if seed in two]
         return _estimate(np.array(both)) if both else None
 

@@ -55,6 +55,7 @@ class Clique(TaskGraph):
             return task_ids, task_ids
         if self.mapped is not None:
             return task_ids, self.mapped.clusters_of(task_ids)
+        # One clique of all tasks: all have the cluster 0.
         return task_ids, np.zeros_like(task_ids)
 
     def locate_one(self, task: Any) -> tuple[int, int]:
@@ -111,6 +112,7 @@ class Mapped:
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
         names, labels = list(names), list(labels)
         task_ids = task_ids_of(names)
+        # Sorted by id, so that equal mappings are equal whatever their order.
         order = np.argsort(task_ids, kind="stable")
         numbering: dict[Hashable, int] = {}
         numbers = [numbering.setdefault(labels[place], len(numbering)) for place in order]
@@ -122,6 +124,7 @@ class Mapped:
         self._shift = np.uint64(64 - max(1, (len(task_ids) - 1).bit_length()))  # about as many buckets as tasks
         buckets = self._bucket_of(self.task_ids)
         by_bucket = np.argsort(buckets, kind="stable")
+        # The number of tasks per bucket; the cumulative sums are the starts of the buckets.
         counts = np.bincount(buckets, minlength=(1 << (64 - int(self._shift))))
         self._starts: Ints = np.concatenate([[0], np.cumsum(counts)])
         self._found: Ints = np.stack([self.task_ids[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)

@@ -132,6 +132,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
             f"a self-loop at task {shown(names[here[loops[0]]])}",
             "Remove it: a task is always related to itself.",
         )
+    # One number per undirected pair finds duplicates, also in opposite directions.
     codes, first, counts = np.unique(here * len(index) + there, return_index=True, return_counts=True)
     if len(codes) < len(ends):
         pair = ends[first[counts.argmax()]]
@@ -142,6 +143,7 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
             f"{shown(names[pair[0]])} and {shown(names[pair[1]])} twice",
             "Edges have no direction. List each pair once; to count both edges, add their weights.",
         )
+    # The Laplacian: −w for both directions of each edge, and the sum of weights on the diagonal.
     rows, columns = np.concatenate([here, there]), np.concatenate([there, here])
     both = np.concatenate([strength, strength])
     every = np.arange(len(index))
@@ -241,4 +243,5 @@ def _inverted(laplacian: Floats, component: Any, identity: bool) -> Floats:
             result[block] = np.linalg.inv(laplacian[block] + np.eye(len(block[0])))
         else:
             result[block] = np.linalg.pinv(laplacian[block], rcond=1e-12, hermitian=True)
+    # Rounding in the inverse makes it slightly asymmetric.
     return (result + result.T) / 2

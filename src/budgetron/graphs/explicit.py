@@ -123,6 +123,7 @@ class Explicit(TaskGraph):
         if self.dense is not None:
             return np.asarray(self.dense @ vector)
         result = np.zeros(self.n_tasks)
+        # A⁻¹v is zero in components where v is zero, so only the others are solved.
         for number in np.unique(self.component[np.flatnonzero(vector)]):
             members = self.members(number)
             result[members] = solved(self.block(number), vector[members], self.singular)
@@ -184,6 +185,7 @@ class Explicit(TaskGraph):
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(places, places)])
         rows = self.matrix[places]
+        # The new index of each task that stays; the others do not occur in these rows.
         number = np.zeros(self.n_tasks, dtype=rows.indices.dtype)
         number[places] = np.arange(len(places))
         matrix = type(rows)((rows.data, number[rows.indices], rows.indptr), shape=(len(places), len(places)))
@@ -256,6 +258,7 @@ class Explicit(TaskGraph):
         )
 
     def __hash__(self) -> int:
+        # A cheap hash is enough: equal graphs have equal hashes, and graphs are rarely in large sets.
         return hash((self.n_tasks, self.dense is None, self.tasks[:8]))
 
     def __repr__(self) -> str:

@@ -52,6 +52,7 @@ def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[f
 
 def _by_balls(matrix: Any, floor: float) -> tuple[float, float]:
     upper = _bounds_from_moments(matrix)
+    # (A⁻¹)_ii ≥ 1/A_ii holds for every positive definite matrix.
     lowest = max(floor, float((1.0 / matrix.diagonal()).max()))
     tightened = np.zeros(len(upper), dtype=bool)
     balls = solves = 0
@@ -85,6 +86,7 @@ def _bounds_from_moments(matrix: Any) -> Floats:
     laplacian = csr_array(matrix - eye_array(matrix.shape[0], format="csr"))
     first = np.maximum(laplacian.diagonal(), np.finfo(np.float64).tiny)
     second = _row_products(laplacian, laplacian)
+    # The Gauss rule with one node for the measure s dν: the node is its mean.
     node = second / first
     bound = 1.0 - first / (1.0 + node)
     degrees = np.diff(laplacian.indptr)
@@ -122,6 +124,7 @@ def _bounds_within(matrix: Any, ball: Ints) -> tuple[Floats, Floats]:
     """Return lower and upper bounds of (A⁻¹)_ii for every i of the ball."""
     rows = matrix[ball]
     inside = np.isin(rows.indices, ball)
+    # The entries of A between the ball and the tasks outside of it, which make up the residual.
     outward = rows.copy()
     outward.data = np.where(inside, 0.0, rows.data)
     outward.eliminate_zeros()
@@ -138,6 +141,7 @@ def _by_landmarks(matrix: Any, floor: float) -> tuple[float, float]:
     edges = matrix.tocoo()
     apart = edges.row != edges.col
     ends = edges.row[apart].astype(np.int32), edges.col[apart].astype(np.int32)  # SciPy 1.12 needs 32 bits here
+    # The off-diagonal entries of a Laplacian are −weight, so −1/entry is the length 1/weight.
     lengths = csr_array((-1.0 / edges.data[apart], ends), shape=(size, size))
     upper, lowest = np.full(size, np.inf), floor
     for _ in range(_MAX_SOLVES):

@@ -74,11 +74,13 @@ def _root(inverse: Floats) -> Floats:
 
 def _series(matrix: Any, entries: int | None, hops: int) -> Any:
     diagonal = matrix.diagonal()
+    # An isolated task of a Laplacian has a diagonal of 0; any scale will do for it.
     root = sparse.diags_array(1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
     S = root @ (sparse.diags_array(diagonal) - matrix) @ root
     power = total = sparse.eye_array(matrix.shape[0], format="csr")
     c = 1.0
     for n in range(1, hops + 1):
+        # c_n = C(2n, n)/4ⁿ, computed from c_{n−1}.
         c *= (2 * n - 1) / (2 * n)
         # Powers need only twice as many entries per row as the result: on a grid the difference is 1e-4.
         power = _largest(sparse.csr_array(power @ S), None if entries is None else 2 * entries)

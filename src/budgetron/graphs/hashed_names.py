@@ -28,6 +28,7 @@ class HashedNames(dict[str, int]):
     def __missing__(self, name: str) -> int:
         number = self._number_of(name)
         if len(name) <= _MAX_LENGTH:
+            # Clearing everything is simpler than an LRU list, and frequent names come back at once.
             if len(self) >= _MAX_NAMES:
                 self.clear()
             self[name] = number

@@ -66,6 +66,7 @@ def check_semidefinite(who: str, name: str, matrix: Any) -> None:
     if _is_dominant(matrix):
         return
     if isinstance(matrix, np.ndarray):
+        # A semidefinite matrix may be singular; with the slack its Cholesky factor exists.
         slack = _ROUNDING * float(abs(matrix).max())
         try:
             np.linalg.cholesky(matrix + slack * np.eye(len(matrix)))
@@ -147,6 +148,7 @@ def _lowest_eigenvalue(matrix: Any) -> float:
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
+    # An upper bound of all eigenvalues (Gershgorin). After the shift, the lowest one is the largest in size.
     ceiling = float(abs(matrix).sum(axis=1).max())
     shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
     max_steps = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounds the time for any matrix

@@ -59,6 +59,7 @@ def _conjugate_gradients(matrix: Any, b: Floats, scale: Floats, goal: float) -> 
         residual -= step * image
         np.divide(residual, scale, out=z)
         previous, energy = energy, float(residual @ z)
+        # The next direction is conjugate to all earlier ones.
         direction *= energy / previous
         direction += z
     return c

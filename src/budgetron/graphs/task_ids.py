@@ -39,6 +39,7 @@ def plain(task: Any) -> Hashable:
     """Convert a task to plain Python, so that equal names (1, 1.0, True, np.int64(1)) are one task."""
     if isinstance(task, np.generic):
         task = task.item()
+    # Python treats 1, 1.0 and True as equal dict keys; so do we.
     if isinstance(task, bool) or (isinstance(task, float) and task.is_integer()):
         return int(task)
     if isinstance(task, float) and task != task:
@@ -123,6 +124,7 @@ def _canonical(task: Any) -> bytes:
     if isinstance(task, (tuple, frozenset)):
         parts = [_canonical(part) for part in task]
         if isinstance(task, frozenset):
+            # A set has no order, so its parts are sorted by their bytes.
             parts.sort()
         return (b"t" if isinstance(task, tuple) else b"z") + b"".join(b"%d:" % len(part) + part for part in parts)
     if task is None or isinstance(task, _WRITTEN_PLAINLY):

@@ -79,6 +79,7 @@ class Source:
 
     def _next(self, size: int) -> bytes:
         try:
+            # `read1` returns what is available; `read` would wait for `size` bytes of a pipe.
             content: bytes = getattr(self._file, "read1", self._file.read)(size)
         except BudgetronError:
             raise
@@ -146,6 +147,7 @@ class _Raw(io.RawIOBase):
             raise input_type_error(WHO, "source", accepted, shown(source))
         self.bytes_total = _size(self._file)
         seekable = getattr(self._file, "seekable", None)
+        # A file object may already have been read in part; random access starts where it stands.
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
     def _opened(self, path: Any) -> Any:

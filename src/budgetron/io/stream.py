@@ -186,6 +186,7 @@ class Stream:
                 keep = np.ones(len(table), dtype=bool)
                 keep[list(wrong)] = False
                 if self._stop:
+                    # With on_error="stop", only the rows before the first bad line are returned.
                     keep[min(wrong) :] = False
                 table = table.rows(keep)
             if self._first_names:
@@ -234,6 +235,7 @@ class Stream:
         """Return which rows update the scales. The rows of the sample are already counted in the scales."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
+        # Only the one block at the end of the sample is mixed.
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
 
     def _show_progress(self) -> None:

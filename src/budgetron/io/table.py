@@ -140,6 +140,7 @@ def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
     """Convert columns of values to numbers: all at once if all are Python numbers, otherwise by parsing their text."""
     if columns and set(map(type, chain.from_iterable(columns))) <= {int, float, type(None)}:
         try:
+            # None becomes NaN, which means missing.
             numbers = np.ascontiguousarray(np.array(columns, dtype=np.float64).T)
             return np.where(np.abs(numbers) > LARGEST, np.inf, numbers)
         except OverflowError:  # an integer too large for a float

@@ -61,6 +61,7 @@ class Asking:
         self.threshold: float | None = None
         self.mean_lead = self.mean_error = 0.0
         self.n = self.asked = 0
+        # A fixed seed, so that equal streams are asked the same questions.
         self._random = random.Random(0)
 
     def wants(self, lead: float, n_labels: int, share: float) -> bool:
@@ -75,8 +76,10 @@ class Asking:
             random_part = min(max(_RANDOM_PER_ERROR * self.mean_error, _MIN_RANDOM), 1.0)
             by_chance = self._random.random() < share * random_part
             self.mean_lead += (lead - self.mean_lead) / min(self.n, _WINDOW)
+            # The first lead is the first threshold: any other start could ask for everything or nothing at first.
             threshold = lead if self.threshold is None else self.threshold
             uncertain = lead <= threshold
+            # Steps are proportional to the mean lead, because the scale of margins differs between learners.
             rate = 2 * max(_RATE / math.sqrt(self.n), _MIN_RATE) * self.mean_lead
             self.threshold = max(threshold + rate * ((1 - random_part) * share - uncertain), 0.0)
             wanted = uncertain or by_chance or n_labels < FIRST_LABELS

@@ -175,12 +175,14 @@ class BlockLearner(Deciding, Start):
             if first is not None:
                 return first
             # Another thread created the engine in the meantime: check the block like any later one.
+        # All checks come before the engine is called, so that a rejected block changes nothing.
         rows, tasks = self._rows_for_engine(examples), examples.tasks
         offsets = self._checked_offsets(examples.offsets, self._engine.settings.n_outputs)
         task_ids, clusters = validation.located(self._who, tasks, len(examples), self._graph, self._tasked)
         if examples.labels is None:
             self._check_rows(rows)
             return Block(rows, task_ids, clusters, tasks, offsets=offsets)
+        # `seen` becomes the model's classes only when the block has been learned (`learn_block`).
         seen = updated_classes(self._who, self._classes, examples.labels)
         if classes is not None:
             rejections.check_same_classes(self._who, classes, self._classes.values)
@@ -193,9 +195,11 @@ class BlockLearner(Deciding, Start):
         """Check the first block to be learned, and create the engine. Return None if another thread has created it."""
         who, rows, tasks, labels = self._who, examples.rows, examples.tasks, examples.labels
         assert labels is not None
+        # Two threads may bring a first block at the same time; only one of them may create the engine.
         with beginning:
             if self._engine is not None:
                 return None
+            # The classes fix the number of outputs, so they must be known before the engine is created.
             chosen = classes_of_first_block(who, labels) if classes is None else given_classes(who, classes)
             codes = chosen.codes(who, labels)
             if self._point is not None:
@@ -215,6 +219,7 @@ class BlockLearner(Deciding, Start):
         """Learn a validated block, and return the margin of each row just before it was learned."""
         assert block.codes is not None and block.classes is not None
         n, outputs = len(block), block.classes.n_outputs
+        # Allocated before learning: if memory runs out here, the engine has not learned anything yet.
         margins = np.empty(n if outputs == 1 else (n, outputs))
         with self._guard:
             margins[...], flags = self._engine.learn(
@@ -259,6 +264,7 @@ class BlockLearner(Deciding, Start):
         """Return the rows, dense or sparse and in the precision of the engine. Reject other columns than at first."""
         rows, X = examples.rows, examples.source
         settings = self._engine.settings
+        # A model of sparse rows also accepts dense blocks, and vice versa.
         if sparse.issparse(rows) != settings.sparse:
             rows = sparse.csr_matrix(rows) if settings.sparse else rows.toarray()
         if rows.shape[1] != settings.n_features:
@@ -273,6 +279,7 @@ class BlockLearner(Deciding, Start):
             try:
                 validate_data(self, X, skip_check_array=True, reset=False)  # compares the column names
             except ValueError as error:
+                # scikit-learn's message has several lines; join them to one sentence.
                 said = " ".join(str(error).split()).rstrip(".")
                 raise input_error(self._who, "X", "of the same columns as in the first call", said) from None
         return rows.astype(settings.dtype, copy=False)
@@ -311,6 +318,7 @@ class BlockLearner(Deciding, Start):
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
         """Remember the names of tasks whose examples were stored, to show them to users."""
+        # Only names of tasks with stored examples are ever shown.
         places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if places.size == 0:
             return

@@ -52,6 +52,7 @@ class Deciding:
     def _adapted(self, point: OperatingPoint) -> OperatingPoint:
         """Return the point with the kind of scores (probabilities or margins) and the labels of this learner."""
         if point.labels is None:
+            # A learner without probabilities decides by margins, which have another scale.
             point = point.fresh(margins=not hasattr(self, "predict_proba"))
             if self._engine is not None and self._classes.settled:
                 point.begin(self._classes.values)
@@ -81,6 +82,7 @@ class Deciding:
 
     def decided(self, margins: NDArray[np.float64]) -> NDArray[Any]:
         """Turn margins into decisions by the operating point; see `decide`."""
+        # The code −1 means "ask a person" and indexes the None at the end.
         labels = np.array([*self._classes.values.tolist(), None], dtype=object)
         decided: NDArray[Any] = labels[self._decided(margins)]
         return decided
@@ -89,6 +91,7 @@ class Deciding:
         """Decide on one example, an array row or a dict of features: a label, or None."""
         self._check_begun()  # type: ignore[attr-defined]
         margin = np.asarray(self._margin_of_one(x, task, offset))  # type: ignore[attr-defined]
+        # A single margin of two classes has shape (), the margins of several classes (classes,).
         code = int(self._decided(margin.reshape(1, *margin.shape) if margin.size > 1 else margin.reshape(1))[0])
         return None if code < 0 else self._classes.values.tolist()[code]
 

@@ -88,8 +88,10 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Forget everything, then learn the rows in order, in one pass."""
         X, tasks = self._split_task_column(X, tasks)
         examples = validation.convert(self._who, X, y, tasks, sample_weight, offset)
+        # Learn into a new model, so that other threads can use the old one until the end.
         fresh = type(self)(**self.get_params(deep=False))
         if self._point is not None:
+            # The operating point keeps its settings, but counts from zero.
             fresh._point = self._point.fresh()
         fresh.learn_block(fresh.check(examples, self._classes_to_fit(examples)))
         learned = {name: vars(fresh)[name] for name in _LEARNED if name in vars(fresh)}
@@ -123,12 +125,14 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         >>> before, model.n_stored_, model.capacity_
         (40, 25, 25)
         """
+        # Imported here because most processes never resize.
         from budgetron.learners.lifecycle.resize import name_limit, resized
 
         self._check_begun()
         with self._guard:
             self._engine = resized(self._who, self._engine, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))
+            # The limit for task names is a share of the budget, so it changes too.
             self._names.limit = name_limit(self._who, budget)
             self._names.drop_all_but(self._engine.task_ids)
 
@@ -215,6 +219,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         share = checked_share(self._who, share)
         if not self._begun:
+            # A model without an engine has no margins to compare.
             return True  # nothing is known yet
         lead = lead_of(self._margin_of_one(x, task, offset))
         if self._asking is None:
@@ -241,6 +246,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         The bound follows from the parameters and the number of features, before the first example.
         """
+        # The planner needs only the width and the dtype of the rows, not their values.
         rows = np.zeros((1, n_features), dtype=dtype)
         classes = Classes(np.arange(n_classes))
         settings, _ = self._settings(rows, classes, self._checked_graph())

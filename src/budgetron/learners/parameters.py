@@ -23,6 +23,7 @@ def checked_seed(who: str, random_state: Any) -> int:
         raise input_error(
             who, "random_state", "an integer >= 0, a numpy RandomState, or None", shown(random_state)
         ) from None
+    # One draw from the user's generator becomes the seed of the engine's own generator.
     return int(generator.randint(0, 2**31 - 1))
 
 

@@ -63,6 +63,7 @@ class TaskScorer:
         """Return the metadata that the scorer requests: `tasks`, and the metadata that the metric requests."""
         request = MetadataRequest(owner=repr(self))
         if hasattr(self._scorer, "get_metadata_routing"):
+            # Keep the requests of the wrapped scorer, such as sample_weight, and add `tasks`.
             for name, alias in get_routing_for_object(self._scorer).score.requests.items():
                 request.score.add_request(param=name, alias=alias)
         request.score.add_request(param="tasks", alias=self._tasks)

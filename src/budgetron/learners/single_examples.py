@@ -44,6 +44,7 @@ class SingleExamples(BlockLearner):
         special = classes is not None or offset is not None or self._point is not None
         if self._engine is None or special or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
+        # Weights and missing tasks are handled by the general path below.
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
             return self._learn_converted(x, y, task, sample_weight)
         guard = self._guard
@@ -53,6 +54,7 @@ class SingleExamples(BlockLearner):
             done = self._engine.learn_example(x, y, task, self._classes.by_label)
             if done is not None and done is not NotImplemented:
                 margin, flags = done
+                # Only stored examples, and the first example with a task, change anything besides the engine.
                 if task is not None and (flags & 4 or not self._tasked):  # Outcome.STORED; the enum would be slow
                     self._learned_task(task, flags)
                 return margin
@@ -79,6 +81,7 @@ class SingleExamples(BlockLearner):
         code = self._classes.code(self._who, y)
         with self._guard:
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+            # None means that the engine rejected the values of the row (NaN, infinity or overflow).
             done = self._engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
             if done is None:
                 raise self._bad_values(x)
@@ -162,6 +165,7 @@ class SingleExamples(BlockLearner):
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
         if isinstance(x, Mapping):
+            # The first dict decides the width; later dicts must be hashed to the same width.
             width = self._engine.settings.n_features if self._begun else DICT_FEATURES
             if self._begun and not self._engine.settings.sparse:
                 raise input_type_error(

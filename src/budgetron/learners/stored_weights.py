@@ -41,6 +41,7 @@ class ComparableTasks(WithoutExamples):
 def cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cosine of each pair of rows; 0 if a row is all zeros."""
     sizes = np.linalg.norm(w, axis=1)
+    # A task that has learned nothing has zero weights; leave them at zero.
     w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
     return np.asarray(w @ w.T)
 

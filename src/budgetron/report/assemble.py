@@ -69,6 +69,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         settings(model, context),
         reproduce(model, context),
     ]
+    # A section is None if the run has no data for it.
     sections = [section for section in found if section is not None]
     contents = "".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
     body = (
@@ -78,6 +79,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         f'<main id="main">{"".join(section.html() for section in sections)}</main>'
         f"<footer>{_footer()}</footer>"
     )
+    # All data are embedded once, as JSON; report.js draws the charts.
     charts = {name: described for section in sections for name, described in section.charts.items()}
     script = files("budgetron.report").joinpath("report.js").read_text(encoding="utf-8")
     return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script).html

@@ -57,6 +57,7 @@ def chart_place(name: str, says: str, small: bool = False) -> str:
 
 def figure(title: str, markup: str, says: str, rows: str = "") -> str:
     """Return a figure with a heading, a caption and a folded table of its numbers."""
+    # Folded, because the chart shows the same to most readers.
     numbers = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
     return f"<figure><h3>{escape(title)}</h3>{markup}<figcaption>{escape(says)}</figcaption>{numbers}</figure>"
 

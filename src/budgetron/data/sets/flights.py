@@ -51,6 +51,7 @@ def _parse(_: Mapping[str, bytes]) -> Examples:
 
 
 def _weather(table: Any) -> Any:
+    # A missing direction with a known speed means variable wind.
     angle = np.deg2rad(table["wind_dir"])
     variable = table["wind_dir"].isna() & table["wind_speed"].notna()
     east = (table["wind_speed"] * np.sin(angle)).mask(variable, 0.0)

@@ -67,6 +67,7 @@ class ConfusionCounts:
             return
         if self._counts is None:
             self._counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+        # One number per pair of true and predicted class, so that one bincount counts all pairs.
         pairs = np.bincount(truth * n_classes + predicted, minlength=n_classes * n_classes)
         self._counts += pairs.reshape(n_classes, n_classes)
 

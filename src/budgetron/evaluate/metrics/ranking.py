@@ -123,6 +123,7 @@ def by_score(
     order = np.argsort(scores)
     ordered, true = scores[order], positive[order].astype(np.float64)
     weights = np.ones(len(order)) if weight is None else weight[order]
+    # The last position of each distinct score; equal scores count together.
     ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1) if len(ordered) else np.arange(0)
     found, all_of = np.cumsum(true * weights)[ends], np.cumsum(weights)[ends]
     positives = np.diff(found, prepend=0.0)
@@ -134,6 +135,7 @@ def by_score(
 
 def auc(positives: Floats, negatives: Floats) -> Floats:
     """Return the area under the ROC curve of each row."""
+    # The negatives with a lower score, and half of those with the same score.
     below = np.cumsum(negatives, axis=-1) - negatives / 2
     return _over((positives * below).sum(axis=-1), positives.sum(axis=-1) * negatives.sum(axis=-1))
 
@@ -152,6 +154,7 @@ def average_precision(positives: Floats, negatives: Floats, exact: bool = False)
     Σ_{i=1…p} (a + i)/(c + r i) = (p + (a − c/r) (ψ(c/r + p + 1) − ψ(c/r + 1))) / r, and ψ(x + 1) ≈ ln(x + ½).
     """
     p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
+    # True and false positives if all bins down to this one are predicted positive.
     tp, fp = np.cumsum(p, axis=-1), np.cumsum(n, axis=-1)
     if exact:
         total = p * np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp > 0)

@@ -73,6 +73,7 @@ class RankingCounts:
         assert self._total is not None and self._scale is not None
         bins, positive = bins_of(scores, self._scale), _positive(scores, truth)
         columns = np.arange(scores.shape[1])
+        # The position in the array of counts: class, then negative or positive, then bin.
         flat = (2 * columns + positive) * BINS + bins
         self._total += np.bincount(flat.ravel(), minlength=self._total.size).reshape(self._total.shape)
         cells = 2 * _TASK_BINS * scores.shape[1]
@@ -81,6 +82,7 @@ class RankingCounts:
         if len(places) and places.max() >= rows:  # tasks beyond the memory for counters count overall only
             counted = places < rows
             places, bins, positive = places[counted], bins[counted], positive[counted]
+        # The same for the table of tasks, whose bins are `_MERGED` times as wide.
         of_task = places[:, None] * cells + (2 * columns + positive) * _TASK_BINS + bins // _MERGED
         np.add.at(self._by_task.reshape(-1), of_task.ravel(), np.uint32(1))
 

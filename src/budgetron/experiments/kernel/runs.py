@@ -63,6 +63,7 @@ class KernelRun:
         wrong = np.unique(arrays.y)[predicted(margins)] != y
         figures = {
             "error": round(float(wrong.mean()), 6),
+            # The error of always predicting the most frequent class.
             "majority": round(1 - float(np.bincount(y - y.min()).max()) / len(y), 6),
             "stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3),
             "stored_order": self.order < len(arrays.orders),

@@ -128,6 +128,7 @@ def load(one: KernelSet, folder: str | None) -> Arrays:
 def _verified(one: KernelSet, path: Path) -> Arrays:
     X, y, orders = _read(path)
     sha = hashlib.sha256()
+    # The digest is over the arrays in fixed types, so that .npz and .mat copies have the same one.
     for values, kind in ((X, "<f4"), (y, "|i1"), (orders, "<i4")):
         sha.update(np.ascontiguousarray(values).astype(kind).tobytes())
     if sha.hexdigest() != one.digest:

@@ -75,6 +75,7 @@ def _curves(found: Found, streams: Sequence[str]) -> Any:
 
 def _save(figure: Any, path: Path) -> None:
     pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
+    # A fixed salt and no date, so that the same figure gives the same file.
     with pyplot.rc_context({"svg.hashsalt": "budgetron", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -68,6 +68,7 @@ def shown_tasks(stream: str) -> list[int]:
 
 def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
     model, data = row.make(stream), drawn.dataset
+    # Only "opposed" has a test set, as in the paper; the others are validated progressively.
     train = slice(0, TRAIN if stream == "opposed" else None)
     begin = time.perf_counter()
     margins = model.predict_then_learn(data.X[train], data.y[train], tasks=data.tasks[train], classes=[False, True])

@@ -104,6 +104,7 @@ def _look_alike(one: str, other: str) -> bool:
         return False
     if one.casefold() == other.casefold():
         return True
+    # "class 1" and "class 2" are different labels and not typing errors.
     if re.sub(r"[0-9]", "", one) == re.sub(r"[0-9]", "", other) or min(len(one), len(other)) < 3:
         return False
     return _distance(one.casefold(), other.casefold()) <= (1 if min(len(one), len(other)) == 3 else 2)
@@ -111,11 +112,13 @@ def _look_alike(one: str, other: str) -> bool:
 
 def _distance(one: str, other: str) -> int:
     """Return the Levenshtein distance: the number of letters to insert, delete or replace. 3 stands for 3 or more."""
+    # The distance is at least the difference in length; long labels would take quadratic time.
     if abs(len(one) - len(other)) > 2 or len(one) > 100:
         return 3
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, start=1):
         before, row[0] = row[0], i
         for j, wanted in enumerate(other, start=1):
+            # One row of the dynamic program: replace, delete or insert a letter.
             before, row[j] = row[j], min(before + (letter != wanted), row[j] + 1, row[j - 1] + 1)
     return row[-1]

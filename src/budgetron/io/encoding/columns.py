@@ -206,6 +206,7 @@ class Columns:
         """Return the records with nested dicts flattened. Raise an error if a record has none of the known columns."""
         if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
             records = [flattened(record) for record in records]
+            # The names of each record; a table of columns counts as one record.
             each: list[Any] = [record.keys() for record in records]
         else:  # columns: a dict or a data frame
             each = [records.keys()] if isinstance(records, Mapping) else []
@@ -222,6 +223,7 @@ class Columns:
         """Return a warning if a record has unknown names, or less than half of the columns; otherwise None."""
         names = self.names
         given = sum(name in record for name in names)
+        # The usual case: exactly the columns of the model.
         if given == len(names) == len(record):
             return None
         known = {*(column.name for column in self.plan.columns), self.label, self.task, self.weight, self.offset}
@@ -267,6 +269,7 @@ class Columns:
         """Encode the rows of a table. The caller must have removed the rows that `wrong_rows` reports."""
         weights = table.weights
         if self.plan.layout == "table":
+            # The numbers of the table are features, offset and weight; only the features are encoded.
             weights, n = self.weights_in(table), len(self._features().numbers)
             numbers = table.numbers if table.numbers.shape[1] == n else np.ascontiguousarray(table.numbers[:, :n])
             X = encoded(self.plan, self.scaling, numbers, table.texts, learn)

@@ -93,6 +93,7 @@ def parse_date_values(values: list[str], missing: Collection[str] = ()) -> Float
     # The core parses the usual formats and returns infinity for all others, which are parsed here.
     days = np.full(len(values), np.inf) if native.parse_dates is None else native.parse_dates(values)
     if missing:  # a code for a missing value may look like a date
+        # Marked as unparsed, so that `parse_date` below turns them into NaN.
         days[[value.strip() in missing for value in values]] = np.inf
     for place in np.flatnonzero(np.isinf(days)).tolist():
         day = parse_date(values[place], missing)
@@ -116,6 +117,7 @@ def _dense(
     plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], moments: Mapping[str, Floats]
 ) -> Floats:
     total = sum(map(width, plan.columns))
+    # Only numbers without missing values: no further columns are needed.
     if total == scaled.shape[1]:
         return scaled
     X = np.zeros((len(scaled), total))
@@ -127,6 +129,7 @@ def _dense(
             if column.kind == "date":
                 _write_periods(column, moments[column.name], X[:, at + 1 :])
             if column.gaps:
+                # The last column of a number or date with gaps is the indicator of missing values.
                 X[:, at + wide - 1] = np.isnan(raw[:, len(places) - 1])
         elif column.kind == "category" and column.values is not None:
             slots = _slots(column, texts[column.name])
@@ -170,6 +173,7 @@ def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
         return sparse.csr_matrix((data, indices, indptr), shape=(n, size))
     words: sparse.csr_matrix = _vectorizer(size).transform(values)
     words.indices = (words.indices + shift) % size
+    # The shift has broken the order of the columns; SciPy must not rely on it.
     words.has_sorted_indices = False
     return words
 
@@ -182,6 +186,7 @@ def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32
         indptr, indices, data = native.joined_rows(dense, coded)
         return sparse.csr_matrix((data, indices, indptr), shape=shape)
     rows = [part[codes] for part, codes in parts]
+    # All hashed columns share the same place in X, so their rows are added.
     both = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
     both.sort_indices()
     return both

@@ -84,6 +84,7 @@ class Asked:
         """Check the arguments of `stream.read`. A single name may be given instead of a list."""
         if decimal not in (None, ".", ","):
             raise input_error(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
+        # Numbers are accepted too: -999 and "-999" are the same code.
         codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
         if len(codes) > _MAX_NA_VALUES:
             raise input_error(WHO, "na_values", f"at most {_MAX_NA_VALUES} values", str(len(codes)))
@@ -116,6 +117,7 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
     if label is None:
         label, label_note = _default_label(names, task, asked, labelled)
     _check_roles({"label": label, "task": task, "weight": asked.weight, "offset": asked.offset})
+    # Columns with a role of their own are not features.
     taken = (label, task, asked.weight, asked.offset)
     found = _Inference(sample, asked, [name for name in names if name not in taken], reader.typed)
     columns = _limit_one_hot([found.column(name, names.index(name)) for name in found.present])
@@ -185,6 +187,7 @@ def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
 
 def _default_label(names: list[str], task: str | None, asked: Asked, labelled: bool) -> tuple[str | None, str]:
     taken = (task, asked.weight, asked.offset, *asked.drop)
+    # Reversed, so that of two names that differ in case the first column wins, and the last column is first.
     free = {name.lower(): name for name in reversed(names) if name not in taken}
     for name in LABELS:
         if name in free:
@@ -215,6 +218,7 @@ class _Inference:
         self._sample, self._asked = sample, asked
         missing = MISSING.union(asked.na_values)
         self.present = {name: _counted(sample.texts[name], missing) for name in names}
+        # Only columns whose type is inferred can tell the decimal sign of the file.
         free = {name: values for name, values in self.present.items()
                 if name not in (*asked.drop, *asked.text, *asked.categorical)}  # fmt: skip
         self._formats = formats_of(free, asked.decimal, typed)
@@ -235,6 +239,7 @@ class _Inference:
         if is_candidate(name, present):
             self.candidates[name] = len(present)
         n = sum(present.values())
+        # `formats_of` returns None if the format is ambiguous: treat the column as plain, and warn below.
         writing = Writing(self._formats.get(name) or "", asked.na_values)
         words = [value for value in present if not writing.is_number(value)]
         n_numbers = n - sum(present[word] for word in words)
@@ -249,6 +254,7 @@ class _Inference:
             missing = self._codes(word for word in like_na if days[word] is None)
             return Column(name, "date", gaps=self._has_gaps(name, missing), clock=clock, note=_note("", missing, asked),
                           missing=missing)  # fmt: skip
+        # The number of words in all rows.
         spoken = sum(k * len(value.split()) for value, k in present.items())
         if spoken >= 3 * n and len(present) > n / 2:
             note = f"{spoken / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
@@ -343,6 +349,7 @@ def _label_kind(label: str, values: CodedColumn) -> str:
         return "text"
     if all(value.strip().lower() in ("true", "false") for value in present):
         return "truth"
+    # Values that are not integers: words, or fractions if all values are numbers.
     fractions = [value for value in present if parse_integer(value) is None]
     if fractions and all(map(is_numeric_literal, present)):
         raise InputError(

@@ -45,6 +45,7 @@ def classes_in(plan: Plan, table: Table) -> list[Any] | None:
         return None
     if plan.truth_labels:
         return [False, True]
+    # `label_of` is None for texts that are not labels; their rows are bad lines.
     labels = {label for text in table.texts[plan.label].values if (label := label_of(plan, text)) is not None}
     return sorted(labels) if len(labels) > 1 else None
 

@@ -51,7 +51,9 @@ class RunningScale:
             count, total, squares = self._before_each(off, known, learn, has_gaps)
         mean = total / np.maximum(count, 1.0)
         variance = squares / np.maximum(count, 1.0)
+        # Var = E[(x − c)²] − (E[x − c])², accurate because c is close to the mean.
         variance -= mean * mean
+        # A variance below rounding error counts as constant.
         varies = variance > 1e-12 * mean * mean
         if not varies.all():
             variance[~varies] = np.inf  # a constant column carries no information; this makes it 0
@@ -69,6 +71,7 @@ class RunningScale:
             count = _running(self.count, counted)
             off = np.where(counted, off, 0.0)
         else:
+            # Without missing values, the counts are known without a cumulative sum.
             count = self.count + np.arange(len(off) + 1)[:, None]
         total, squares = _running(self.total, off), _running(self.squares, off * off)
         self.count, self.total, self.squares = count[-1].copy(), total[-1].copy(), squares[-1].copy()

@@ -27,6 +27,7 @@ def default_task(names: Iterable[str]) -> str | None:
     """Return the column whose name says that it is the task; None if there is none."""
     words = {name: words_of(name) for name in names}
     for task in TASKS:
+        # "user" wins over "user_id", and "task" over both.
         for exact in (True, False):
             for name, said in words.items():
                 if said == [task] or (not exact and said[:1] == [task] and len(said) == 2 and said[1] in _ENDINGS):

@@ -52,6 +52,7 @@ def parse_number(text: str) -> float | None:
     stripped = text.strip(" \t")
     if stripped in MISSING:
         return math.nan
+    # Python's float accepts more, such as "1_000", "nan" and full-width digits; the core does not.
     if _NUMBER.fullmatch(text) is None:
         return _TRUTH.get(stripped.lower())
     number = float(text)

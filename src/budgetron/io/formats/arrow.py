@@ -78,6 +78,7 @@ class Arrow:
         while (batch := self._translating(lambda: next(batches, None))) is not None:
             # pyarrow trusts the offsets in a file: without this check a damaged file makes it read outside its buffers.
             self._translating(lambda: batch.validate(full=True))
+            # A batch may be larger than a block; slices share its memory.
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
 
@@ -155,4 +156,5 @@ class Arrow:
         coded = coded.combine_chunks() if isinstance(coded, arrow.ChunkedArray) else coded
         values = coded.dictionary.to_pylist()
         codes = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32)
+        # Nulls have the code of the empty text, which is a missing value.
         return CodedColumn([*values, ""], codes)

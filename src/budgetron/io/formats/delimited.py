@@ -117,6 +117,7 @@ class Delimited:
     def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
         as_text = {*selection.texts, *selection.written}
         texts = dict(zip((name for name in self.names if name in as_text), found.texts, strict=True))
+        # The scanner returns plain numbers; the others come as text and are parsed below.
         in_order = [name for name in self.names if name in selection.numbers and name not in selection.written]
         numbers = found.numbers
         if selection.written:
@@ -149,6 +150,7 @@ def column_names(file: str, fields: list[str]) -> list[str]:
     taken, names = set(stripped), set()
     for place, field in enumerate(stripped, start=1):
         name, number = field or f"column {place}", 1
+        # A made-up name must not collide with a name that occurs later in the header.
         while name in names or (number > 1 and name in taken):
             number += 1
             name = f"{field or f'column {place}'}.{number}"

@@ -77,6 +77,7 @@ class LineReader(ABC):
         while True:
             self._records.fill(SAMPLE_ROWS, SAMPLE_BYTES)
             table, bad = self._parse(self._records.peek(",", b"", SAMPLE_ROWS), None, stop=False)
+            # Lines before the first good row are consumed and reported by `tables` later.
             if len(table) or self._records.at_end or len(self.early) >= MAX_EARLY_BAD:
                 self.first_bad = next(iter([*self.early, *bad]), None)
                 return table

@@ -103,6 +103,7 @@ class _Scanned(NamedTuple):
 
 def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
     """Parse the lines of a chunk in the core. None if Python must parse them: some have lists or are invalid."""
+    # The core returns each column once, so a column cannot be number and text at the same time.
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
     (found, content, offset), (names, texts, written) = chunk, selection

@@ -44,6 +44,7 @@ class Records:
         if self._in_long_line:
             end = read.find(b"\n")
             self._in_long_line = end < 0
+            # Skip to the end of the long line; it was reported as bad already.
             read = b"" if end < 0 else read[end + 1 :]
         self._buffer = self._buffer[self._at :] + read
         self._at = 0
@@ -73,6 +74,7 @@ class Records:
             self._at += found.consumed
             self._lines += found.n_lines
             if found.n_lines:
+                # With the length of the last lines, the next block can be read in one call.
                 self._line_bytes = found.consumed / found.n_lines
             self._in_long_line |= found.unfinished
             if len(found.lines) or found.bad or self.at_end:

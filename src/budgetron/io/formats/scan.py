@@ -148,6 +148,7 @@ def scan_with_csv(
             bad.append(BadRecord(line, begin, stop, *problem))
         elif stop > begin:  # empty lines are no records
             rows.append((line, begin, stop))
+            # `or 0.0` is only for mypy: `_problem` has rejected every field that is not a number.
             each = list(zip(kinds, fields, strict=True))
             numbers.append([parse_number(field) or 0.0 for kind, field in each if kind == NUMBER])
             texts.append([field for kind, field in each if kind == TEXT])

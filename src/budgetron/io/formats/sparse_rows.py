@@ -58,6 +58,7 @@ class SparseRows(NamedTuple):
         """Return the rows at these places, in this order."""
         counts = np.diff(self.indptr)[places]
         indptr = np.concatenate([[0], np.cumsum(counts)])
+        # Positions of all entries of the chosen rows: the start of each row plus 0, 1, 2, …
         taken = np.repeat(self.indptr[places] - indptr[:-1], counts) + np.arange(indptr[-1])
         return SparseRows(
             indptr, self.indices[taken], self.values[taken], self.weights[places],
@@ -122,5 +123,6 @@ class SparseReader(LineReader):
         places = np.concatenate([usual, slow.places])
         order = np.argsort(places)
         if stop and slow.bad:
+            # With `stop`, rows after the first bad line are not returned.
             order = order[found.lines[places[order]] < slow.bad[0].number]
         return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), places[order], slow.bad)

@@ -65,6 +65,7 @@ class Svmlight(SparseReader):
             self.task = "qid"
         if not self.width:
             largest = int(rows.indices.max(initial=0))
+            # A power of two, at most twice the largest index of the first rows. Larger indices later wrap around.
             self.width = max(HASHED, 1 << largest.bit_length())
         tasks = rows.tasks
         if self._tasks is not None and selection is not None:

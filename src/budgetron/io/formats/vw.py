@@ -69,6 +69,7 @@ class VowpalWabbit(SparseReader):
         try:
             number = float(text)
         except ValueError:
+            # Not a number: fails the test below, with the same message as a number that is too large.
             number = LARGEST * 10
         if not abs(number) <= LARGEST:
             raise InvalidLine(f"there should be a number up to 1e100 but there is {shown(text)}")

@@ -237,6 +237,7 @@ class BudgetSgd(Learner):
                 self._who, "regularization", 'above 0 with step="pegasos"', shown(value),
                 "Its steps are 1/(regularization · t); try 1e-3.",
             )  # fmt: skip
+        # The factor 1 − η λ must stay positive, also at the first step, which is the longest.
         if self.step in ("constant", "root") and value * self._above_zero("rate") >= 1:
             raise input_error(
                 self._who, "regularization", "below 1 / rate", shown(value), "All weights would be lost at every step."

@@ -215,10 +215,12 @@ class Budgetron(ComparableTasks, Learner):
             raise input_error(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
                               "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip
         names = list(tasks)
+        # A model with offsets requires them in every call; they have no effect on its weights.
         zeros = np.zeros((len(names), engine.settings.n_outputs)) if self._has_offset else None
         block = self.validate(np.zeros((len(names), engine.settings.n_features)), tasks=names, offset=zeros)
         with self._guard:
             weights = engine.query("linear_weights", block.rows, block.task_ids, block.clusters)["weights"]
+        # The last weight is the constant, which says nothing about how tasks use the features.
         w = weights.reshape(len(names), engine.settings.n_outputs, -1)[:, :, :-1].reshape(len(names), -1)
         return cosines(w)
 
@@ -250,6 +252,7 @@ class Budgetron(ComparableTasks, Learner):
 
     def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
         graph = settings.graph
+        # With an explicit graph, both parts exist; a clique may have only one of them.
         shared = own = True
         clustered, share = False, 0.5
         if isinstance(graph, Clique):
@@ -258,6 +261,7 @@ class Budgetron(ComparableTasks, Learner):
         gaussian = isinstance(self.kernel, Gaussian)
         width = 1.0
         if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):
+            # The default γ is 1/d for columns of variance 1; the engine's bandwidth is a multiple of this default.
             width = float(self.kernel.gamma) * settings.n_features
         count = settings.capacity
         settings = settings.with_parameters(
@@ -283,6 +287,7 @@ class Budgetron(ComparableTasks, Learner):
         if self._balanced:
             labels = np.asarray(y).ravel()
             values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+            # As in scikit-learn: n / (classes · count of the class).
             balanced = len(labels) / (len(values) * counts)
             sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
         super().fit(X, y, tasks=tasks, sample_weight=sample_weight, offset=offset)
@@ -331,5 +336,6 @@ def probabilities(margins: Margins) -> NDArray[np.float64]:
     """Return the probabilities of the classes, given the decision values of a Budgetron."""
     if margins.ndim == 1:
         return np.column_stack([expit(-margins), expit(margins)])
+    # Softmax, shifted by the largest margin so that exp cannot overflow.
     shares = np.exp(margins - margins.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

@@ -124,6 +124,7 @@ class FourierSgd(WithoutExamples, Learner):
                 "BudgetSgd takes every kernel.",
             )  # fmt: skip
         B = settings.capacity
+        # Nothing is stored, so the store of the engine has its smallest capacity.
         return replace(settings, capacity=1).with_parameters(
             frequencies=WITHOUT_LIMIT if B is None else PER_EXAMPLE * B,
             rate=float(self.rate), margin=float(self.margin), seed=checked_seed(self._who, self.random_state) % 2**63,

@@ -94,6 +94,7 @@ class LinearPerceptron(LinearWeights, Learner):
         p = self.norm
         if p == "auto":
             largest = max(settings.graph.n_tasks or 1, settings.n_features)
+            # The paper's choice: the mistake bound then grows only with the logarithm of k and d.
             p = min(max(2.0, 2 * math.log(largest)), LARGEST_P)
         elif p is not None and not (is_real(p) and 2 <= float(p) <= LARGEST_P):
             raise input_error(self._who, "norm", f'a number from 2 to {LARGEST_P:g}, "auto" or None', shown(p))

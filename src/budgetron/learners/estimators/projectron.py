@@ -135,6 +135,7 @@ class Projectron(Learner):
             if getattr(self, name) not in accepted:
                 raise input_error(self._who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))
         eta = checked_eta(self._who, self.eta, settings.kernel, 1.0)
+        # The step of Projectron++ divides by η.
         if self.plus and eta == 0 and self.convention != "budget":
             raise input_error(
                 self._who, "eta", "above 0 with plus=True", shown(self.eta),

@@ -150,6 +150,7 @@ class RelationPerceptron(LinearWeights, Learner):
         if RELATIONS[self.relations] == SPECTRAL:
             return np.asarray(1.0 / (1.0 + np.abs(margins)))
         task_ids, C = self._learned()
+        # The pseudoinverse, because C may be singular.
         sums = np.abs(np.linalg.pinv(C, hermitian=True)).sum(axis=1)
         known = dict(zip(task_ids.tolist(), sums.tolist(), strict=True))
         b = np.array([known.get(task_id, 1.0 / self._unit) for task_id in block.task_ids.tolist()])

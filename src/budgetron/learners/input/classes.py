@@ -63,6 +63,7 @@ class Classes:
         """Return the codes of many labels."""
         # Numeric labels take one vectorised binary search instead of one dict lookup per label.
         if y.dtype.kind in "iufb" and self.values.dtype.kind in "iufb":
+            # A label that is not a class gets the code of a neighbour; the comparison below finds it.
             codes = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
             wrong = self.values[codes] != y
             if wrong.any():
@@ -131,6 +132,7 @@ def updated_classes(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
     """Return the classes after one more block. A guessed negative label is replaced by the real one or confirmed."""
     if classes.settled:
         return classes
+    # The positive label is known; any other label settles the negative one.
     others = [label for label in np.unique(y).tolist() if label not in (classes.values[1].item(),)]
     if not others:
         return classes
@@ -144,6 +146,7 @@ def _assumed(who: str, label: Any) -> Classes:
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, (bool, int, float)) and value in (-1, 0, 1):
         positive = type(value)(1)
+        # Only the positive label was seen: 0 is a guess for the negative one, which may turn out to be −1.
         if value == 1:
             return Classes(np.array([type(value)(0), positive]), settled=False)
         return Classes(np.array([value, positive]))

@@ -27,6 +27,7 @@ def check_frame(who: str, X: Any) -> None:
     if not hasattr(X, "to_numpy"):
         return
     names = list(X.columns)
+    # Two columns of one name cannot be matched with the columns of a later frame.
     twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if twice:
         raise input_error(who, "X", "a data frame with distinct column names", f"{shown(twice[0])} twice")
@@ -70,6 +71,7 @@ def _holds_numbers(column: Any) -> bool:
     try:
         column.astype("float64")
     except (TypeError, ValueError):
+        # A missing value also fails to convert; it is reported as missing and not as text.
         return bool(column.isna().any()) and _holds_numbers(column.dropna())
     return True
 

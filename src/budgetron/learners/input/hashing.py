@@ -25,6 +25,7 @@ DICT_FEATURES = 2**18  # the number of columns that feature names are hashed to
 def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -> sparse.csr_matrix:
     """Return a CSR matrix with one row per dict of features."""
     dicts = list(dicts)
+    # The core handles plain dicts, and returns NotImplemented for all others.
     if native.hashed_rows is not None:
         found = native.hashed_rows(dicts, feature_columns(n_features))
         if found is not NotImplemented:
@@ -64,6 +65,7 @@ def _entries(who: str, features: Mapping[Any, Any], n_features: int) -> tuple[li
             else:
                 value = _as_float(who, name, value)
         column = columns_of[name if type(name) is str else str(name)]
+        # Features with the same hash are added, as in scikit-learn's FeatureHasher without signs.
         entries[column] = entries.get(column, 0.0) + value
     columns = [column for column in sorted(entries) if entries[column] != 0.0]
     return columns, [entries[column] for column in columns]

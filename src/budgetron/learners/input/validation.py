@@ -69,6 +69,7 @@ def matrix(who: str, X: Any) -> Any:
 
 def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]:
     """Convert x to one dense row."""
+    # The usual case, a numeric array, skips the general conversion: this runs once per example.
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub":
         x = _numbers(who, "x", x)
     if x.ndim != 1:
@@ -113,6 +114,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
         and not all(isinstance(label, str | bytes) for label in y)
     ):
         raise input_error(who, "y", "labels of one kind", shown(y), "Make them all strings, or all numbers.")
+    # scikit-learn's own estimators accept a column vector with this warning, and its checks require it.
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
@@ -130,6 +132,7 @@ def labels(who: str, y: Any, n: int) -> NDArray[Any]:
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
             raise input_error(who, "y", "finite labels", "Input y contains NaN or infinity")
+        # The words "Unknown label type" are required by scikit-learn's estimator checks.
         if (array != np.floor(array)).any():
             raise input_error(
                 who,
@@ -331,6 +334,7 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
     array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
     if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
         raise input_error(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
+    # `%` turns a negative position, such as −1 for the last column, into a positive one.
     keep = [place for place in range(array.shape[1]) if place != column % array.shape[1]]
     taken = array[:, [column % array.shape[1]]]
     return array[:, keep], (taken.toarray() if sparse.issparse(taken) else taken).ravel()

@@ -40,6 +40,7 @@ class Inspection:
         """The stored examples, in slot order."""
         self._check_begun()
         with self._guard:
+            # Examples and names are read under one lock, so that they belong together.
             active = self._engine.active()
             names = self._names.of(active["key"])
         coef = active["coef"][0] if len(active["coef"]) == 1 else active["coef"].T

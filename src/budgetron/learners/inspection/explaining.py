@@ -40,10 +40,12 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         found = answer["margins"]
         two = len(found) == 1
         code = asked if asked is not None else 1 if two else int(found.argmax())
+        # Task names are read while the lock is held: an eviction could drop them.
         examples = () if "columns" in answer else _nearest(model, answer, 0 if two else code, int(nearest))
     # With two classes there is one margin, that of the second class. The margin of the first is its negative.
     output, sign = (0, 1.0 if code else -1.0) if two else (code, 1.0)
     value, explained = sign * float(found[output]), classes.values[code].item()
+    # A learner with stored examples, or FourierSgd, which has only random features.
     if "columns" not in answer:
         own = _stored_terms(answer, output, int(task_ids[0])) * sign
         kind = "stored examples" if len(answer["key"]) else "random features"
@@ -51,6 +53,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         others = [split_term(kind, parts, kind)]
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
         return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
+    # Axes: source of the weights, output, feature; the last feature is the constant.
     columns = answer["columns"].reshape(SOURCES, len(found), -1)
     fourier = answer["fourier"].reshape(-1, SOURCES, len(found))
     others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
@@ -78,6 +81,7 @@ def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> 
     terms = answer["terms"].reshape(-1, len(task_ids))[output]
     if n < len(similarity):  # select before sorting: sorting all stored examples would cost more than the kernel row
         largest = np.argpartition(-similarity, n)[:n]
+        # Ties in similarity are listed by arrival.
         places = largest[np.lexsort((answer["arrival"][largest], -similarity[largest]))]
     else:
         places = np.lexsort((answer["arrival"], -similarity))

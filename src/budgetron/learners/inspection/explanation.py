@@ -108,6 +108,7 @@ class Terms(Sequence[Term]):
     def __getitem__(self, place: slice) -> tuple[Term, ...]: ...
 
     def __getitem__(self, place: int | slice) -> Term | tuple[Term, ...]:
+        # A slice within the first terms does not need all of them.
         ends = (place.start or 0, place.stop) if isinstance(place, slice) else (place, place + 1)
         few = ends[1] is not None and ends[0] >= 0 and 0 <= ends[1] <= _FIRST
         return (self._first if few else self._all)[place]

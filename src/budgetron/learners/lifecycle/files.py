@@ -44,6 +44,7 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     if engine not in (None, "auto", "core", "numpy"):
         raise input_error("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
     most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
+    # `read_bytes` checks the size first, `unpacked` the checksum, `model_of` everything else.
     text, arrays = unpacked(read_bytes(path, most))
     saved = decode_record(text)
     model = model_of(saved, arrays, most, engine)

@@ -55,6 +55,7 @@ class Guard:
             self._wake_first()
 
     def _wait(self, me: int) -> None:
+        # Each waiting thread sleeps on a lock of its own, so that exactly one of them can be woken.
         turn = Lock()
         turn.acquire()
         with self._state:
@@ -64,6 +65,7 @@ class Guard:
             turn.acquire()  # sleeps until `_wake_first` releases it
         except BaseException:  # Ctrl-C: leave the queue, or it would wait for this thread for ever
             with self._state:
+                # The guard may have been handed to this thread just before the exception.
                 owned = self._owner == me
                 if not owned:
                     self.waiting.remove((me, turn))

@@ -56,6 +56,7 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     if engine.n_stored > capacity:
         from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron
 
+        # Evict with the NumPy engine; the compiled engine is restored from the resulting state.
         smaller = reference.Engine.restore(settings, state)
         if not smaller.shrink(capacity):
             raise input_error(

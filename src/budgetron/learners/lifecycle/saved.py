@@ -58,6 +58,7 @@ def content_of(model: Any) -> bytes:
 
 def _record(model: Any) -> tuple[ModelRecord, Arrays]:
     who: Any = type(model).__name__
+    # A subclass defined elsewhere has code that a file cannot contain, even if it has the name of a learner.
     engine, learners = model._engine, learner_names()
     if who not in learners or type(model) is not learner_class(who):
         raise input_error(
@@ -111,6 +112,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
     state, columns = _under(arrays, "state."), _under(arrays, "columns.")
     counted = _under(arrays, "decisions.")
+    # Every tensor must belong to a known group: a file must not carry unchecked content.
     known = len(state) + len(columns) + len(counted) + sum(map(len, by_graph))
     require(known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
     require(saved.point is not None or not counted, "the tensors", "without decisions.… if there is no point", "some")
@@ -177,6 +179,7 @@ def _parameters(model: Any, graph: int) -> dict[str, Any]:
             labels = parts.names_record(who, "labels of class_weight", [_item(label) for label in value])
             value = list(zip(labels, map(float, value.values()), strict=True))
         try:
+            # Checked against the type that `load` will check, so that a bad value is reported when it is saved.
             written[name] = msgspec.to_builtins(model._parameter_to_json(name, _item(value)))
             _check_parameter(type(model), name, written[name])
         except (TypeError, ModelFileError) as error:
@@ -204,6 +207,7 @@ def _check_parameter(learner: Any, name: str, value: Any) -> None:
 
 
 def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
+    # Exactly the constructor's parameters: a missing one would silently get its default.
     wanted = set(learner._get_param_names())
     require(given.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(given)}")
     for name, value in given.items():
@@ -230,6 +234,7 @@ def _labels(who: str, classes: Classes) -> schema.Labels:
     if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
         accepted = "numbers, strings or other plain Python values in a saved model"
         raise input_error(who, "classes", accepted, f"dtype {values.dtype}", PICKLE)
+    # Always little-endian, so that the file does not depend on the machine.
     dtype = "O" if values.dtype.kind == "O" else values.dtype.newbyteorder("<").str
     return schema.Labels(dtype, parts.names_record(who, "labels", values.tolist()), classes.settled)
 
@@ -241,6 +246,7 @@ def _classes(record: schema.Labels) -> Classes:
         require(dtype.itemsize * len(labels) <= _MAX_LABEL_BYTES, "labels", f"of at most {_MAX_LABEL_BYTES} bytes")
         fine = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
         require(fine, "labels", f"values of dtype {record.dtype}")
+        # Labels may be longer than the dtype says; the comparison below detects that.
         values = np.empty(len(labels), dtype=dtype)
         values[:] = labels
         require(values.tolist() == labels, "labels", f"values of dtype {record.dtype}")
@@ -256,6 +262,7 @@ def _names(names: TaskNames) -> list[Any]:
     for task_id, name in names.items():
         try:
             text = encoded(name)
+            # A name is useless if it does not hash to its id after the round trip through JSON.
             if task_id_of(decoded(text)) == task_id:
                 written.append(text)
         except (NoJSON, InputError):

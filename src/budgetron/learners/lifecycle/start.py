@@ -48,6 +48,7 @@ class Start(Plots):
         """Create the engine from the first block. X is that block as the caller passed it, with column names if any."""
         settings, budget = self._settings(rows, classes, graph, has_tasks)
         try:
+            # Most engines allocate all of their memory here, so a budget that is too large fails now and not later.
             engine = self._engine_kind(settings.kernel)(settings)
         except MemoryError:
             raise input_error(
@@ -81,6 +82,7 @@ class Start(Plots):
         budget = budget_of(self._who, self.budget)
         settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
         settings = replace(settings, capacity=budget.examples)
+        # A stream without tasks needs no memory for weights per task.
         settings = self._with_rule(settings) if has_tasks else self._without_tasks(settings)
         if budget.bytes is not None:
             nonzeros = usual_nonzeros(rows) if settings.sparse else 0.0

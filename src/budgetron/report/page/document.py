@@ -45,6 +45,7 @@ def document(
     `scripts` are files in the folder `assets`; `own_script` is the text of the page's own script. `connect` is the
     origin to which the page may send requests.
     """
+    # One style and one script element each, because the policy names their digests.
     style = "\n".join(_asset(name) for name in STYLES)
     script = "\n".join([*(_asset(name) for name in scripts), own_script])
     policy = (

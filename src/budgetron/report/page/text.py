@@ -29,6 +29,7 @@ def name_of(value: Any, longest: int = MAX_NAME) -> str:
     text = "(no task)" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     if not text.strip():
         return f"(blank, {as_count(len(text))} characters)"
+    # Shorten first: a hostile name may have megabytes.
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     return "".join("\ufffd" if unicodedata.category(letter) in _INVISIBLE else letter for letter in short)
 

@@ -28,6 +28,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
     series = [
         {
             "label": str(belief),
+            # A belief that was dropped has the weight 0 from then on.
             "values": [rounded(dict(point.beliefs).get(belief, 0.0)) for point in points],
         }
         for belief, _ in ranked[:8]
@@ -46,6 +47,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
 
 def found(held: list[tuple[Belief, float]], n_tasks: int) -> str:
     """Summarize the weights of the beliefs in a sentence."""
+    # The weight of all beliefs with a property is the probability that the model gives it.
     apart = sum(weight for belief, weight in held if belief.apart)
     kinds = sum(weight for belief, weight in held if belief.learned)
     curved = sum(weight for belief, weight in held if belief.curved)

@@ -56,6 +56,7 @@ def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     windows = [point.window for point in points if _is_large_enough(point, points)]
     charts["auc"] = _two(points, "auc", "number")
     charts["auc"]["mark"] = {"label": "random", "value": 0.5}
+    # From 0.5, the value of random scores, unless some window is worse.
     charts["auc"]["range"] = [min(0.5, *_known(charts["auc"])), 1]
     charts["precision"] = _two(points, "average_precision", "number")
     share = validation.share_of_positives

@@ -43,6 +43,7 @@ def _costs(point: OperatingPoint) -> Chart:
     """Describe the chart of the cost per example over the threshold."""
     assert point.costs is not None
     negatives, positives = point.counts[0]
+    # Cost of each threshold: positives below it are missed, negatives at or above it are false alarms.
     missed = point.costs.fn * (np.cumsum(positives) - positives)
     false = point.costs.fp * (negatives.sum() - np.cumsum(negatives) + negatives)
     cost = (missed + false) / point.n

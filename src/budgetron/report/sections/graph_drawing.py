@@ -18,6 +18,7 @@ def draw_graph(
     names: Sequence[str], edges: Sequence[tuple[int, int, float]], sizes: Sequence[float], caption: str
 ) -> str:
     """Return the SVG of a graph. The width of a line is the weight of its edge; `sizes` of nodes are from 0 to 1."""
+    # Equal angles, starting at the top.
     angle = 2 * np.pi * np.arange(len(names)) / len(names) - np.pi / 2
     outward = np.column_stack([np.cos(angle), np.sin(angle)])
     xy = [_WIDTH / 2, _HEIGHT / 2] + outward * [_WIDTH / 2 - 90, _HEIGHT / 2 - 34]

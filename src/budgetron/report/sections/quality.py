@@ -51,6 +51,7 @@ def _square(counted: Confusion) -> str:
 def _most_confused(counted: Confusion) -> str:
     counts = counted.counts.copy()
     np.fill_diagonal(counts, 0)
+    # The most frequent errors; the diagonal, which is correct, was set to 0.
     order = np.argsort(-counts, axis=None, kind="stable")[:_PAIRS]
     rows = []
     for place in order.tolist():

@@ -123,6 +123,7 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
     rows = np.array(
         [graph.row(int(key), int(cluster), keys, clusters) for key, cluster in zip(keys, clusters, strict=True)]
     )
+    # The limit avoids a division by 0 for a task that is unrelated even to itself.
     scale = np.sqrt(np.maximum(rows.diagonal(), 1e-300))
     scaled: Floats = rows / np.outer(scale, scale)
     return scaled
@@ -148,6 +149,7 @@ def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
         inverse = np.linalg.inv(np.asarray(graph.dense))
     except np.linalg.LinAlgError:
         return None
+    # A nearly singular A⁻¹ has a meaningless inverse.
     return -inverse[np.ix_(keys, keys)] if np.abs(inverse).max() < 1e9 else None
 
 

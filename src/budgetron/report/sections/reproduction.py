@@ -76,6 +76,7 @@ def reproduce(model: Any, context: Context) -> Section:
         *context.versions.items(),
     ]
     parts.append(pairs((name, value) for name, value in known if value))
+    # A stream from a pipe has no digest, and cannot be checked.
     if context.digest.startswith("sha256:") and context.source not in ("", "-"):
         check = f"sha256sum {shlex.quote(context.source)}"
         parts.append(f'<p class="note">Check that you have the same input with <code>{escape(check)}</code></p>')

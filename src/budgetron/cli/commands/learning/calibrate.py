@@ -62,6 +62,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     outputs.check(WHO, "--save", save, overwrite, own=model)
     learner, columns = models.load(model)
     columns = known_columns(WHO, "MODEL", model, columns)
+    # For a model without operating points, such as a copy of shards, `set_point` raises an error.
     if hasattr(type(learner), "operating_point"):
         learner.operating_point = None  # forget the examples that it counted while it learned
     set_point(WHO, learner, settings)

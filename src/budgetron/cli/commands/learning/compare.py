@@ -127,6 +127,7 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
             LearnerSpec(name, budget, one, graph)
             for one, budget, graph in itertools.product(kernels, allowed, _split_list(graphs))
         ]
+    # Counted before anything is built: models of many settings would fill the memory.
     if not 1 <= len(specs) <= _MAX_LEARNERS:
         what = "the number of settings (learners × budgets × graphs)"
         remedy = "Change --learners, --budgets or --graphs."
@@ -155,6 +156,7 @@ def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     # Break ties in memory by the loss, so that the order of the learners does not decide.
     memory = {name: results[name].model.memory_bytes_ for name in results}
     chosen = min(close, key=lambda name: (memory[name], _loss(results[name].validation)))
+    # The same learner, budget and graph, but without a kernel.
     without = [name for name in close if entries[name] == replace(entries[chosen], kernel="none")]
     return without[0] if without and memory[without[0]] <= _SIMILAR_MEMORY * memory[chosen] else chosen
 
@@ -198,6 +200,7 @@ def _show(
         out.print(f"{note} The learners are compared by AUC.\n", soft_wrap=True)
     several = len({entry.graph for entry in entries.values()}) > 1
     kernels = len({entry.kernel for entry in entries.values()}) > 1
+    # Columns in which all rows would be equal are left out.
     more = [*(["kernel"] if kernels else []), *(["graph"] if several else [])]
     names = ["learner", "budget", *more, "error %", "F %", "AUC", "stored", "memory", "per s"]
     rows = table(names, left=["learner", "kernel", "graph"])

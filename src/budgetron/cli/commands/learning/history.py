@@ -60,6 +60,7 @@ def _read(file: str) -> list[dict[str, Any]]:
                 continue
             try:
                 run = json.loads(line)
+                # Looking up each field raises KeyError for a line that is JSON but not a run.
                 runs.append({name: run[name] for name in _FIELDS} | run)
             except (ValueError, KeyError, TypeError):
                 raise InputError(f"{WHO}: line {number} of {file} is not a run that run --history wrote.") from None

@@ -147,6 +147,7 @@ def _changed(found: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that differ from their defaults."""
     import budgetron
 
+    # A learner with default parameters, to compare with.
     usual = getattr(budgetron, found["learner"])().get_params(deep=False)
     return {name: value for name, value in found["parameters"].items() if usual[name] != value}
 

@@ -114,6 +114,7 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
     names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]
     if getattr(model, "operating_point", None) is not None:
         names.append("decision")
+    # JSON has booleans; in CSV they are written as true and false.
     written = classes if ndjson else [label_text(label) if isinstance(label, bool) else label for label in classes]
     rows_of = _rows(model, written, probabilistic, with_tasks)
     if ndjson:
@@ -149,6 +150,7 @@ def _rows(
     point = getattr(model, "operating_point", None)
 
     def rows(numbers: Any, tasks: Any, margins: Any) -> Iterator[tuple[Any, ...]]:
+        # As in `predict`; margins were computed once and give labels, probabilities and decisions.
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         figures = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
         columns: list[Any] = [np.asarray(numbers).tolist()]

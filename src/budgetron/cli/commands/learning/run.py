@@ -120,9 +120,11 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
         learner = learner_spec_from_options(WHO, given)
     # All outputs are checked here: a run of hours must not fail at its end because of a wrong path.
     sharded = given["ray"] is not None or models.in_shards(given["resume"])
+    # A sharded model is saved as a folder, any other model as a file.
     check = outputs.check_folder if sharded else outputs.check
     check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
     outputs.check(WHO, "--report", given["report"], given["overwrite"])
+    # `overwrite=True`: the history is appended to, so an existing file is fine.
     outputs.check(WHO, "--history", given["history"], overwrite=True)
     if given["ray"] is not None and given["resume"] is not None and not models.in_shards(given["resume"]):
         raise input_error(
@@ -222,6 +224,7 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, given: dict[str,
             columns=labelled.stream.columns,
             validation=validation,
             seconds=line.seconds,
+            # The number to pass to --skip in order to continue after the last learned row.
             rows=given["skip"] + validation.overall.n,
             n_bad=labelled.n_bad,
             bad=labelled.bad,

@@ -74,6 +74,7 @@ def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
     if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not first_rows.is_sparse:
         rounds.append(_kernel(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
+    # The kernel round may have chosen "none"; then there is no bandwidth to tune.
     scale = _scale(first_rows, learner) if learner.kernel == "gaussian" else None
     if scale is not None:
         rounds.append(_bandwidth(first_rows, learner, scale))
@@ -198,6 +199,7 @@ def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec]
     if name not in results:
         raise input_error(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
     best = most_accurate(results)
+    # `name` is the default: the best candidate is better if the default is significantly worse.
     better = is_worse(comparison, name, best)
     memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
     close = [candidate for candidate in results if not is_worse(comparison, candidate, best)]

@@ -133,6 +133,7 @@ def _columns(dataset: data.DataSet) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for group, indices in groups.items():
         part = dataset.X[:, indices]
+        # A one-hot group: columns name=value of 0 and 1, with exactly one 1 per row.
         if len(indices) > 1 and (part.sum(axis=1) == 1).all() and ((part == 0) | (part == 1)).all():
             values = [names[index].partition("=")[2] for index in indices]
             columns[group] = [values[code] for code in part.argmax(axis=1).tolist()]

@@ -79,6 +79,7 @@ def command(
     # Missing packages are reported before hours of runs, not after them.
     import_extra("reproduce", "matplotlib", "plot")
     runs = planned(blocks, 1 if quick else orders, paper_only)
+    # Download only the data of runs that are missing, and before any of them starts.
     missing = [run for run in runs if not is_done(run, out)]
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
         data.fetch(name, folder=folder, progress=True)
@@ -92,6 +93,7 @@ def command(
         sys.exit(INTERRUPTED)
 
     table = table_of(
+        # The table contains all finished runs of these blocks, also those of earlier commands.
         run for run in all_done(out) if run["parameters"]["block"] in {block.name for block in blocks}
     )
     found = findings(table)

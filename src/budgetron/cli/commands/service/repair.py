@@ -39,6 +39,7 @@ def _repaired(place: Path) -> list[str]:
         if done is None:
             lines.append(f"{name}intact, nothing changed.")
             continue
+        # `last_known` is the last acknowledged record, `last_good` the last one that could be read.
         lost = done.last_known - done.last_good
         records = f"the last {lost} record(s) lost, after record {done.last_good}" if lost else "no record lost"
         lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is {done.kept}; "

@@ -54,6 +54,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
             f"{str(directory)!r}, which contains models",
             f"Name the model, for example {directory / 'default'}.",
         )
+    # A number is a record, anything else a time.
     if at is None or at.isdecimal():
         done = restore(backup, directory, position=None if at is None else int(at))
     else:

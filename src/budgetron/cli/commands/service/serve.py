@@ -156,6 +156,7 @@ def command(
     if ray is not None:
         import_extra("serve", "ray", "ray")
         shards = shards or _SHARDS
+    # Models and streams are checked before the service opens its port.
     named = _models(models, data)
     streams = _streams(consume, named)
     settings = ServiceSettings(

@@ -20,6 +20,7 @@ const Charts = (() => {
     count: v => v >= 1e6 ? +(v / 1e6).toFixed(2) + "M" : v >= 1e4 ? +(v / 1e3).toFixed(1) + "k" : formats.count(v),
   };
   const clock = seconds => new Date(1000 * seconds).toLocaleTimeString("en-GB");
+  // Ticks of bytes are powers of two, so that they read 64 KiB and not 65.5 KiB.
   const doublings = Array.from({ length: 45 }, (_, power) => 2 ** power);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
@@ -27,6 +28,7 @@ const Charts = (() => {
 
   function columns(chart) {  // the data for uPlot; a stack is drawn as cumulative sums, the largest first
     if (!chart.stacked) return [chart.x, ...chart.series.map(s => s.values)];
+    // uPlot cannot stack; it fills each line down to the axis, so the sums are drawn from the largest to the smallest.
     let sum = chart.x.map(() => 0);
     const sums = chart.series.map(s => sum = sum.map((v, i) => v + (s.values[i] || 0)));
     return [chart.x, ...sums.reverse()];
