@@ -160,7 +160,7 @@ def test_repair_keeps_what_is_good_and_the_damaged_file(tmp_path):
     damaged = (tmp_path / "host.sqlite").read_bytes()
     done = repair(tmp_path)
     assert (done.last_good, done.last_known, done.position, done.examples) == (3, 5, 6, 60)
-    assert done.kept.read_bytes() == damaged and "record 4 is missing" in done.damage
+    assert done.old_database.read_bytes() == damaged and "record 4 is missing" in done.damage
     with Host.open(tmp_path) as host:
         assert same(host.model, fed(MODEL, BLOCKS[:3])[0])
         assert all(is_repeated(host, number) for number in (1, 2, 3))
@@ -233,7 +233,7 @@ def test_a_backup_is_restored_over_anything(tmp_path, damage):
     done = restore(tmp_path / "backup", tmp_path / "host")
     assert (done.last_good, done.examples) == (3, 60)
     assert done.position == done.last_known + 1 and done.last_known == (3 if damage == "empty directory" else 5)
-    assert (done.kept is None) == (damage in ("missing", "empty directory"))
+    assert (done.old_database is None) == (damage in ("missing", "empty directory"))
     with Host.open(tmp_path / "host") as host:
         assert host.content() == before and host.position == done.position
         assert is_repeated(host, 3) and not is_repeated(host, 4)

@@ -10,7 +10,7 @@ import pytest
 from budgetron import Forgetron, Perceptron
 from budgetron.durable import DiskRefused, Host, NothingLearned
 from budgetron.durable.versions import NoVersion, Versions
-from budgetron.service.model_versions import ModelVersions
+from budgetron.service.model.model_versions import ModelVersions
 
 
 def batch(seed, n=20, d=3):

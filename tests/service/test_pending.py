@@ -9,7 +9,7 @@ import pytest
 from running import Running, running
 
 from budgetron.service.http import api_keys
-from budgetron.service.pending import Pending
+from budgetron.service.model.pending import Pending
 
 EXAMPLES = {"examples": [{"features": [i / 50, 1.0], "label": i % 2, "task": "ann"} for i in range(50)]}
 

@@ -15,8 +15,8 @@ import budgetron
 from budgetron.durable import Request
 from budgetron.service.http.app import create_app
 from budgetron.service.lifecycle import Service
+from budgetron.service.model.writer import WriterEnded
 from budgetron.service.settings import ServiceSettings
-from budgetron.service.writer import WriterEnded
 
 SECONDS = 60  # a request that is not answered by then hangs
 

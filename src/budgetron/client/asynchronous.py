@@ -44,8 +44,9 @@ class AsyncClient:
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has its `reasons`. With `ask`, the share of labels that can be had, it has `ask`:
-        whether its label is worth asking for. Then it has an `id` and is in the `queue`.
+        With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
+        The prediction then says in its field `ask` whether its label is worth asking for; if so, it has an `id` and is
+        in the `queue`.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = await self._call(call)
@@ -103,7 +104,7 @@ class AsyncClient:
         return np.array(margins, dtype=np.float64)
 
     async def feedback(self, id: str, label: Any, *, correct: bool = False) -> dict[str, Any]:
-        """Send the label of an earlier prediction, by its id. With `correct`, it replaces one that came before."""
+        """Send the label of an earlier prediction, by its id. With `correct`, it replaces an earlier label."""
         answer: dict[str, Any] = await self._call(calls.feedback(self._settings, id, label, correct))
         return answer
 
@@ -125,7 +126,7 @@ class AsyncClient:
         return found
 
     async def queue(self) -> dict[str, Any]:
-        """The predictions whose labels are worth asking for, the least sure first. Label them with `feedback`."""
+        """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
         return await self._get("queue")
 
     # ---- statistics
@@ -207,7 +208,7 @@ class AsyncClient:
 
     async def rollback(self) -> int:
         """Return to the model before the last activation, promotion or rollback."""
-        # By name, because a retry of "back" would go forth again.
+        # The version is named, because a retry of a plain rollback would undo the rollback.
         name = (await self.versions())["rollback"]
         return await self._change("POST", "rollback" if name is None else calls.version_path(name))
 

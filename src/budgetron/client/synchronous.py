@@ -59,8 +59,9 @@ class Client:
     ) -> Prediction:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
-        With `explain`, the prediction has its `reasons`. With `ask`, the share of labels that can be had, it has `ask`:
-        whether its label is worth asking for. Then it has an `id` and is in the `queue`.
+        With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
+        The prediction then says in its field `ask` whether its label is worth asking for; if so, it has an `id` and is
+        in the `queue`.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = self._call(call)
@@ -121,7 +122,7 @@ class Client:
         return np.array(margins, dtype=np.float64)
 
     def feedback(self, id: str, label: Any, *, correct: bool = False) -> dict[str, Any]:
-        """Send the label of an earlier prediction, by its id. With `correct`, it replaces one that came before."""
+        """Send the label of an earlier prediction, by its id. With `correct`, it replaces an earlier label."""
         answer: dict[str, Any] = self._call(calls.feedback(self._settings, id, label, correct))
         return answer
 
@@ -143,7 +144,7 @@ class Client:
         return found
 
     def queue(self) -> dict[str, Any]:
-        """The predictions whose labels are worth asking for, the least sure first. Label them with `feedback`."""
+        """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
         return self._get("queue")
 
     # ---- statistics
@@ -225,7 +226,7 @@ class Client:
 
     def rollback(self) -> int:
         """Return to the model before the last activation, promotion or rollback."""
-        # By name, because a retry of "back" would go forth again.
+        # The version is named, because a retry of a plain rollback would undo the rollback.
         name = (self.versions())["rollback"]
         return self._change("POST", "rollback" if name is None else calls.version_path(name))
 

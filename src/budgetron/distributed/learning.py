@@ -214,7 +214,8 @@ class ShardLearning(ShardDeciding):
 
     def _learned(self, job: Job) -> Margins:
         interval = self._interval()
-        # Steps are whole blocks, so that maintenance happens at the same rows for every size of the call.
+        # Steps are multiples of `block`, so that maintenance happens at the same rows however a stream is cut into
+        # calls.
         step = job.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, job.n, step):
             rows = range(start, min(start + step, job.n))
@@ -259,7 +260,7 @@ class ShardLearning(ShardDeciding):
                 job.put(cut, answer)
 
     def _graph_of(self, shard: int) -> TaskGraph:
-        """The task graph of a shard. Cutting an explicit graph is slow, so the parts are kept."""
+        """The task graph of a shard. Cutting an explicit graph is slow, so the parts are cached."""
         if shard not in self._graphs:
             self._graphs[shard] = self._placement.graph_of(shard)
         return self._graphs[shard]

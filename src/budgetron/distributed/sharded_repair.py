@@ -86,5 +86,5 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
     finally:
         old.db.close()
         new.db.close()
-    kept = put_in_place(stage / NAME, directory, "damaged")
-    return Replaced(last, 0, last, last, kept, str(damage))
+    old_journal = put_in_place(stage / NAME, directory, "damaged")
+    return Replaced(last, 0, last, last, old_journal, str(damage))

@@ -32,7 +32,7 @@ from budgetron.persist.names import NoJSON, decoded, encoded
 
 VERSION = 1
 WITH_OFFSETS = 2
-"""A version of its own, so that a budgetron that knows no offsets refuses the block instead of ignoring them."""
+"""A separate version: an earlier budgetron, which does not know offsets, rejects the block instead of ignoring them."""
 WITH_POINT = 3
 """The version of blocks of kind "point", for the same reason."""
 
@@ -79,8 +79,8 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     arrays: list[tuple[str, bytes]] = []
     if kind != "records":
         arrays = [_array(part) for part in ([rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr])]
-    # Lists are encoded value by value, and not as the array that they were converted to, as in earlier versions: a
-    # retry of a request that an earlier version logged is recognised by its bytes.
+    # Lists are encoded value by value, not as the arrays that they were converted to. Earlier versions did the same,
+    # and a retry of a request that one of them logged is recognised by its bytes.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     fields: dict[str, Any] = {
         "kind": kind,
@@ -125,8 +125,9 @@ def encode_forget(task: Any) -> bytes:
 def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
     """Encode the request to decide by an operating point with these settings, or by none.
 
-    `continues` is whether there is one already, whose counts the new one takes over. A correction that replays the log
-    from its beginning starts with a point that counted too early, and must drop it here.
+    `continues` says whether the model has a point already, whose counts the new one takes over. It is part of the
+    record because a correction may replay the log from its beginning, with a point that did not exist then. A record
+    with `continues` False drops that point.
     """
     given = {} if settings is None else {"settings": dict(settings), "continues": continues}
     return _bytes(_EncodedBlock(version=WITH_POINT, kind="point", records=[given]))
@@ -167,17 +168,17 @@ def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) ->
     logged = decode_block(payload)
     given = logged.examples
     assert given.labels is not None
-    kept = np.arange(len(given.labels))
+    places = np.arange(len(given.labels))
     y = given.labels.tolist()
     if withdrawn:
-        kept = np.delete(kept, row)
+        places = np.delete(places, row)
         del y[row]
         if not y:
             return None
     else:
         y[row] = label
     parts = (given.rows, given.tasks, given.weights, given.offsets)
-    X, tasks, weights, scores = (None if values is None else _taken(values, kept) for values in parts)
+    X, tasks, weights, scores = (None if values is None else _taken(values, places) for values in parts)
     request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")
 

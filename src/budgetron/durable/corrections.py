@@ -79,7 +79,7 @@ class Corrections:
         self._log, self._snapshots = log, snapshots
 
     def repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
-        """The acknowledgement of the same correction, if it was the last one of its example: a retry."""
+        """The acknowledgement of an equal correction, if that was the last one of the example: this call is a retry."""
         row = 0 if row is None else row
         if not (is_integer(position) and is_integer(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
             return None  # `prepare` refuses it
@@ -101,7 +101,8 @@ class Corrections:
         if label is not WITHDRAWN:
             model._classes.code(model._who, label)  # refuses a label that the model does not know
         if label is not WITHDRAWN and _same(old, label):
-            raise input_error(WHO, "label", "another one than the example has", shown(label), "It is as it should be.")
+            raise input_error(WHO, "label", "different from the label that the example has", shown(label),
+                              "The example has this label already.")
         try:
             new_text = None if label is WITHDRAWN else msgspec.json.encode(encoded(label))
             old_text = msgspec.json.encode(encoded(old))
@@ -197,9 +198,9 @@ class Corrections:
         for number in self._snapshots.numbers:
             if number < position:
                 return hosted_model_from(self._snapshots.read(number)), number
-        if self._is_whole():
+        if self._log_is_complete():
             fresh = clone(model)
-            if model.operating_point is not None:  # a record that sets it where there was none drops this one
+            if model.operating_point is not None:  # see `blocks.encode_point` for why a replay may drop it again
                 fresh.operating_point = model.operating_point.fresh()
             return HostedModel(fresh), 0
         raise NotInLog(
@@ -212,8 +213,8 @@ class Corrections:
             )
         )
 
-    def _is_whole(self) -> bool:
-        """Whether the model began as a new one with record 1, and all records are there."""
+    def _log_is_complete(self) -> bool:
+        """Whether the log has every record from the first one on, and the model began as a new one with it."""
         first = self._snapshots.numbers[-1]
         if self._log.db.one("SELECT min(number) FROM log") != (1,):
             return False

@@ -32,7 +32,7 @@ class StandbyOnly(StorageError):
 
 
 class NotCopied(StorageError):
-    """The labels are on disk and learned, but not in the copy, to which they had to be written before the answer."""
+    """The labels are on disk and learned, but could not be written to the copy before the answer."""
 
 
 class DamagedLog(StorageError):

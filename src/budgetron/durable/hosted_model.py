@@ -72,7 +72,7 @@ class HostedModel:
         return blocks.hashed(X, self.width)
 
     def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
-        """Records as they are logged: flattened, and with some of the columns if the model has columns."""
+        """Return records as they are logged: flattened. Each must have some of the model's columns, if any."""
         return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
 
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:

@@ -6,8 +6,8 @@ because copies of a model must not outlive a request to forget a task.
 `lock` is locked through the operating system, which releases it when the process ends, however it ends.
 
 `acknowledged` holds the number of the last acknowledged record. It is written after each commit and not forced to disk,
-so it can be behind the database but never ahead of it. If it is ahead, an acknowledged commit has been lost from the
-disk. SQLite does not detect that: a truncated write-ahead file looks like one that was never longer.
+so after a crash it may be behind the database. It is ahead of the database only if an acknowledged commit was lost from
+the disk. SQLite does not detect such a loss: a truncated write-ahead file looks like one that was never longer.
 
 Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """

@@ -4,7 +4,7 @@
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
     versions/state.json            which version the model was last, what it replaced, the candidate, and what happened
 
-A file is written before `state.json` names it, and deleted after. `state.json` is replaced as a whole, so a crash
+A file is written before `state.json` names it, and deleted after. `state.json` is replaced atomically, so a crash
 leaves the state before or after a change. Nothing here knows models: they are bytes.
 """
 
@@ -23,7 +23,7 @@ from budgetron.errors import InputError, error_message, input_error, shown
 from budgetron.persist.disk import replace_file
 
 MAX_VERSIONS = 100
-_KEPT_AUTOMATIC = 5  # versions that a change of the model has saved by itself
+_MAX_AUTOMATIC = 5  # automatically saved versions, of models that were replaced
 _MAX_EVENTS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SUFFIX = ".budgetron"
@@ -132,10 +132,10 @@ class Versions:
     # ---- the model in use
 
     def save_replaced(self, content: bytes, position: int) -> str:
-        """Save the model that is about to be replaced. Of these, the last few are kept."""
+        """Save the model that is about to be replaced. Only the last few of these versions stay."""
         name = f"{AUTOMATIC}{position}"
         old = [one.name for one in self.names() if one.name.startswith(AUTOMATIC) and one.name != name]
-        for one in old[_KEPT_AUTOMATIC - 1 :]:
+        for one in old[_MAX_AUTOMATIC - 1 :]:
             if one != self.state.previous:
                 with suppress(InputError):
                     self.delete(one)

@@ -3,8 +3,10 @@
     settings       addresses and limits
     run            the server: uvicorn's configuration, start and stop
     lifecycle      the models of the process, and whether they can learn
-    served_model   one named model: its host, writer, pending predictions and statistics
-    writer         the thread that commits and learns
+    model/         one named model: its host, writer thread, pending predictions and versions
+    replication    the copy of a model, and the standby that follows it
+    audit, logs    what administrators did; what the service reports
+    consuming/     streams of message brokers
     http/          connections, API keys, the Starlette application, requests and responses
     handlers/      what each path does
     monitoring/    statistics for the live page and for Prometheus

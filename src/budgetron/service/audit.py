@@ -25,7 +25,7 @@ from budgetron.service.http.problems import problem_of
 from budgetron.service.logs import log
 
 NAME = "audit.sqlite"
-MAX_LINES = 100_000  # the latest ones are kept
+MAX_LINES = 100_000  # older lines are deleted
 DONE = "done"
 _SCHEMA = """
 CREATE TABLE action (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, who TEXT, address TEXT, action TEXT, model TEXT,
@@ -81,18 +81,18 @@ class AuditLog:
 
     @asynccontextmanager
     async def recorded(
-        self, who: str, address: str, action: str, model: str | None, details: dict[str, Any], *, must: bool
+        self, who: str, address: str, action: str, model: str | None, details: dict[str, Any], *, required: bool
     ) -> AsyncIterator[None]:
         """Record the action of the `with` block, which may add to `details`.
 
-        If the line cannot be written and `must` is True, the action is refused. Downloads do not need it: when the disk
-        is full, a download may be what helps.
+        If the line cannot be written and is `required`, the action is refused. For downloads it is not required: when
+        the disk is full, a download may be what helps.
         """
         number = None
         try:
             number = await asyncio.to_thread(self.begin, who, address, action, model)
         except BudgetronError as error:
-            if must:
+            if required:
                 raise
             log("warning", message=f"The audit log cannot be written: {error}")
         outcome = "interrupted"

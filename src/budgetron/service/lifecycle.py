@@ -20,15 +20,15 @@ from budgetron.service.http.connections import Connections
 from budgetron.service.http.problems import REASONS, problem_of
 from budgetron.service.http.rates import Rates
 from budgetron.service.logs import log
+from budgetron.service.model.served_model import ServedModel, open_host
 from budgetron.service.monitoring.metrics import Metrics
 from budgetron.service.monitoring.slow_log import SlowLog
 from budgetron.service.monitoring.traces import Traces
 from budgetron.service.replication import Replication
 from budgetron.service.scaling import INTERVAL, scale_once
-from budgetron.service.served_model import ServedModel, open_host
 from budgetron.service.settings import ServiceSettings
 
-_KEY_INTERVAL = 2.0  # seconds between two looks at the key file
+_KEY_INTERVAL = 2.0  # seconds between two checks of the key file
 _READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused: anyone may ask, and each check writes to disk
 
 

@@ -26,7 +26,7 @@ from budgetron.service.logs import log, log_library_warnings
 from budgetron.service.settings import ServiceSettings
 
 _OTHER_FILES = 512  # databases, libraries and threads, beside connections
-_POLL = 0.05  # seconds between two looks at whether the server has been told to stop
+_POLL = 0.05  # seconds between two checks whether the server has been told to stop
 
 
 def serve(settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
@@ -38,7 +38,7 @@ def serve(settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any]
     listener = _bound_socket(settings)
     _allow_open_files(settings.limits.connections + RESERVED + _OTHER_FILES)
     factory = asyncio.new_event_loop if sys.platform == "win32" else _uvloop_factory()
-    with _raised_again() as signals, asyncio.Runner(loop_factory=factory) as runner:
+    with _signals_after_stop() as signals, asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(settings, make_models, listener))
     if signal.SIGINT in signals:
         raise KeyboardInterrupt
@@ -106,7 +106,7 @@ async def _stop_with(server: uvicorn.Server, service: Service) -> None:
 
 
 @contextmanager
-def _raised_again() -> Iterator[list[int]]:
+def _signals_after_stop() -> Iterator[list[int]]:
     """Collect the signals that uvicorn raises again after it has stopped because of them.
 
     By default they would end the process before the models are closed.

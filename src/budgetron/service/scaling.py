@@ -7,7 +7,7 @@ import asyncio
 from budgetron.distributed.autoscale import Autoscaler
 from budgetron.errors import BudgetronError
 from budgetron.service.logs import log
-from budgetron.service.served_model import ServedModel
+from budgetron.service.model.served_model import ServedModel
 
 INTERVAL = 1.0  # seconds between two observations of the queue
 

@@ -27,7 +27,7 @@ class Limits:
     pending_bytes: int = 2**26  # of remembered predictions, per model
     watchers: int = 32  # subscribers of /v1/events
     connections: int = 1_000  # a few more are accepted for health checks
-    seconds_to_send: float = 30.0  # for the headers, for the first 10 kB/s of a body, for each pause in a stream
+    seconds_to_send: float = 30.0  # for the headers, and for each pause in a body; see `http.call` for long bodies
     seconds_to_read: float = 30.0  # for the client to read each piece of a response
     # These four can be changed while the service runs: PUT /v1/limits.
     rate: float = 0.0  # examples (or other requests) per second and API key; 0: no limit

@@ -46,7 +46,7 @@ from budgetron.errors import (
 from budgetron.service.consuming.consumption import BrokerFailed
 from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.problems import _REMEDIES, in_json_terms, problem_of
-from budgetron.service.writer import Busy, WriterEnded
+from budgetron.service.model.writer import Busy, WriterEnded
 
 STATUSES = {  # class → status, and whether the response has Retry-After
     InputError: (422, False),

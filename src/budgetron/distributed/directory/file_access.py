@@ -1,6 +1,6 @@
-"""Read and write whole files in a folder, or under any URL that fsspec supports (s3://, gs://, memory://, …).
+"""Read and write files in a folder, or under any URL that fsspec supports (s3://, gs://, memory://, …).
 
-`save` and `load` of sharded models use it, in the coordinator and in the workers. A file is written whole or
+`save` and `load` of sharded models use it, in the coordinator and in the workers. A file is written completely or
 not at all.
 """
 

@@ -1,9 +1,9 @@
 """The journal of a `ShardedHost`: one row per request to learn, beside the logs of the shards.
 
-A request may go to several shards, and each shard knows only its own rows. The journal has the whole request. It is
-forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number is part of the key
-under which its rows are sent to the shards, so that they can be sent again and are learned once. The idempotency keys
-of clients are stored as in the log of a `Host`.
+A request may go to several shards, and each shard knows only its own rows. The journal has all rows of the request. It
+is forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number is part of the
+key under which its rows are sent to the shards, so that they can be sent again and are learned once. The idempotency
+keys of clients are stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of what not all shards have learned yet
@@ -134,7 +134,7 @@ class Journal:
         """Store the margins of learned requests, and delete rejected ones with their keys.
 
         `point` is the operating point after them. It is written in the same transaction, so every example is counted
-        once, whatever is interrupted.
+        once, even if the process is killed.
         """
         rejected = list(rejected)
         done = [*(number for number, _ in answers), *rejected]

@@ -1,7 +1,7 @@
 """`save` and `load`, `open` and `snapshot` of sharded models.
 
-A model is either saved as a whole, to a folder or URL; or it is live in a directory, with one log per shard. `OnDisk`
-is a base class of `ShardedModel`. The record (`sharded.json`) is always written last.
+A model is either saved to a folder or URL, or live in a directory with one log per shard. `OnDisk` is a base class of
+`ShardedModel`. The record (`sharded.json`) is always written last.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class SharedPart:
         return int((rows or 0) + sum(array.nbytes for array in arrays))
 
     def exchange_baseline(self) -> FilterParts:
-        """What the next exchange must know of this one: θ and P (its lower triangle) of the filters."""
+        """θ and P (its lower triangle) of the filters, from which the next exchange computes what was learned since."""
         return {name: (theta, _triangle(P)) for name, (theta, P) in self.filters.items()}
 
 
@@ -122,7 +122,7 @@ def _filters_of(engine: Any) -> SharedPart:
     for k in range(len(settings.parameters.filters)):
         name = f"filter{k}"
         if f"{name}_weights" not in state:
-            continue  # the replica has dropped it
+            continue  # the replica has dropped this filter
         theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
         if name in steady:
             P = np.array(state[f"{name}_covariance"], dtype=np.float64)
@@ -151,7 +151,7 @@ class Exchange:
 
     extract: Callable[[Any], SharedPart]
     insert: Callable[[dict[str, Any], SharedPart], None]
-    baseline_bytes: Callable[[Any], int] = lambda settings: 0  # what the coordinator keeps per replica, at most
+    baseline_bytes: Callable[[Any], int] = lambda settings: 0  # an upper bound of the baseline's bytes per replica
     takes_sparse: bool = True
     equal_shares: bool = False  # whether weights correspond only between replicas of the same size
 

@@ -65,7 +65,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _last: list[FilterParts]  # what the next exchange must know of the last one, per replica
+    _last: list[FilterParts]  # the baselines of the last exchange, per replica; see `exchange`
 
     def __init__(
         self,
@@ -109,8 +109,8 @@ class ReplicatedModel(ShardedModel):
     @property
     def memory_bytes_(self) -> int:
         """Bytes of all replicas' models and of what is kept of the last exchange. At most the byte budget, if any."""
-        kept = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
-        return super().memory_bytes_ + kept
+        baselines = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
+        return super().memory_bytes_ + baselines
 
     @property
     def shards(self) -> int:  # type: ignore[override]

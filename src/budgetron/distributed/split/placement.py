@@ -1,8 +1,8 @@
 """Placement: which component of the task graph goes to which shard, and which shard to which worker.
 
 Component → shard is fixed for the life of the model; shard → worker changes as workers come and go. Tasks of different
-components have similarity 0 and never influence each other, so a shard that holds whole components is exact. The graph
-numbers its components identically in every process:
+components have similarity 0 and never influence each other, so a shard is exact if it has all tasks of its components.
+The graph numbers its components identically in every process:
 
     open graphs       shard = h(component) mod n          h: splitmix64
     explicit graphs   largest component first, each to the shard with the fewest tasks so far

@@ -22,7 +22,7 @@ from budgetron.errors import TooFewBytes, error_message, input_error, input_type
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")
 Plan = Callable[[int | str | None], Settings]  # from a budget to the settings of a model with that budget
-INERTIA = 0.5  # the part of a share that one rebalancing does not touch
+INERTIA = 0.5  # the part of a share that one rebalancing does not move
 
 
 def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
@@ -57,17 +57,17 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
     >>> first_shares(10, 3), first_shares("1 MiB", 2), first_shares(None, 2)
     ([4, 3, 3], ['524288 B', '524288 B'], [None, None])
     """
-    whole = budget_of(who, budget)
-    if whole.bytes is not None:
-        return [f"{share} B" for share in divided(whole.bytes, [1] * n)]
-    if whole.examples is None:
+    total = budget_of(who, budget)
+    if total.bytes is not None:
+        return [f"{share} B" for share in divided(total.bytes, [1] * n)]
+    if total.examples is None:
         return [None] * n
-    if whole.examples < n:
+    if total.examples < n:
         raise input_error(
-            who, "budget", f"at least {n}, one stored example per {part}", f"{whole.examples}",
-            f"Raise the budget, or use {whole.examples} {part}s or fewer.",
+            who, "budget", f"at least {n}, one stored example per {part}", f"{total.examples}",
+            f"Raise the budget, or use {total.examples} {part}s or fewer.",
         )  # fmt: skip
-    return list(divided(whole.examples, [1] * n))
+    return list(divided(total.examples, [1] * n))
 
 
 def least_bytes(plan: Plan) -> tuple[int, Settings]:
@@ -110,8 +110,8 @@ def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[
     if sum(mistakes) == 0:
         return list(capacities)
     demand = np.asarray(mistakes, dtype=np.float64) / sum(mistakes)
-    kept = np.asarray(capacities, dtype=np.float64) / sum(capacities)
-    return divided(total, (INERTIA * kept + (1 - INERTIA) * demand).tolist(), least)
+    current = np.asarray(capacities, dtype=np.float64) / sum(capacities)
+    return divided(total, (INERTIA * current + (1 - INERTIA) * demand).tolist(), least)
 
 
 def checked_policy(shares: object, budget: object) -> str:

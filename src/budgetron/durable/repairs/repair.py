@@ -1,6 +1,6 @@
 """Repair a damaged host: continue from its last good state, without what came later.
 
-`budgetron repair` calls this while no process serves the directory. The damaged database is kept beside the new one:
+`budgetron repair` calls this while no process serves the directory. The damaged database stays beside the new one:
 other tools may be able to read more of it.
 """
 
@@ -49,8 +49,8 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
                 old.close()
         except (DamagedLog, InputError) as error:
             raise _no_good_state(directory, error) from error
-        kept = put_in_place(stage / "new" / NAME, directory, "damaged", position)
-    return Replaced(position, int(found.hosted.model.n_seen_), found.position, last, kept, damage)
+        old_database = put_in_place(stage / "new" / NAME, directory, "damaged", position)
+    return Replaced(position, int(found.hosted.model.n_seen_), found.position, last, old_database, damage)
 
 
 def _last_good_state(old: Log) -> Recovery:

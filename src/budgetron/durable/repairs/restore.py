@@ -1,6 +1,6 @@
 """Restore a backup, a copy or an earlier state: replace the database of a host while no process serves it.
 
-`budgetron restore` calls this. The old database is kept beside the new one.
+`budgetron restore` calls this. The old database stays beside the new one.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def restore(
             good = log.position
             last = max(good, used or 0, _last_record(directory))
             log.take_over(None)
-            # Of a copy it is not known which numbers were used after it.
+            # It is unknown which numbers the owner of a copy used after the copy, so the next ones are far above.
             examples = _renumber(log, last + 1 if used is None else unused_number(last))
             new = log.position
         except DamagedLog as error:
             raise (error if is_copy(backup) else not_a_backup(backup, error)) from error
         finally:
             log.close()
-        kept = put_in_place(stage / NAME, directory, "replaced", new)
-    return Replaced(new, examples, good, max(good, last), kept)
+        old_database = put_in_place(stage / NAME, directory, "replaced", new)
+    return Replaced(new, examples, good, max(good, last), old_database)
 
 
 def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> int | None:

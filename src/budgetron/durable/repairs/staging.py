@@ -29,9 +29,9 @@ class Replaced:
 
     position: int  # of the new log
     examples: int  # that the model has seen
-    last_good: int  # the last record that it contains
-    last_known: int  # the last record that was written before
-    kept: Path | None  # where the old database is now
+    last_good: int  # the last record that the new database contains
+    last_known: int  # the last record that was ever written
+    old_database: Path | None  # where it is now; None if there was none
     damage: str = ""
 
 
@@ -90,16 +90,16 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
 
     `position` is noted as acknowledged, so that its number is not used again even if this database is lost too.
     """
-    old, kept = directory / database.name, None
+    old, old_database = directory / database.name, None
     with storage_errors(old):
         if old.exists():
             number = next(n for n in range(1, 10**6) if not (directory / f"{aside}-{n}.sqlite").exists())
-            kept = directory / f"{aside}-{number}.sqlite"
+            old_database = directory / f"{aside}-{number}.sqlite"
             # The write-ahead file first. If the process is killed after this step, the database without that file is
             # behind `acknowledged`, and opening it reports the damage.
             if (wal := Path(f"{old}-wal")).exists() and wal.stat().st_size:
-                os.replace(wal, f"{kept}-wal")
-            os.replace(old, kept)
+                os.replace(wal, f"{old_database}-wal")
+            os.replace(old, old_database)
         for suffix in ("-wal", "-shm"):  # they must not be applied to another database
             Path(f"{old}{suffix}").unlink(missing_ok=True)
         os.replace(database, old)
@@ -108,7 +108,7 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
             mark.write(position)
             mark.close()
         sync_folder(directory)
-    return kept
+    return old_database
 
 
 def not_a_backup(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:

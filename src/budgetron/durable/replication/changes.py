@@ -19,22 +19,22 @@ SEGMENT_BYTES = 16 * 2**20  # of blocks in one segment; a longer backlog becomes
 
 @dataclass(frozen=True)
 class Copied:
-    """What has been copied: the last record, the first record of its commit, and what a base was made for."""
+    """What has been copied. A new snapshot or a correction makes a new base necessary."""
 
-    position: int
-    batch: int
-    snapshot: int
-    corrections: int
+    position: int  # the last record
+    batch: int  # the first record of its commit
+    snapshot: int  # the newest snapshot
+    corrections: int  # the last line of the audit trail of corrections
 
 
 @dataclass
 class Changes:
-    """What was added since. `copied` is the state after these changes; `follows`: they lead to it without a gap."""
+    """What was added since the last copy. `copied` is the state after these changes."""
 
     copied: Copied
     oldest: int  # the older snapshot: the database can be cut back to it
     end: int  # the last record of the database; beyond `copied.position` if not everything fitted into a segment
-    follows: bool = False
+    follows: bool = False  # whether the records lead from the last copy to this state without a gap
     rejected: list[int] = field(default_factory=list)
     records: list[CopiedRecord] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ def read_changes(database: Path, since: Copied | None) -> Changes | None:
         (corrections,) = db.execute("SELECT coalesce(max(number), 0) FROM correction").fetchone()
         oldest = snapshot if previous is None else previous
         if since is not None and since.corrections == corrections and since.position <= position:
-            # It becomes known only after a commit that records of it were rejected, and is written with the next one.
+            # Whether a record was rejected is known only after its commit, and is written with the next commit.
             query = "SELECT number FROM log WHERE number >= ? AND number <= ? AND block IS NULL"
             rejected = [number for (number,) in db.execute(query, (since.batch, since.position))]
             records, batch = _records(db, since)

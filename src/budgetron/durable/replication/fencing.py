@@ -24,7 +24,7 @@ from budgetron.persist.disk import replace_file
 
 OWNER_FILE = "copy-owner"
 _FOLDER = "epochs"
-_KEPT = 5  # claims of earlier owners, for people who look
+_MAX_OLD_CLAIMS = 5  # claims of earlier owners that stay, for diagnosis
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Claim:
 
 
 def claims(store: Store) -> list[Claim]:
-    """All claims that are kept, in the order of their epochs."""
+    """All claims in the store, in the order of their epochs."""
     parts = [name.split("-") for name in store.names(_FOLDER)]
     return [Claim(int(one[0]), one[1], one[2]) for one in parts if len(one) == 3 and one[0].isdecimal()]
 
 
 def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
-    """Claim a copy for a data directory. Without `take_over`, only the last owner may, or anyone a new copy."""
+    """Claim a copy for a data directory. Without `take_over`, it must be new, or this directory its last owner."""
     mine, before = directory_token(directory), claims(store)
     if before and before[-1].directory != mine and not take_over:
         raise StaleOwner(
@@ -77,7 +77,7 @@ def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
     except StaleOwner:
         store.delete(f"{_FOLDER}/{claimed.name}")
         raise
-    for old in before[:-_KEPT]:
+    for old in before[:-_MAX_OLD_CLAIMS]:
         store.delete(f"{_FOLDER}/{old.name}")
     return claimed
 

@@ -37,11 +37,11 @@ class Follower:
     Parameters
     ----------
     directory : path
-        Of the standby itself. A database that is there already is kept beside the new one, unless an earlier standby
-        built it.
+        The directory of the standby itself. A database in it stays beside the new one, unless an earlier standby built
+        it.
     store : Store
     every : float
-        Seconds between two looks at the copy.
+        Seconds between two polls of the copy.
     snapshot_every : int
         As for `Host.open`.
     on_silence : callable, optional
@@ -64,9 +64,9 @@ class Follower:
         found = plan(store)
         with owned(directory) as stage:
             rebuild(store, found, stage / "new")
-            kept = put_in_place(stage / "new" / NAME, directory, "replaced", found.position)
-            if kept is not None and (directory / _MARKER).exists():
-                remove_database(kept)
+            old = put_in_place(stage / "new" / NAME, directory, "replaced", found.position)
+            if old is not None and (directory / _MARKER).exists():
+                remove_database(old)
             (directory / _MARKER).touch(mode=0o600)
         self.host = FollowingHost.open(directory, snapshot_every=snapshot_every)
         self.host.refuse_writes(

@@ -23,7 +23,7 @@ _NUMBER_STEP = 10**6
 
 
 class FollowingHost(Host):
-    """A host that is fed with segments of a copy. It may refuse all other writes meanwhile (`refuse_writes`)."""
+    """A host that learns the segments of a copy. It may refuse all other writes meanwhile (`refuse_writes`)."""
 
     def follow(self, segment: Segment, until: int | None = None) -> None:
         """Log and learn the records of a segment that are new, up to record `until`."""
@@ -49,7 +49,7 @@ class FollowingHost(Host):
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
-        """Continue with another database: that of a copy which the records so far do not lead to."""
+        """Continue with a database rebuilt from the copy, because the records so far do not lead to its state."""
         state = self._state
         with state.commit_lock:
             state.check_open()

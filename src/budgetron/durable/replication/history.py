@@ -67,13 +67,13 @@ def last_head(store: Store, before: int = 2**62) -> tuple[int, Head] | None:
 
 
 def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
-    """A run up to its object number `last`; None if its base is missing. Without `last`, up to the end: 0."""
+    """A run up to its object number `last`, or to its end if `last` is 0. None if its base is missing."""
     names = {}
     for text in store.names(run_folder(epoch, run)):
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last:
-        # The last object of a run that a base has ended: everything before it was written, or was not referred to.
+        # The run has ended. Its last object is the one that no other object names as the one before it.
         ends = set(names) - {name.previous for name in names.values()}
         last = max(ends, key=lambda number: names[number].last, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -92,7 +92,10 @@ def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
 
 
 def read_runs(store: Store) -> list[Run]:
-    """All runs of a copy, in the order in which they were written. What a former owner wrote too late is left out."""
+    """All runs of a copy, in the order in which they were written.
+
+    Objects that a former owner wrote after another one took over are left out.
+    """
     found: list[Run] = []
     newest = last_head(store)
     while newest is not None:
@@ -138,7 +141,7 @@ def _at_position(runs: list[Run], position: int, used: int) -> Plan:
     for run in reversed(runs):
         if run.base.last <= position <= run.last.last:
             return Plan(run.base, tuple(one for one in run.segments if one.first <= position), position, used)
-    for run in reversed(runs):  # within a database that begins earlier
+    for run in reversed(runs):  # a base can be cut back to a record before its last one
         if run.base.first <= position <= run.base.last:
             return Plan(run.base, (), position, used)
     spans = sorted({(run.base.first, run.last.last) for run in runs})

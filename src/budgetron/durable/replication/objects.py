@@ -72,7 +72,7 @@ def parse_name(epoch: int, run: int, name: str) -> ObjectName | None:
 
 
 class Base(msgspec.Struct, array_like=True):
-    """A whole database, compressed."""
+    """A database, compressed."""
 
     version: int
     database: bytes

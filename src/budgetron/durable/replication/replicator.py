@@ -61,7 +61,7 @@ class Replicator:
     take_over : bool
         Claim the copy even if another directory wrote it last.
     claimed : Claim, optional
-        A claim that was made already, by a standby.
+        The claim that a standby has made already.
     parent : epoch, run and number, optional
         The last object that the database comes from; by default the last one of the epoch before.
     on_lost : callable, optional
@@ -139,7 +139,7 @@ class Replicator:
             return self._put_base(START)
         if changes.copied.snapshot != before.snapshot or self._segments >= _MAX_SEGMENTS:
             return self._put_base(BASE)
-        if changes.records:  # what is known about rejected records alone can wait: a replay rejects them too
+        if changes.records:  # newly rejected records alone need no segment: a replay rejects them too
             self._put_segment(changes)
         return changes.end > changes.copied.position
 
@@ -150,7 +150,11 @@ class Replicator:
         self._copied, self._segments = changes.copied, self._segments + 1
 
     def _put_base(self, kind: str) -> bool:
-        """Begin a run with the whole database. Its last records go into the run before, for restores in between."""
+        """Begin a run with a copy of the database.
+
+        The records since the last segment also go into the run before, so that it stays possible to restore any of
+        them.
+        """
         file = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
             copy_database(self._directory / NAME, file)
@@ -162,15 +166,15 @@ class Replicator:
                     self._put_segment(changes)
                 else:
                     break
-            whole = read_changes(file, None)
-            assert whole is not None, "a snapshot does not vanish"
+            base = read_changes(file, None)
+            assert base is not None, "a snapshot does not vanish"
             content = encode_object(Base(VERSION, compressed(file.read_bytes())))
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{file}{suffix}").unlink(missing_ok=True)
         self._run, self._number, self._previous, self._segments = self._run + 1, 0, 0, 0
-        self._put(kind, whole.oldest, whole.copied.position, content)
-        self._copied = whole.copied
+        self._put(kind, base.oldest, base.copied.position, content)
+        self._copied = base.copied
         self._put_head()
         prune(self._store, self._keep)
         return False

@@ -45,7 +45,7 @@ class EarlierKeys(KeyTables):
     def migrate_format_1_streams(self) -> None:
         """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
 
-        The old keys are kept too, because a client may have used a key of this form for a single request.
+        The old keys stay too, because a client may have used a key of this form for a single request.
         """
         found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
         for key, number, margins in found:

@@ -1,4 +1,4 @@
-"""The tables of idempotency keys in a SQLite file: their columns, their checksums, and how long keys are kept.
+"""The tables of idempotency keys in a SQLite file: their columns, their checksums, and how long keys are stored.
 
     answer             key, record number, digest of the request, margins (once known)
     stream_block       record number, key, first and last position; the positions (NULL: all from first to last), a
@@ -6,8 +6,7 @@
     stream_forgotten   key, and the position before which answers of this stream have been deleted
 
 Every row ends with a checksum. Without it, a key that changed on disk would not be found, and its rows would be learned
-again.
-`idempotency` reads and fills these tables.
+again. `idempotency` reads and fills these tables.
 """
 
 from __future__ import annotations
@@ -64,7 +63,8 @@ class KeyTables:
     def forget(self, most: int, most_bytes: int) -> None:
         """Delete all but the latest keys: at most `most` keys, and `most_bytes` bytes of answers.
 
-        How far a stream was learned takes few bytes and is kept longer, so that a long stream still resumes correctly.
+        How far a stream was learned takes few bytes and is stored longer, so that a long stream still resumes
+        correctly.
         """
         for table, size in (
             ("answer", "length(margins)"),

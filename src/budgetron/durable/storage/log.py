@@ -40,11 +40,11 @@ class Record:
     number: int
     batch: int
     block: bytes | None  # None: the model rejected it
-    keyed: bool = False  # whether its idempotency key waits for its margins; margins that are known stay as they are
+    keyed: bool = False  # whether the margins for its idempotency key are not stored yet
 
 
 class Log:
-    """The log and the idempotency keys of one owner. `repair` opens damaged ones, not `checked`."""
+    """The log and the idempotency keys of one owner. `repair` passes `checked=False` to open a damaged one."""
 
     def __init__(self, directory: Path, checked: bool = True) -> None:
         self.path = directory / NAME
@@ -56,7 +56,7 @@ class Log:
             self.db = SqliteFile(self.path, SCHEMA, checked=checked, migrations=MIGRATIONS)
             undo.callback(self.db.close)
             self.keys = IdempotencyKeys(self.db)
-            # The position counts rejected records too. `snapshots` are the numbers of those that must be there.
+            # The position counts rejected records too. `snapshots` are the numbers of the snapshots that must exist.
             self.epoch, self.position, self.snapshots = self._owner(checked)
             if checked:
                 self.keys.check()
@@ -116,7 +116,8 @@ class Log:
     def append(self, entries: Sequence[Entry], replacing: bool = False) -> None:
         """Number the entries and write them with their idempotency keys, in one commit that is forced to disk.
 
-        `replacing`: keys that are there already are replaced, because another host has decided that they are new.
+        With `replacing`, keys that are stored already are replaced: a standby follows the owner, for which they were
+        new.
         """
         for number, entry in enumerate(entries, self.position + 1):
             entry.number = number

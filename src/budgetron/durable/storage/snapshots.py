@@ -1,7 +1,7 @@
 """The snapshots of a host: model files in the database of the log, and when a new one is due.
 
-The last two snapshots are kept, and the log after the older one, so that recovery can start from either. A snapshot and
-the trimming of the log are one transaction.
+The database has the last two snapshots, and the log after the older one, so that recovery can start from either. A
+snapshot and the trimming of the log are one transaction.
 
 `Host` and `recovery` call this; it gets the model as bytes and must not touch it.
 """
@@ -41,7 +41,7 @@ class Snapshots:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last snapshot lacks something."""
+        """Whether something was learned, rejected or answered since the last snapshot."""
         return bool(self._examples or self._log.unwritten.refused or self._log.unwritten.answers)
 
     # ---- writing

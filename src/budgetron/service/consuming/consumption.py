@@ -22,7 +22,7 @@ from budgetron.service.http.wire import labelled_line
 from budgetron.service.logs import log
 
 if TYPE_CHECKING:
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 Messages = list[tuple[int, bytes]]  # number in the stream, and content
 _LONGEST_PAUSE = 10.0  # seconds between two attempts

@@ -18,7 +18,7 @@ from budgetron.service.monitoring.statistics import beliefs, operating_point, pl
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 BINARY = "application/octet-stream"
 _PIECE_BYTES = 2**20

@@ -1,9 +1,8 @@
 """The first lines of a stream for a new model, whose form and labels decide what the model will accept.
 
-A block is learned together, so a new model knows all labels of its first block. Here a stream waits until its lines can
-begin a model, and lines of another form than most are rejected, so that one bad first line does not
-fix the form.
-`ndjson` calls this until the model has begun.
+A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
+lines have enough labels for a model. Lines whose form differs from that of most lines are rejected, so that one bad
+first line does not decide the form. `ndjson` calls this until the model has begun.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def can_begin(block: list[Numbered]) -> bool:
 def usual_lines(block: list[Numbered]) -> list[Numbered]:
     """The lines of the most frequent form; if several forms are as frequent, of the one that came first."""
     counts = Counter(_form(example) for _, example in block)
-    usual = max(counts, key=counts.__getitem__, default=None)  # the first of the largest
+    usual = max(counts, key=counts.__getitem__, default=None)  # of equal counts, the form that came first
     return [(line, example) for line, example in block if _form(example) == usual]
 
 

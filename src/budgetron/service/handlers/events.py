@@ -21,7 +21,7 @@ from budgetron.service.http.wire import SAFE_HEADERS, encode
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 
 class Events:

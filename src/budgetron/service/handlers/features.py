@@ -140,8 +140,8 @@ def _others(values: list[Any]) -> str:
     return " and ".join(sorted({type(value).__name__ for value in values if not _is_plain(value)}))
 
 
-def doubt_about(hosted: HostedModel, features: Any) -> str | None:
-    """A sentence about features that the columns of the model do not have, or of which they lack most; else None."""
+def feature_warning(hosted: HostedModel, features: Any) -> str | None:
+    """A warning if the model does not know some of these features, or if most of its columns are missing; else None."""
     if hosted.columns is None or not isinstance(features, dict):
         return None
     return hosted.columns.doubt(flattened(features))

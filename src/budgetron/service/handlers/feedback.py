@@ -4,7 +4,7 @@ the first label    learned as if it had come with its example
 the same again     `repeated`, with the first answer; nothing is learned
 another label      `conflict` (409): the first label counts, unless the request says "correct": true
 "withdraw": true   the label is taken back
-an unknown id      `unknown` (404): never issued, or evicted (see `service.pending`)
+an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from budgetron.service.http.wire import (
     feedback_request,
     reply,
 )
-from budgetron.service.pending import KEY_PREFIX, PendingPrediction
+from budgetron.service.model.pending import KEY_PREFIX, PendingPrediction
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 WITHDRAWN = {"withdrawn": True}  # in place of the label in the table of remembered predictions; no label is an object
 _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}

@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from budgetron.durable import Request
 from budgetron.errors import input_error, shown
-from budgetron.service.handlers.features import check_text, doubt_about, offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.features import check_text, feature_warning, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import LabelledExample, LearnAnswer, LearnRequest, encode, learn_request, reply
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 _MAX_KEY_LENGTH = 150
 
@@ -29,7 +29,7 @@ async def learn(call: Call) -> Response:
     request = request_of(call.model, examples, idempotency_key(call, given.key), classes)
     learned = await call.model.writer.submit(request, len(examples))
     n, hosted = len(learned.margins), call.model.hosted
-    warning = next(filter(None, (doubt_about(hosted, example.features) for example in examples)), None)
+    warning = next(filter(None, (feature_warning(hosted, example.features) for example in examples)), None)
     return reply(encode(LearnAnswer(learned.position, n, learned.repeated, learned.margins.tolist(), warning)))
 
 

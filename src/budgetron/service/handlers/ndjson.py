@@ -33,7 +33,7 @@ from budgetron.durable import HostedModel, KeyReused, Learned, StreamRows, row_d
 from budgetron.errors import InputError, error_message
 from budgetron.learners.input.classes import in_known_spelling
 from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
-from budgetron.service.handlers.features import doubt_about
+from budgetron.service.handlers.features import feature_warning
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream
 from budgetron.service.http.problems import HTTPProblem, fault, problem_of
@@ -41,7 +41,7 @@ from budgetron.service.http.wire import Problem, encode, example_line, labelled_
 from budgetron.service.logs import log
 
 if TYPE_CHECKING:
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 NDJSON = "application/x-ndjson"
 BLOCK = 512  # lines
@@ -251,8 +251,8 @@ def _acknowledgement(block: list[Numbered], learned: Learned, hosted: HostedMode
     elif learned.n_before:
         answer["learned_before"] = learned.n_before
     for line, example in block:
-        if (doubt := doubt_about(hosted, example.features)) is not None:
-            answer |= {"warning": doubt, "warning_line": line}
+        if (warning := feature_warning(hosted, example.features)) is not None:
+            answer |= {"warning": warning, "warning_line": line}
             break
     return encode(answer) + b"\n"
 

@@ -18,7 +18,7 @@ from budgetron.errors import InputError, input_error
 from budgetron.learners.asking import lead_of
 from budgetron.learners.estimators.budgetron import probabilities
 from budgetron.learners.input.classes import label_text
-from budgetron.service.handlers.features import doubt_about, offsets_of, rows_of, tasks_of
+from budgetron.service.handlers.features import feature_warning, offsets_of, rows_of, tasks_of
 from budgetron.service.http.wire import (
     Example,
     Prediction,
@@ -31,12 +31,12 @@ from budgetron.service.http.wire import (
     predict_request,
     reply,
 )
+from budgetron.service.model.writer import Writer
 from budgetron.service.settings import Limits
-from budgetron.service.writer import Writer
 
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
-    from budgetron.service.model_versions import ModelVersions
+    from budgetron.service.model.model_versions import ModelVersions
 
 _SHOWN_QUEUE = 100  # of the labelling queue
 _MOST_TERMS = 50  # of an explanation; the others are added up
@@ -150,7 +150,7 @@ class Predictor:
         answers = predictions(hosted.model, hosted.model.decision_function(X, tasks=named, offset=scores))
         if hosted.columns is not None:
             for answer, row in zip(answers, features, strict=True):
-                answer.warning = doubt_about(hosted, row)
+                answer.warning = feature_warning(hosted, row)
         return answers
 
 
@@ -199,7 +199,7 @@ def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], 
 
 
 async def queue(call: Call) -> Response:
-    """The predictions whose labels are worth asking for, the least sure first."""
+    """The predictions whose labels are worth asking for, the least confident first."""
     found, waiting = call.model.pending.queue(_SHOWN_QUEUE)
     return reply(encode(QueueAnswer([QueueItem(*one) for one in found], waiting)))
 

@@ -45,7 +45,7 @@ from budgetron.service.monitoring.metrics import TEXT
 
 HTML = "text/html; charset=utf-8"
 # In the ASGI scope:
-ROUTE = "budgetron.route"  # the path as metrics and the log name it
+ROUTE = "budgetron.route"  # the path, as it is named in metrics and the log
 ADDRESS = "budgetron.address"  # the address of the client
 STREAM = "budgetron.stream"  # the request lasts as long as its client wants
 LIMITS = "/v1/limits"
@@ -136,14 +136,14 @@ class Observe:
             self._count(scope, status, time.perf_counter() - began)
 
     def _problem(self, scope: Scope) -> HTTPProblem | None:
-        """Why a request is rejected before anything else is done with it. It counts against its client address here."""
+        """Why a request is rejected before anything else is done. It is counted against the rate of its address."""
         scope[ADDRESS] = address = self._service.addresses.of(scope)
         if (seconds := self._service.rates.admit(address)) and not self._may_set_limits(scope):
             return too_many(f"the rate of {address}", seconds)
         return check_headers(scope["headers"])
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether it is an administrator's request for the limits: one that was set too low can always be undone."""
+        """Whether an administrator asks for the limits: a limit that is too low can always be changed."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
@@ -230,7 +230,7 @@ class ModelEndpoint(Endpoint):
                 raise _wrong_content_type(operation, kind)
         scope[STREAM] = handler is None or handler is operation.stream_handler
         if operation.method in self._audited and handler is not None:
-            async with call.recorded(f"{operation.method} {operation.path}", name, must=operation.method != "GET"):
+            async with call.recorded(f"{operation.method} {operation.path}", name, required=operation.method != "GET"):
                 return await handler(call)
         return await (service.events.subscribe(call) if handler is None else handler(call))
 

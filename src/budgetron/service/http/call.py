@@ -26,7 +26,7 @@ from budgetron.service.http.wire import SAFE_HEADERS
 from budgetron.service.settings import Limits
 
 if TYPE_CHECKING:
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 # A body may pause for `Limits.seconds_to_send`, and take as long as it needs at this rate: a model file may have a
 # gigabyte, but a client that sends one byte now and then must not occupy a connection for ever.
@@ -49,9 +49,9 @@ class ServiceCall:
     audit: AuditLog
     details: dict[str, Any] = field(default_factory=dict)  # what a handler adds to the line of the audit log
 
-    def recorded(self, action: str, model: str | None, must: bool = True) -> AbstractAsyncContextManager[None]:
+    def recorded(self, action: str, model: str | None, required: bool = True) -> AbstractAsyncContextManager[None]:
         """Record the action of the `with` block in the audit log, with the details that are noted meanwhile."""
-        return self.audit.recorded(self.api_key.name, self.address, action, model, self.details, must=must)
+        return self.audit.recorded(self.api_key.name, self.address, action, model, self.details, required=required)
 
     # ---- rate limits
 
@@ -78,7 +78,7 @@ class ServiceCall:
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
             raise _too_long(limit)
-        # Most bodies arrive in one piece. `connections` watches the clock until then: a timer of its own for every
+        # Most bodies arrive in one piece. Until then `connections` enforces the timeout: a separate timer for every
         # request would cost as much as the prediction.
         message = await self.request.receive()
         self.connections.body_began(self.request.scope["client"])

@@ -2,11 +2,11 @@
 
 uvicorn's own configuration bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their
 end, and answers every request with 503 once too many connections are open, health checks included. uvicorn takes any
-`asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol and only looks at the
-clock and at the number of connections. It uses nothing of uvicorn beyond that.
+`asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds only
+timeouts and a limit on the number of connections. It uses nothing else of uvicorn.
 
-`http.app` reports when a request begins and ends, `http.call` when its body begins. In between, the handlers watch the
-clock themselves.
+`http.app` reports when a request begins and ends, `http.call` when its body begins. In between, the handlers enforce
+their own timeouts.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Connections:
         return not connection.is_reserved
 
     def body_began(self, client: Client | None) -> None:
-        """Note that a piece of the body has arrived, or that the handler watches the clock from here on."""
+        """Note that a piece of the body has arrived, or that the handler enforces its own timeout from here on."""
         connection = self._open.get(client) if client else None
         if connection is not None:
             connection.deadline = None

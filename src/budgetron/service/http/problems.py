@@ -42,7 +42,7 @@ from budgetron.errors import (
 from budgetron.learners.input.validation import NAME_THE_TASKS
 from budgetron.service.http.api_keys import KeysUnreadable
 from budgetron.service.http.wire import Problem, ProblemAnswer, encode, reply
-from budgetron.service.writer import Busy, WriterEnded
+from budgetron.service.model.writer import Busy, WriterEnded
 
 RETRY = {"retry-after": "1"}
 CLOSE = {"connection": "close"}

@@ -56,8 +56,9 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
 class PredictRequest(Struct, forbid_unknown_fields=True):
     """One example, or several in `examples`.
 
-    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons. With `ask`,
-    the share of labels that can be had, those worth asking for are remembered and put into the labelling queue.
+    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons. `ask` is the
+    share of predictions for which you can get a label: those worth asking for are remembered and put into the labelling
+    queue.
     """
 
     features: Features | UnsetType = UNSET
@@ -107,7 +108,7 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
 
 
 class ExplanationTerm(Struct):
-    """What one feature adds to the margin, split into what all tasks share, the task's own, and of related tasks."""
+    """What one feature adds to the margin, by the weights of all tasks, of the task itself, and of related tasks."""
 
     name: str
     total: float
@@ -166,7 +167,7 @@ class QueueItem(Struct):
 
 
 class QueueAnswer(Struct):
-    """The predictions that the model was least sure about, and how many wait in all."""
+    """The predictions about which the model was least confident, and how many wait in all."""
 
     queue: list[QueueItem]
     waiting: int

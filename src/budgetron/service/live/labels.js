@@ -5,7 +5,7 @@ function labelPanels({ at, ask, path, count, describe, about }) {
   const cell = (text, number = false) => make("td", { className: number ? "number" : "" }, make("bdi", { textContent: text }));
   const send = (where, body) => ask(path(where), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), keepKey: true });
   const short = features => tidy(JSON.stringify(features), 80);
-  async function attempt(status, action) {  // an error is told beside the button; the page goes on
+  async function attempt(status, action) {  // an error is shown beside the button, and the page stays usable
     try {
       at(status).textContent = "";
       await action();
@@ -70,7 +70,7 @@ function labelPanels({ at, ask, path, count, describe, about }) {
   return {
     show(state) {
       at("queue-note").textContent = state.waiting_labels ?
-        `${count(state.waiting_labels)} predictions wait for a label, the least sure first.` :
+        `${count(state.waiting_labels)} predictions wait for a label, the least confident first.` :
         "None. Send predictions with \"ask\": the share of labels that you can give, such as 0.1.";
       at("corrections-note").textContent = state.in_shards ? "A model in shards cannot be corrected." :
         `${count(state.n_corrections)} so far. A label can be corrected while its record is in the log; recent mistakes have the number of their record.`;

@@ -12,7 +12,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 if TYPE_CHECKING:
     from budgetron.service.consuming.consumption import Consumption
-    from budgetron.service.served_model import ServedModel
+    from budgetron.service.model.served_model import ServedModel
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -105,7 +105,7 @@ class LiveStatistics:
 
     @contextmanager
     def replacing(self) -> Iterator[None]:
-        """Reset the counts while the model is replaced, so that no reader sees the counts of one beside the other."""
+        """Reset the counts while the model is replaced, so that no reader sees counts of the wrong model."""
         with self._lock:
             yield
             self._tally, self._next_end, self._shown_curve = None, 0, None
@@ -120,7 +120,7 @@ class LiveStatistics:
             return None if self._tally is None else self._tally.overall
 
     def alarms_after(self, n: int) -> tuple[int, list[dict[str, Any]]]:
-        """The number of all drift alarms, and those after the n-th, as far as they are kept."""
+        """The number of all drift alarms, and those after the n-th that are still stored."""
         with self._lock:
             if self._tally is None:
                 return 0, []
@@ -175,8 +175,8 @@ class LiveStatistics:
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
         """The learned relations of the most frequent tasks. Sent every second, so computed once per window."""
-        made_at, shown = self._shown_relations
-        if shown is None or position - made_at >= WINDOW or position < made_at:
+        computed_at, shown = self._shown_relations
+        if shown is None or position - computed_at >= WINDOW or position < computed_at:
             shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])
             self._shown_relations = (position, shown)
         return shown

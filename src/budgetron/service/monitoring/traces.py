@@ -1,6 +1,6 @@
 """Traces for OpenTelemetry, with the extra `traces`: one span per request, sent to a collector by OTLP over HTTP.
 
-A span is made when its request has ended, so that a request does no more work while it is handled. A client's header
+A span is created after its request has ended, so that tracing does not delay the response. A client's header
 `traceparent` is the parent of the span. Attributes follow the semantic conventions for HTTP servers.
 """
 
@@ -16,7 +16,7 @@ _PARENT = b"traceparent"
 
 
 class Traces:
-    """Sends spans in the background. A collector that is away costs only its spans."""
+    """Sends spans in the background. If the collector does not answer, only spans are lost."""
 
     def __init__(self, url: str) -> None:
         sdk = import_extra("serve --traces", "opentelemetry.sdk.trace", "traces")

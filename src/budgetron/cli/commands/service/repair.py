@@ -32,7 +32,7 @@ def command(directory: Path, accept_loss: bool) -> None:
 def _repaired(place: Path) -> list[str]:
     from budgetron.distributed.sharded_repair import repair_sharded
     from budgetron.durable import repair
-    from budgetron.service.pending import repair_pending
+    from budgetron.service.model.pending import repair_pending
 
     lines = []
     for name, done in (repair_sharded(place) if is_sharded(place) else {"": repair(place)}).items():
@@ -42,7 +42,8 @@ def _repaired(place: Path) -> list[str]:
         # `last_known` is the last acknowledged record, `last_good` the last one that could be read.
         lost = done.last_known - done.last_good
         records = f"the last {lost} record(s) lost, after record {done.last_good}" if lost else "no record lost"
-        lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is {done.kept}; "
+        lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is "
+                     f"{done.old_database}; "
                      "delete it when you do not need it any more.")  # fmt: skip
     if repair_pending(place):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")

@@ -29,7 +29,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     """
     from budgetron.durable import restore
     from budgetron.durable.replication.store import is_copy
-    from budgetron.service.pending import forget_labels_after
+    from budgetron.service.model.pending import forget_labels_after
 
     if listing:
         _list_points(backup)
@@ -67,8 +67,8 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
             f"The last {lost} record(s), after record {done.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"
         click.echo(f"{which} are {where}: send them again.")
-    if done.kept is not None:
-        click.echo(f"The old file is {done.kept}; delete it when you do not need it any more.")
+    if done.old_database is not None:
+        click.echo(f"The old file is {done.old_database}; delete it when you do not need it any more.")
 
 
 def _seconds(text: str) -> float:

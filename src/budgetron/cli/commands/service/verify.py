@@ -43,7 +43,7 @@ def command(path: str) -> None:
 def _report(place: Path | str) -> list[str]:
     from budgetron.distributed.sharded_repair import verify_sharded
     from budgetron.durable import verify
-    from budgetron.service.pending import verify_pending
+    from budgetron.service.model.pending import verify_pending
 
     checked = {"": verify(place)} if isinstance(place, str) else {}
     if isinstance(place, Path):

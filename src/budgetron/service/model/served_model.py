@@ -12,12 +12,12 @@ from budgetron.distributed.sharded_host import ShardedHost
 from budgetron.durable import Host, HostedModel, ModelHost
 from budgetron.learners.asking import Asking
 from budgetron.service.handlers.predicting import Predictor
-from budgetron.service.model_versions import ModelVersions
+from budgetron.service.model.model_versions import ModelVersions
+from budgetron.service.model.pending import KEY_PREFIX, Pending
+from budgetron.service.model.writer import Writer
 from budgetron.service.monitoring.statistics import LiveStatistics
-from budgetron.service.pending import KEY_PREFIX, Pending
 from budgetron.service.replication import Replication
 from budgetron.service.settings import ServiceSettings
-from budgetron.service.writer import Writer
 
 Answer = TypeVar("Answer")
 
@@ -33,7 +33,7 @@ class ServedModel:
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.remembered(KEY_PREFIX))
-        self.asking = Asking()  # of the service, since a restore replaces the model
+        self.asking = Asking()  # belongs to the service and not to the model, which a restore replaces
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
         self.predictor = Predictor(host, self.writer, settings.limits, self.versions)

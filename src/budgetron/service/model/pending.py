@@ -57,7 +57,7 @@ class PendingPrediction:
 
 
 @dataclass
-class _Held:
+class _Usage:
     """How much of the table an API key uses."""
 
     rows: int = 0
@@ -68,7 +68,7 @@ class Pending:
     """The table of one model. Used on the event loop only."""
 
     def __init__(self, directory: Path, max_rows: int, max_bytes: int) -> None:
-        self._most = _Held(max_rows, max_bytes)
+        self._limits = _Usage(max_rows, max_bytes)
         self._db = _open(directory)
         self._count()
         with self._db.writing():
@@ -77,9 +77,9 @@ class Pending:
     def _count(self) -> None:
         """Count what each API key holds, and all of them together."""
         query = f"SELECT api_key, count(*), sum(length(example) + {_ROW_BYTES}) FROM pending GROUP BY api_key"
-        self._held = {api_key: _Held(rows, size) for api_key, rows, size in self._db.rows(query)}
-        held = self._held.values()
-        self._all = _Held(sum(one.rows for one in held), sum(one.bytes for one in held))
+        self._usage = {api_key: _Usage(rows, size) for api_key, rows, size in self._db.rows(query)}
+        usage = self._usage.values()
+        self._all = _Usage(sum(one.rows for one in usage), sum(one.bytes for one in usage))
 
     def put(
         self, examples: Sequence[tuple[Any, ...]], api_key: str, leads: Sequence[float | None] | None = None
@@ -94,39 +94,39 @@ class Pending:
         try:
             with self._db.writing():
                 self._db.executemany("INSERT INTO pending (id, example, api_key, lead) VALUES (?, ?, ?, ?)", rows)
-                self._add(self._held.setdefault(api_key, _Held()), len(ids), sum(map(len, contents)))
+                self._add(self._usage.setdefault(api_key, _Usage()), len(ids), sum(map(len, contents)))
                 self._evict()
         except BaseException:  # a full disk: nothing was stored
             self._count()
             raise
         return ids
 
-    def _add(self, held: _Held, rows: int, content_bytes: int) -> None:
-        for counted in (held, self._all):
+    def _add(self, usage: _Usage, rows: int, content_bytes: int) -> None:
+        for counted in (usage, self._all):
             counted.rows += rows
             counted.bytes += content_bytes + _ROW_BYTES * rows
 
     def _evict(self) -> None:
         """Delete the oldest predictions of the key that holds most, until the table is within its bounds."""
         for what in ("rows", "bytes"):
-            while (excess := getattr(self._all, what) - getattr(self._most, what)) > 0:
+            while (excess := getattr(self._all, what) - getattr(self._limits, what)) > 0:
                 self._delete_oldest(what, excess)
 
     def _delete_oldest(self, what: str, excess: int) -> None:
         """Delete the surplus of the key that holds most, and stop when it holds no more than the next one."""
-        largest, second = sorted([*(getattr(held, what) for held in self._held.values()), 0], reverse=True)[:2]
-        api_key = next(name for name, held in self._held.items() if getattr(held, what) == largest)
+        largest, second = sorted([*(getattr(usage, what) for usage in self._usage.values()), 0], reverse=True)[:2]
+        api_key = next(name for name, usage in self._usage.items() if getattr(usage, what) == largest)
         goal = largest - min(excess, max(1, largest - second))
-        held, last = self._held[api_key], 0
+        usage, last = self._usage[api_key], 0
         query = "SELECT number, length(example) FROM pending WHERE api_key = ? ORDER BY number"
         for number, size in self._db.rows(query, (api_key,)):
             last = number
-            self._add(held, -1, -size)
-            if getattr(held, what) <= goal:
+            self._add(usage, -1, -size)
+            if getattr(usage, what) <= goal:
                 break
         self._db.execute("DELETE FROM pending WHERE api_key = ? AND number <= ?", (api_key, last))
-        if not held.rows:
-            del self._held[api_key]
+        if not usage.rows:
+            del self._usage[api_key]
 
     def get(self, name: str) -> PendingPrediction | None:
         query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
@@ -141,7 +141,7 @@ class Pending:
         return PendingPrediction(features, task, offset, label, True, found[2], msgspec.json.decode(found[3]))
 
     def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
-        """The unlabelled predictions that were asked for, the least sure first, and how many there are."""
+        """The unlabelled predictions that were asked for, the least confident first, and how many there are."""
         wanted = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
         query = f"SELECT id, example, lead {wanted} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))

@@ -2,7 +2,7 @@
 
 No exception ends the thread: whatever is raised becomes the answer to the requests it was raised for. If the thread
 ends nevertheless, `revive` starts another one and answers the requests that the old one had taken. The service calls it
-once per second, for /readyz, and before each request.
+once per second, when /readyz is requested, and before each request.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Writer:
         self._name, self._host, self._statistics, self._max_waiting = name, host, statistics, max_waiting
         self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._put_back: list[_Item | None] = []  # taken from the queue, but not part of the commit: comes next
+        self._put_back: list[_Item | None] = []  # taken from the queue, but must wait for the next commit
         self._taken: list[_Item] = []
         self._loop = asyncio.get_running_loop()
         self._stopped = False
@@ -109,7 +109,7 @@ class Writer:
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call this in the thread after the answers to labels were given, with these answers; None: nothing."""
+        """Call this function in the writer thread after each commit, with its answers; None ends that."""
         self._listener = listener
 
     # ---- the thread

@@ -15,8 +15,8 @@ from budgetron.durable import Host, Learned, ModelHost, NotCopied
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.versions import AUTOMATIC, CandidateState, NoVersion, Versions
 from budgetron.errors import BudgetronError
-from budgetron.service.candidate import Candidate
 from budgetron.service.logs import log
+from budgetron.service.model.candidate import Candidate
 
 Used = TypeVar("Used", Candidate, None)
 Listener = Callable[[Sequence[Any]], None]
@@ -26,7 +26,7 @@ class ModelVersions:
     """The versions of one model.
 
     `replacing` resets the statistics while the model is replaced. `listen` is given the function to call after each
-    commit while there is a candidate, and None while there is none: labels do not pay for what is not used.
+    commit while there is a candidate, and None otherwise, so that labels are not delayed without need.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ModelVersions:
         self.candidate: Candidate | None = None
 
     def open(self) -> None:
-        """Load the candidate that was there, and let it learn what it missed. This may take long."""
+        """Load the candidate of the last run, if there was one, and let it learn what it missed. This may take long."""
         if self._given.in_shards:
             return
         versions, host = self.versions, self._host
@@ -107,9 +107,9 @@ class ModelVersions:
         return host.position
 
     def model_replaced(self) -> None:
-        """Note that another model is in use: what its record contains is no label that the candidate could learn."""
+        """Note that another model is in use. Its record has no labels, so the candidate skips it."""
         if self.candidate is not None:
-            self.candidate.go_on_from(self._host.position)
+            self.candidate.continue_after(self._host.position)
 
     # ---- the candidate
 
@@ -155,7 +155,7 @@ class ModelVersions:
         return self.candidate
 
     def learned(self, answers: Sequence[Any]) -> None:
-        """Let the candidate learn what was just committed. Nothing that goes wrong in it concerns the model in use."""
+        """Let the candidate learn what was just committed. Its errors do not affect the model in use."""
         candidate = self.candidate
         if candidate is None:
             return

@@ -31,7 +31,8 @@ class Candidate:
         self.state = state
         self._host, self._versions = host, versions
         self._position, self._saved_at = state.position, host.snapshot_record
-        self.ours, self.its = LiveStatistics(), LiveStatistics()  # of the same examples
+        # Of the same examples, so that the two can be compared.
+        self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
         self.refused = self.skipped = 0
         self.reason = ""  # why it refused the last of them
 
@@ -63,7 +64,7 @@ class Candidate:
         if host.snapshot_record != self._saved_at:  # the log may be trimmed at the next one
             self.save()
 
-    def go_on_from(self, position: int) -> None:
+    def continue_after(self, position: int) -> None:
         """Continue after a record that has no labels: the one with which the model was replaced."""
         self._position = position
         self.save()
@@ -80,8 +81,8 @@ class Candidate:
             return
         request = Request(None, labels, logged.examples.tasks)
         for statistics, model, values, classes in (
-            (self.ours, self._host.model, answer.margins[answer.n_before :], answer.classes),
-            (self.its, self.hosted.model, margins, self.hosted.model.classes_),
+            (self.statistics_of_current, self._host.model, answer.margins[answer.n_before :], answer.classes),
+            (self.statistics_of_candidate, self.hosted.model, margins, self.hosted.model.classes_),
         ):
             statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
 
@@ -99,7 +100,7 @@ class Candidate:
             "version": self.version, "share": self.state.share, "began": self.state.began,
             "learner": type(self.hosted.model).__name__, "position": self._position,
             "refused": self.refused, "skipped": self.skipped, "reason": self.reason,
-            "current": self.ours.compared(), "candidate": self.its.compared(),
+            "current": self.statistics_of_current.compared(), "candidate": self.statistics_of_candidate.compared(),
         }  # fmt: skip
 
 

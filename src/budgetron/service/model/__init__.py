@@ -1,0 +1,7 @@
+"""One served model: its host, writer thread, pending predictions and versions.
+
+    served_model              puts the parts of a model together
+    writer                    the thread that commits and learns
+    pending                   predictions that wait for their label
+    model_versions, candidate versions of the model, and one that is compared with it
+"""
