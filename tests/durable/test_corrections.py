@@ -135,7 +135,7 @@ def test_wrong_corrections_change_nothing(tmp_path):
         call = {"position": 6, "row": 2, "label": other(learned[5][1][2])} | given
         with pytest.raises(InputError):
             host.correct(call.pop("position"), call.pop("label"), call.pop("row"), **call)
-    with pytest.raises(InputError, match="as it should be"):
+    with pytest.raises(InputError, match="has this label already"):
         host.correct(6, learned[5][1][2], 2)
     assert host.content() == before and host.corrections() == []
     host.close()

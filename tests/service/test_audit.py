@@ -87,9 +87,9 @@ def test_what_cannot_be_recorded_is_not_done(tmp_path):
     (tmp_path / "file").write_text("no directory")
     done = []
 
-    async def act(must):
-        async with log.recorded("ann", "::1", "PUT limits", None, {}, must=must):
-            done.append(must)
+    async def act(required):
+        async with log.recorded("ann", "::1", "PUT limits", None, {}, required=required):
+            done.append(required)
 
     with pytest.raises(DiskRefused):
         event_loops.run(act(True))
