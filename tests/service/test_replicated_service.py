@@ -14,7 +14,9 @@ from running import Running, running, until
 
 from budgetron import Perceptron
 from budgetron.cli import main
+from budgetron.distributed.shard_options import NAME as JOURNAL
 from budgetron.durable import Host, Replicator, open_store
+from budgetron.errors import InputError
 from budgetron.service.replication import CopySettings, Replication
 
 MODEL = "RandomBudgetPerceptron budget=30"
@@ -208,11 +210,15 @@ def test_a_standby_takes_over_after_a_silence(tmp_path):
 
 def test_what_cannot_be_copied_or_followed(tmp_path):
     for options, words in (
-        (("--replicate-to", tmp_path / "copy", "--shards", 2), "models in one piece"),
+        (("--replicate-to", tmp_path / "copy", "--shards", 2), "Models in shards cannot be copied continuously"),
         (("--standby-of", tmp_path / "copy"), "Start the owner first"),
         (("--standby-of", tmp_path / "a", "--replicate-to", tmp_path / "b"), "one at a time"),
     ):
         result = CliRunner().invoke(main, ["serve", "--data", str(tmp_path / "data"), *map(str, options)])
         assert result.exit_code == 2 and words in result.output, result.output
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / JOURNAL).touch()
+    with pytest.raises(InputError, match=r"It cannot be copied continuously\. Leave out --replicate-to"):
+        Replication("default", tmp_path / "shards", CopySettings(str(tmp_path / "copy")), 1000).open(None)
     result = CliRunner().invoke(main, ["restore", str(tmp_path / "none"), str(tmp_path / "data")])
     assert result.exit_code == 2 and "a backup, a copy or the directory" in result.output

@@ -116,6 +116,10 @@ def test_operations_that_shards_lack_are_reported(service):
         client.post("/v1/learn", json=body(*made(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
             assert "a model in shards" in problem(answer, 501, "in_shards")
+        for method, path in (("GET", "versions"), ("PUT", "versions/v1"), ("POST", "versions/v1"), ("POST", "rollback"),
+                             ("POST", "promote"), ("DELETE", "candidate")):  # fmt: skip
+            message = problem(client.request(method, f"/v1/{path}"), 501, "in_shards")
+            assert "neither versions nor a candidate" in message and "copy its directory" in message
         assert client.post("/v1/snapshot").status_code == 200
         assert client.get("/v1/tasks/3").json()["stored"] > 0
         assert client.delete("/v1/tasks/3").status_code == 200

@@ -66,7 +66,11 @@ class Replication:
             self.follower.start()
             return self._host
         if is_sharded_host(self._directory):
-            raise input_error("serve", "--replicate-to", "given for models in one piece", f"{self._name!r}, in shards")
+            raise input_error(
+                "serve", "--replicate-to", "given for models in one piece", f"the model {self._name!r}, in shards",
+                "It cannot be copied continuously. Leave out --replicate-to, and copy the directory while the service "
+                "is stopped.",
+            )  # fmt: skip
         host = Host.open(self._directory, make_model, snapshot_every=self._snapshot_every)
         try:
             self._host = host

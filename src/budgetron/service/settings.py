@@ -74,8 +74,10 @@ class ServiceSettings:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise input_error("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         if self.copy is not None and (self.shards is not None or self.ray is not None):
-            accepted = "given for models in one piece"
-            raise input_error("serve", "--replicate-to and --standby-of", accepted, "--shards or --ray")
+            raise input_error(
+                "serve", "--replicate-to and --standby-of", "given for models in one piece", "--shards or --ray",
+                "Models in shards cannot be copied continuously. Copy their directory while the service is stopped.",
+            )  # fmt: skip
         return self
 
 

@@ -59,7 +59,10 @@ class ModelVersions:
     @property
     def _host(self) -> Host:
         if not isinstance(self._given, Host):
-            raise InShards("versions: a model in shards has no versions, because it is not in one file.")
+            raise InShards(
+                "versions: a model in shards has neither versions nor a candidate, because it is not in one file. To "
+                "keep its state, stop the service and copy its directory."
+            )
         return self._given
 
     @property
