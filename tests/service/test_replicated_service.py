@@ -16,6 +16,8 @@ from budgetron import Perceptron
 from budgetron.cli import main
 from budgetron.distributed.shard_options import NAME as JOURNAL
 from budgetron.durable import Host, Replicator, open_store
+from budgetron.durable.replication.copied_versions import fetch_versions
+from budgetron.durable.versions import Versions
 from budgetron.errors import InputError
 from budgetron.service.replication import CopySettings, Replication
 
@@ -25,6 +27,11 @@ MODEL = "RandomBudgetPerceptron budget=30"
 def learn(client, n):
     examples = [{"features": [n / 50, 1.0, i], "label": (n + i) % 2, "task": f"t{n % 4}"} for i in range(3)]
     return client.post("/v1/learn", json={"examples": examples, "key": f"block {n}"})
+
+
+def fetched_versions(copy, folder):
+    fetch_versions(open_store(copy / "default"), folder)
+    return Versions(folder)
 
 
 def copied(client):
@@ -171,6 +178,11 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             ready = to_standby.get("/readyz")
             assert ready.status_code == 503 and ready.json()["status"] == "standby"
 
+            # A version is copied too.
+            assert to_owner.put("/v1/versions/v1").status_code == to_owner.post("/v1/versions/v1").status_code == 200
+            until(lambda: fetched_versions(copy, tmp_path / "fetched").state.current == "v1")
+            until(lambda: to_standby.get("/v1/copy").json()["position"] == 7)
+
             # It takes over. The owner is alive, and notices.
             assert to_standby.post("/v1/takeover").json()["position"] > 10**6
             until(lambda: to_standby.get("/readyz").status_code == 200)
@@ -181,6 +193,10 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             assert to_owner.get("/v1/copy").json()["role"] == "former owner"
             assert to_owner.post("/v1/takeover").status_code == 409  # it is no standby
             assert to_owner.post("/v1/predict", json=question).status_code == 200
+
+            # The new owner has the versions, and what the last one replaced.
+            found = to_standby.get("/v1/versions").json()
+            assert found["current"] == "v1" and {one["name"] for one in found["versions"]} == {"v1", found["rollback"]}
 
             # The new owner learns, and knows what the former one has learned.
             assert learn(to_standby, 5).json()["repeated"] is True

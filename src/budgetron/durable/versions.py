@@ -26,7 +26,7 @@ MAX_VERSIONS = 100
 _MAX_AUTOMATIC = 5  # automatically saved versions, of models that were replaced
 _MAX_EVENTS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SUFFIX = ".budgetron"
+FOLDER, STATE, SUFFIX = "versions", "state.json", ".budgetron"
 AUTOMATIC = "replaced-"
 
 
@@ -74,9 +74,9 @@ class Versions:
     """The versions of one host."""
 
     def __init__(self, directory: Path) -> None:
-        self._folder = directory / "versions"
+        self._folder = directory / FOLDER
         self.state = VersionState()
-        content = self._read("state.json")
+        content = self._read(STATE)
         if content is not None:
             try:
                 self.state = msgspec.json.decode(content, type=VersionState)
@@ -91,17 +91,17 @@ class Versions:
     def names(self) -> list[VersionInfo]:
         """All versions, the newest first."""
         with storage_errors(self._folder / "x"):
-            files = [path for path in self._folder.glob(f"*{_SUFFIX}") if not path.name.startswith(".")]
-            found = [VersionInfo(path.name.removesuffix(_SUFFIX), (s := path.stat()).st_size, s.st_mtime)
+            files = [path for path in self._folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")]
+            found = [VersionInfo(path.name.removesuffix(SUFFIX), (s := path.stat()).st_size, s.st_mtime)
                      for path in files]  # fmt: skip
         return sorted(found, key=lambda one: (-one.at, one.name))
 
     def save(self, name: str, content: bytes) -> None:
         """Store a model file under a new name. The same content under the same name is accepted again."""
-        if not _NAME.fullmatch(name) or name in ("state.json",) or name.startswith("candidate-"):
+        if not _NAME.fullmatch(name) or name == STATE or name.startswith("candidate-"):
             accepted = 'letters, digits, ".", "_" and "-", at most 64, and not candidate-…'
             raise input_error("versions", "the name", accepted, shown(name))
-        before = self._read(name + _SUFFIX)
+        before = self._read(name + SUFFIX)
         if before == content:
             return
         if before is not None:
@@ -111,10 +111,10 @@ class Versions:
             raise input_error(
                 "versions", "the number of versions", f"at most {MAX_VERSIONS}", "more", "Delete some first."
             )
-        self._write(name + _SUFFIX, content)
+        self._write(name + SUFFIX, content)
 
     def read(self, name: str) -> bytes:
-        content = self._read(name + _SUFFIX) if _NAME.fullmatch(name) else None
+        content = self._read(name + SUFFIX) if _NAME.fullmatch(name) else None
         if content is None:
             names = ", ".join(one.name for one in self.names()[:10]) or "none yet"
             raise NoVersion(error_message("versions", "the name", f"that of a version: {names}", shown(name)))
@@ -127,7 +127,7 @@ class Versions:
             raise input_error("versions", "the name", "that of a version which is not the candidate", shown(name),
                               "End the candidate first.")  # fmt: skip
         with storage_errors(self._folder / "x"):
-            (self._folder / (name + _SUFFIX)).unlink(missing_ok=True)
+            (self._folder / (name + SUFFIX)).unlink(missing_ok=True)
 
     # ---- the model in use
 
@@ -151,7 +151,7 @@ class Versions:
 
     def set_state(self, **changes: object) -> None:
         state = msgspec.structs.replace(self.state, **changes)
-        self._write("state.json", msgspec.json.encode(state))
+        self._write(STATE, msgspec.json.encode(state))
         self.state = state
 
     # ---- the candidate

@@ -52,6 +52,7 @@ class Replication:
         self._host: Host | None = None
         self.replicator: Replicator | None = None
         self.follower: Follower | None = None
+        self.on_taken_over: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
 
     def open(self, make_model: Callable[[], Any] | None) -> Host:
@@ -115,6 +116,7 @@ class Replication:
                 self.follower.start()
                 raise
             follower, self.follower = self.follower, None
+            self.on_taken_over()
             self._start_copying(Replicator(
                 self._directory, self._store, every=self._settings.every, keep=self._settings.keep_days * DAY,
                 claimed=claimed, parent=follower.applied, on_lost=self._on_lost,

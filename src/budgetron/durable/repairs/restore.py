@@ -13,6 +13,7 @@ from budgetron.durable.errors import DamagedLog
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.recovery import recover
 from budgetron.durable.repairs.staging import Replaced, copy_log, not_a_backup, owned, put_in_place
+from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.replication.following import unused_number
 from budgetron.durable.replication.history import plan
 from budgetron.durable.replication.rebuild import cut, rebuild
@@ -20,6 +21,7 @@ from budgetron.durable.replication.store import is_copy, open_store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
 from budgetron.durable.storage.snapshots import Snapshots
+from budgetron.durable.versions import FOLDER
 from budgetron.errors import StorageError, input_error
 
 
@@ -67,6 +69,8 @@ def restore(
         finally:
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new)
+        if is_copy(backup) and not (directory / FOLDER).exists():  # versions that are there are at least as new
+            fetch_versions(open_store(backup), directory)
     return Replaced(new, examples, good, max(good, last), old_database)
 
 

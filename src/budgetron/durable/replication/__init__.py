@@ -3,7 +3,8 @@
     epochs/EPOCH-DIRECTORY-PROCESS    one empty object per owner; the highest epoch owns the copy (`fencing`)
     log/EPOCH/RUN/…-base-…            a copy of the database, as in a backup: the first object of a run
     log/EPOCH/RUN/…-log-…             the records after it, with their idempotency keys
-    log/EPOCH/head                    how far the copy goes: written last, and the only object that changes
+    log/EPOCH/head                    how far the copy goes: written last, and replaced with every copy
+    versions/…                        the named versions of the model (`copied_versions`)
 
 `store` reads and writes objects, `objects` has their format, `history` says which of them make up a state. `Replicator`
 writes a copy, `Follower` follows it, and `rebuild` turns it into the database of a host again.

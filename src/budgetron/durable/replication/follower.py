@@ -18,6 +18,7 @@ from pathlib import Path
 from budgetron.durable.errors import StandbyOnly
 from budgetron.durable.ownership import TEMPORARY
 from budgetron.durable.repairs.staging import owned, put_in_place
+from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.replication.fencing import Claim, claim
 from budgetron.durable.replication.following import FollowingHost, remove_database
 from budgetron.durable.replication.history import Plan, last_head, plan, read_run
@@ -68,6 +69,7 @@ class Follower:
             if old is not None and (directory / _MARKER).exists():
                 remove_database(old)
             (directory / _MARKER).touch(mode=0o600)
+            fetch_versions(store, directory)
         self.host = FollowingHost.open(directory, snapshot_every=snapshot_every)
         self.host.refuse_writes(
             StandbyOnly("Host: this is a standby, which only predicts. Learn at the owner, or take over first: "
@@ -145,6 +147,7 @@ class Follower:
         claimed = claim(self._store, self._directory, take_over=True)
         self.poll()
         self.host.renumber()
+        fetch_versions(self._store, self._directory)  # those that were saved since the start
         (self._directory / _MARKER).unlink(missing_ok=True)
         self.host.refuse_writes(None)
         return claimed

@@ -113,7 +113,7 @@ class Head(msgspec.Struct):
     parent_number: int = 0
 
 
-def encode_object(value: Base | Segment | Head) -> bytes:
+def encode_object(value: msgspec.Struct) -> bytes:
     content = msgspec.msgpack.encode(value)
     return content + hashlib.sha256(content).digest()
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from budgetron.durable.errors import StaleOwner
 from budgetron.durable.ownership import TEMPORARY
 from budgetron.durable.replication.changes import Changes, Copied, read_changes
+from budgetron.durable.replication.copied_versions import VersionCopier
 from budgetron.durable.replication.fencing import Claim, claim
 from budgetron.durable.replication.history import last_head
 from budgetron.durable.replication.objects import (
@@ -88,6 +89,7 @@ class Replicator:
             found = last_head(store, before=self.claim.epoch)
             parent = (0, 0, 0) if found is None else (found[0], found[1].run, found[1].number)
         self._parent = parent
+        self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: Copied | None = None
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False
@@ -128,6 +130,14 @@ class Replicator:
                 self.error = error
                 raise
             self.error, self._copied_at = None, began
+
+    def copy_versions(self) -> None:
+        """Copy the named versions of the model. Not part of `copy`, so that no label waits for a large file."""
+        try:
+            self._versions.copy()
+        except BudgetronError as error:
+            self.error = error
+            raise
 
     def _copy_next(self) -> bool:
         """Copy what was added. Returns whether there may be more."""
@@ -205,6 +215,7 @@ class Replicator:
             before = self.error
             try:
                 self.copy()
+                self.copy_versions()
             except StaleOwner as error:
                 _logger.warning("%s", error)
                 return
@@ -222,6 +233,7 @@ class Replicator:
         if not isinstance(self.error, StaleOwner):
             try:
                 self.copy()
+                self.copy_versions()
             except BudgetronError as error:
                 _logger.warning("The copy is behind at the stop. %s", error)
 

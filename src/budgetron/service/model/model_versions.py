@@ -71,6 +71,10 @@ class ModelVersions:
             self._stored = Versions(self._host.directory)
         return self._stored
 
+    def reload(self) -> None:
+        """Read the versions again: a standby that takes over has got those of the former owner."""
+        self._stored = None
+
     # ---- versions
 
     def save(self, name: str, content: bytes) -> None:

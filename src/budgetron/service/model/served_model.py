@@ -36,6 +36,8 @@ class ServedModel:
         self.asking = Asking()  # belongs to the service and not to the model, which a restore replaces
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
+        if replication is not None:
+            replication.on_taken_over = self.versions.reload
         self.predictor = Predictor(host, self.writer, settings.limits, self.versions)
 
     @property
