@@ -14,8 +14,8 @@ from streaming import as_delimited, joined, read_all
 
 from budgetron import Budgetron, io
 from budgetron.errors import InputError
+from budgetron.io.encoding.number_formats import COMMA, POINT, NumberFormat, formats_of
 from budgetron.io.encoding.task_column import default_task, is_identifier
-from budgetron.io.encoding.written_numbers import COMMA, POINT, Writing, formats_of
 
 
 def columns_of(content: bytes | BytesIO, **options) -> io.Columns:
@@ -124,7 +124,7 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
 ])  # fmt: skip
 def test_numbers_in_two_formats(text, comma, point):
     for format, expected in ((COMMA, comma), (POINT, point)):
-        found = Writing(format).parse(text)
+        found = NumberFormat(format).parse(text)
         assert found == expected or (found is not None and math.isnan(found) and math.isnan(expected))
 
 
@@ -258,6 +258,6 @@ def test_what_was_inferred_is_saved(tmp_path):
 @given(st.lists(st.text("0123456789.,-+e 'k\n\u00a0", max_size=8) | st.sampled_from(["12,5", "1.234,5", "NA"]),
                 max_size=12), st.sampled_from(["", COMMA, POINT]))  # fmt: skip
 def test_many_numbers_are_parsed_as_one_by_one(texts, format):
-    writing = Writing(format, ("k", "-99"))
-    one_by_one = [math.inf if (value := writing.parse(text)) is None else value for text in texts]
-    assert np.array_equal(writing.parse_all(texts), np.array(one_by_one, dtype=float), equal_nan=True)
+    number_format = NumberFormat(format, ("k", "-99"))
+    one_by_one = [math.inf if (value := number_format.parse(text)) is None else value for text in texts]
+    assert np.array_equal(number_format.parse_all(texts), np.array(one_by_one, dtype=float), equal_nan=True)

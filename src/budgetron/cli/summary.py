@@ -123,8 +123,8 @@ def _read(result: RunResult) -> str:
     else:
         words.append("one task (none named; see --task)")
     labels = [shorten(label, 12) for label in result.model.classes_.tolist()]
-    said = " or ".join(labels) if len(labels) <= _MAX_LABELS else counted(len(labels), "class", "classes")
-    return ", ".join([*words, f"labels {said} (column {shorten(columns.label)})"])
+    shown = " or ".join(labels) if len(labels) <= _MAX_LABELS else counted(len(labels), "class", "classes")
+    return ", ".join([*words, f"labels {shown} (column {shorten(columns.label)})"])
 
 
 def model_words(model: Any) -> str:
@@ -158,9 +158,9 @@ def constant_words(validation: Validation) -> str:
 
 
 def _precision(model: Any, found: Any) -> str:
-    said = f"precision {percent(found.precision)}, recall {percent(found.recall)}"
+    figures = f"precision {percent(found.precision)}, recall {percent(found.recall)}"
     classes = model.classes_.tolist()
-    return f"of {shorten(classes[1], 20)}: {said}" if len(classes) == 2 else f"mean over classes: {said}"
+    return f"of {shorten(classes[1], 20)}: {figures}" if len(classes) == 2 else f"mean over classes: {figures}"
 
 
 def _stored(model: Any) -> str:

@@ -51,9 +51,9 @@ def calibration(validation: Validation, ax: Any) -> Any:
     ax = axes_for(_WHO, ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--")
     most = max(each["n"] for each in bins)
-    said, true = [each["predicted"] for each in bins], [each["came_true"] for each in bins]
-    ax.plot(said, true, color=COLOURS[0], linewidth=1)
-    ax.scatter(said, true, s=[8 + 120 * each["n"] / most for each in bins], color=COLOURS[0])
+    predicted, true = [each["predicted"] for each in bins], [each["came_true"] for each in bins]
+    ax.plot(predicted, true, color=COLOURS[0], linewidth=1)
+    ax.scatter(predicted, true, s=[8 + 120 * each["n"] / most for each in bins], color=COLOURS[0])
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("share that came true")
     ax.set_title(f"calibration error {100 * validation.calibration.ece:.1f} %")

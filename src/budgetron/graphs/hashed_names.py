@@ -14,7 +14,7 @@ _MAX_LENGTH = 256  # characters; longer names are not remembered
 
 
 def hash_of(content: bytes) -> int:
-    """Return 64 bits that are the same in every process and on every machine."""
+    """Return a 64-bit hash that is the same in every process and on every machine."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 

@@ -87,7 +87,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
             shown(graph),
             "Make it with graphs.from_edges, or with graphs.complete(n_tasks=...).",
         )
-    # R_i0 = (A⁻¹)_ii; the ground node itself is last, at distance 0.
+    # R_i0 = (A⁻¹)_ii; the dummy node itself is last, at distance 0.
     to_ground = np.append(inverse.diagonal(), 0.0)
     between = np.zeros((len(to_ground), len(to_ground)))
     between[:-1, :-1] = inverse

@@ -15,9 +15,9 @@ from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
 from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
 from budgetron.io.encoding.labels import classes_in, parsed_classes
+from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import CodedColumn
-from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.encoding.wrong_rows import wrong_rows
 from budgetron.io.formats.choose import reader_of
 from budgetron.io.source import WHO, Source
@@ -271,7 +271,7 @@ def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Col
 def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
     if column.kind == "date":
         return parse_dates(texts, column.missing)
-    return parse_numbers(texts, Writing(column.format, tuple(column.missing)))
+    return parse_numbers(texts, NumberFormat(column.format, tuple(column.missing)))
 
 
 def _log_choices(file: str, reader: Reader, columns: Columns) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.values import (
     LARGEST,
     CodedColumn,
@@ -21,9 +22,8 @@ from budgetron.io.encoding.values import (
     format_value,
     is_numeric_literal,
 )
-from budgetron.io.encoding.written_numbers import Writing
 
-PLAIN = Writing()
+PLAIN = NumberFormat()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
 MAX_EARLY_BAD = 1000  # after this many bad lines without a good one, the file probably has another format
@@ -47,7 +47,7 @@ def shorten(content: bytes | str) -> str:
 
 @dataclass
 class Table:
-    """Rows of a file. `numbers` has one column per column selected as numbers, in the order of the selection."""
+    """Rows of a file. `numbers` contains the columns that were selected as numbers, in the order of the selection."""
 
     lines: NDArray[np.int64]  # the line on which each row begins, from 1
     numbers: NDArray[np.float64]  # NaN if missing, infinity if it is not a number
@@ -77,7 +77,7 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
-    written: Mapping[str, Writing] = {}  # columns of numbers with a decimal comma, separators or words for missing
+    number_formats: Mapping[str, NumberFormat] = {}  # of the columns of numbers that are not plain
 
 
 class Reader(Protocol):
@@ -95,9 +95,9 @@ class Reader(Protocol):
         """Yield up to `rows` rows at a time with the bad lines among them; with `stop`, end at the first bad line."""
 
 
-def parse_numbers(column: CodedColumn, writing: Writing = PLAIN) -> NDArray[np.float64]:
+def parse_numbers(column: CodedColumn, number_format: NumberFormat = PLAIN) -> NDArray[np.float64]:
     """Parse a coded column as numbers; NaN if missing, infinity if it is not a number."""
-    each = writing.parse_all(column.values)
+    each = number_format.parse_all(column.values)
     return each[column.codes] if len(each) else np.zeros(len(column.codes))
 
 
@@ -106,24 +106,24 @@ def table_from_values(
 ) -> Table:
     """Make a table from typed values, one list per column; None means missing."""
     numbers = _numbers([values[name] for name in selection.numbers], len(lines))
-    for name, writing in selection.written.items():
-        numbers[:, selection.numbers.index(name)] = _written_numbers(values[name], writing)
+    for name, number_format in selection.number_formats.items():
+        numbers[:, selection.numbers.index(name)] = _parsed_numbers(values[name], number_format)
     return Table(lines, numbers, {name: _texts(values[name]) for name in selection.texts}, content)
 
 
-def without_codes(numbers: NDArray[np.float64], writing: Writing) -> NDArray[np.float64]:
+def without_codes(numbers: NDArray[np.float64], number_format: NumberFormat) -> NDArray[np.float64]:
     """Replace typed numbers that are codes for missing values, such as −999, by NaN."""
-    codes = [float(code) for code in writing.missing if is_numeric_literal(code)]
+    codes = [float(code) for code in number_format.missing if is_numeric_literal(code)]
     return np.where(np.isin(numbers, codes), np.nan, numbers) if codes else numbers
 
 
-def _written_numbers(column: list[Any], writing: Writing) -> NDArray[np.float64]:
-    """Convert a column to numbers. Texts are parsed by the rules of `writing`; values that are numbers stay."""
+def _parsed_numbers(column: list[Any], number_format: NumberFormat) -> NDArray[np.float64]:
+    """Convert a column to numbers. Texts are parsed by the rules of `number_format`; values that are numbers stay."""
     numbers = _numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
-    numbers = without_codes(numbers, writing)
+    numbers = without_codes(numbers, number_format)
     for row, value in enumerate(column):
         if isinstance(value, str):
-            parsed = writing.parse(value)
+            parsed = number_format.parse(value)
             numbers[row] = np.inf if parsed is None else parsed
     return numbers
 

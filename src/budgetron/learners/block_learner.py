@@ -280,8 +280,8 @@ class BlockLearner(Deciding, Start):
                 validate_data(self, X, skip_check_array=True, reset=False)  # compares the column names
             except ValueError as error:
                 # scikit-learn's message has several lines; join them to one sentence.
-                said = " ".join(str(error).split()).rstrip(".")
-                raise input_error(self._who, "X", "of the same columns as in the first call", said) from None
+                message = " ".join(str(error).split()).rstrip(".")
+                raise input_error(self._who, "X", "of the same columns as in the first call", message) from None
         return rows.astype(settings.dtype, copy=False)
 
     def _checked_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:

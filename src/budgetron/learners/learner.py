@@ -220,7 +220,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         share = checked_share(self._who, share)
         if not self._begun:
             # A model without an engine has no margins to compare.
-            return True  # nothing is known yet
+            return True
         lead = lead_of(self._margin_of_one(x, task, offset))
         if self._asking is None:
             self._asking = Asking()

@@ -103,9 +103,9 @@ def increments(
     if losses is not None:
         rows[:, LOG_LOSS], rows[:, BRIER] = losses
     for place, code in enumerate(counted):
-        real, said = truth == code, predicted == code
+        positive, chosen = truth == code, predicted == code
         start = FIRST_CLASS + 3 * place
-        rows[:, start : start + 3] = np.column_stack([real & said, ~real & said, real & ~said])
+        rows[:, start : start + 3] = np.column_stack([positive & chosen, ~positive & chosen, positive & ~chosen])
     return rows
 
 

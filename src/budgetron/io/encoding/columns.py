@@ -19,12 +19,12 @@ from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.labels import labels_of
+from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
 from budgetron.io.encoding.values import (
     CodedColumn,
     parse_task,
 )
-from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.encoding.wrong_rows import wrong_rows
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.learners.input.nested import flattened
@@ -250,20 +250,20 @@ class Columns:
     def _features(self) -> Selection:
         used = [column for column in self.plan.columns if column.kind != "ignored"]
         numbers = [column for column in used if column.kind == "number"]
-        written = {c.name: Writing(c.format, tuple(c.missing)) for c in numbers if c.format or c.missing}
+        formats = {c.name: NumberFormat(c.format, tuple(c.missing)) for c in numbers if c.format or c.missing}
         texts = tuple(column.name for column in used if column.kind != "number")
-        return Selection(tuple(column.name for column in numbers), texts, written)
+        return Selection(tuple(column.name for column in numbers), texts, formats)
 
     def selection(self, labelled: bool) -> Selection:
         """Return which columns a reader must return as numbers and which as text.
 
         The order of the numbers is: features, offset, weight. `block_of` relies on this order.
         """
-        numbers, texts, written = self._features()
+        numbers, texts, formats = self._features()
         names = (self.label if labelled else None, self.task)
         weight = (self.weight,) if labelled and self.weight is not None else ()
         offset = () if self.offset is None else (self.offset,)
-        return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), written)
+        return Selection((*numbers, *offset, *weight), (*texts, *(name for name in names if name is not None)), formats)
 
     def block_of(self, table: Table, learn: Any) -> Block:
         """Encode the rows of a table. The caller must have removed the rows that `wrong_rows` reports."""

@@ -30,6 +30,7 @@ import numpy as np
 from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.io.encoding import choice_warnings
 from budgetron.io.encoding.encode import parse_date_values
+from budgetron.io.encoding.number_formats import ENOUGH, NA_LIKE, NumberFormat, formats_of
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
 from budgetron.io.encoding.values import (
     MISSING,
@@ -42,7 +43,6 @@ from budgetron.io.encoding.values import (
     parse_number,
     parse_truth,
 )
-from budgetron.io.encoding.written_numbers import ENOUGH, NA_LIKE, Writing, formats_of
 from budgetron.io.table import Table
 from budgetron.persist.columns import is_hashed
 from budgetron.persist.schema import Column, Plan
@@ -126,24 +126,24 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
             f"The file has no columns to learn from beside the label and the task. Its columns are "
             f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
-    said = found.warnings
+    warnings = found.warnings
     if asked.task is None:
-        said = choice_warnings.about_task(task, task_note, found.candidates) + said
+        warnings = choice_warnings.about_task(task, task_note, found.candidates) + warnings
     else:
         left_out = {name: n for name, n in found.candidates.items() if name in found.left_out}
-        said += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
+        warnings += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
     if kind == "truth" and any(parse_truth(format_value(one)) is None for one in asked.classes or ()):
         kind = "text"  # the first rows lack a class that is neither true nor false
     if label is not None and labelled and kind == "text" and asked.classes is None:
-        said += choice_warnings.about_label(label, _counted(sample.texts[label], NO_NAME))
+        warnings += choice_warnings.about_label(label, _counted(sample.texts[label], NO_NAME))
     for name, renamed in getattr(reader, "renamed", ()):
         if renamed not in asked.drop:
-            said.append(choice_warnings.about_repeated(name, renamed, _same_values(sample, name, renamed)))
+            warnings.append(choice_warnings.about_repeated(name, renamed, _same_values(sample, name, renamed)))
     hashed = HASHED if any(map(is_hashed, columns)) else 0
     plan = Plan("table", label, kind == "integers", task, columns, hashed, label_note, task_note,
                 kind == "truth", asked.weight, asked.offset)  # fmt: skip
-    return plan, said
+    return plan, warnings
 
 
 def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> Plan:
@@ -240,13 +240,13 @@ class _Inference:
             self.candidates[name] = len(present)
         n = sum(present.values())
         # `formats_of` returns None if the format is ambiguous: treat the column as plain, and warn below.
-        writing = Writing(self._formats.get(name) or "", asked.na_values)
-        words = [value for value in present if not writing.is_number(value)]
+        number_format = NumberFormat(self._formats.get(name) or "", asked.na_values)
+        words = [value for value in present if not number_format.is_number(value)]
         n_numbers = n - sum(present[word] for word in words)
         like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
         n_others = n - sum(present[word] for word in like_na)  # without words that stand for a missing value
         if n_numbers and n_numbers >= ENOUGH * n_others:
-            return self._number(name, place, writing, like_na)
+            return self._number(name, place, number_format, like_na)
         parsed = parse_date_values(list(present)).tolist()
         days = {value: None if day == math.inf else day for value, day in zip(present, parsed, strict=True)}
         if sum(present[value] for value, day in days.items() if day is not None) >= ENOUGH * n_others > 0:
@@ -264,7 +264,7 @@ class _Inference:
         self._warn_of_category(name, words, n_numbers, n)
         return self._category(name, "" if n_numbers < _MANY_NUMBERS * n else _mostly_numbers(words, n_numbers, n))
 
-    def _number(self, name: str, place: int, writing: Writing, like_na: list[str]) -> Column:
+    def _number(self, name: str, place: int, number_format: NumberFormat, like_na: list[str]) -> Column:
         present, asked = self.present[name], self._asked
         values = self._sample.texts[name]
         if place == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
@@ -278,8 +278,9 @@ class _Inference:
             self.left_out.add(name)
             return Column(name, "ignored", note="an identifier by its name")
         missing = self._codes(like_na)
-        note = _note(f"written as {writing.format}" if writing.format else "", missing, asked)
-        return Column(name, "number", gaps=self._has_gaps(name, missing), note=note, format=_as_format(writing.format),
+        form = number_format.format
+        note = _note(f"written as {form}" if form else "", missing, asked)
+        return Column(name, "number", gaps=self._has_gaps(name, missing), note=note, format=_as_format(form),
                       missing=missing)  # fmt: skip
 
     def _codes(self, found: Iterable[str]) -> list[str]:
@@ -313,11 +314,11 @@ def _as_format(text: str) -> Any:
     return text  # typed as Any, because the schema has a Literal of the formats
 
 
-def _note(written: str, missing: list[str], asked: Asked) -> str:
+def _note(number_format: str, missing: list[str], asked: Asked) -> str:
     found = [code for code in missing if code not in asked.na_values]
     codes = f"{', '.join(map(shown, found[:5]))} count as missing" if len(found) > 1 else ""
     codes = f"{shown(found[0])} counts as missing" if len(found) == 1 else codes
-    return ", ".join(part for part in (written, codes) if part)
+    return ", ".join(part for part in (number_format, codes) if part)
 
 
 def _mostly_numbers(words: list[str], n_numbers: int, n: int) -> str:

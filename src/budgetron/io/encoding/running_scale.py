@@ -79,7 +79,7 @@ class RunningScale:
 
 
 def _running(before: Floats, values: NDArray[Any]) -> Floats:
-    """Return the sums before each row and after the last, added row by row."""
+    """Return the running sums: before each row, and after the last one. Rows are added one by one."""
     sums = np.empty((len(values) + 1, len(before)))
     sums[0], sums[1:] = before, values
     return np.cumsum(sums, axis=0, out=sums)

@@ -29,19 +29,19 @@ def default_task(names: Iterable[str]) -> str | None:
     for task in TASKS:
         # "user" wins over "user_id", and "task" over both.
         for exact in (True, False):
-            for name, said in words.items():
-                if said == [task] or (not exact and said[:1] == [task] and len(said) == 2 and said[1] in _ENDINGS):
+            for name, found in words.items():
+                if found == [task] or (not exact and found[:1] == [task] and len(found) == 2 and found[1] in _ENDINGS):
                     return name
     return None
 
 
 def is_identifier(name: str) -> bool:
     """Return whether a column name such as user, order_no or uuid says that the values identify something."""
-    said = words_of(name)
-    if not said:
+    words = words_of(name)
+    if not words:
         return False
-    ends_as_one = said[-1] in _ENDINGS and (len(said) > 1 or said[-1] in ("id", "uuid", "guid"))
-    return said[0] in (*TASKS, *_THINGS) or ends_as_one
+    has_ending = words[-1] in _ENDINGS and (len(words) > 1 or words[-1] in ("id", "uuid", "guid"))
+    return words[0] in (*TASKS, *_THINGS) or has_ending
 
 
 def is_candidate(name: str, present: Mapping[str, int]) -> bool:

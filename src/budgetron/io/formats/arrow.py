@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from budgetron.errors import InputError, MissingExtra, StorageError, shown
+from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.values import LARGEST, CodedColumn, code_texts, format_value
-from budgetron.io.encoding.written_numbers import Writing
 from budgetron.io.formats.delimited import column_names, renamed_columns
 from budgetron.io.source import Source
 from budgetron.io.table import PLAIN, SAMPLE_ROWS, BadLine, Selection, Table, parse_numbers, without_codes
@@ -129,19 +129,19 @@ class Arrow:
         columns = dict(zip(self.names, flat.columns, strict=True))
         numbers = np.empty((flat.num_rows, len(selection.numbers)))
         for place, name in enumerate(selection.numbers):
-            numbers[:, place] = self._numbers(columns[name], selection.written.get(name, PLAIN))
+            numbers[:, place] = self._numbers(columns[name], selection.number_formats.get(name, PLAIN))
         texts = {name: self._codes(columns[name]) for name in selection.texts}
         lines = np.arange(done + 1, done + flat.num_rows + 1)
         return Table(lines, numbers, texts, lambda row: shown(rows.slice(row, 1).to_pylist()[0], 200))
 
-    def _numbers(self, column: Any, writing: Writing) -> Any:
+    def _numbers(self, column: Any, number_format: NumberFormat) -> Any:
         types = self._arrow.types
         if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
-            return parse_numbers(self._codes(column), writing)
+            return parse_numbers(self._codes(column), number_format)
         if types.is_boolean(column.type):
             column = column.cast(self._arrow.int8())
         values = column.cast(self._arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return without_codes(np.where(np.abs(values) > LARGEST, np.inf, values), writing)
+        return without_codes(np.where(np.abs(values) > LARGEST, np.inf, values), number_format)
 
     def _codes(self, column: Any) -> CodedColumn:
         arrow, types = self._arrow, self._arrow.types

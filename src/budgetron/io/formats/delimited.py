@@ -110,19 +110,19 @@ class Delimited:
         return self._table(selection, *self._records.next(self._delimiter, self._kinds(selection), rows, max_bad))
 
     def _kinds(self, selection: Selection) -> bytes:
-        texts = (*selection.texts, *selection.written)
+        texts = (*selection.texts, *selection.number_formats)
         kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(texts, TEXT)
         return bytes(kinds.get(name, IGNORED) for name in self.names)
 
     def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
-        as_text = {*selection.texts, *selection.written}
+        as_text = {*selection.texts, *selection.number_formats}
         texts = dict(zip((name for name in self.names if name in as_text), found.texts, strict=True))
         # The scanner returns plain numbers; the others come as text and are parsed below.
-        in_order = [name for name in self.names if name in selection.numbers and name not in selection.written]
+        in_order = [name for name in self.names if name in selection.numbers and name not in selection.number_formats]
         numbers = found.numbers
-        if selection.written:
+        if selection.number_formats:
             columns = dict(zip(in_order, found.numbers.T, strict=True))
-            columns |= {name: parse_numbers(texts[name], how) for name, how in selection.written.items()}
+            columns |= {name: parse_numbers(texts[name], form) for name, form in selection.number_formats.items()}
             numbers = np.stack([columns[name] for name in selection.numbers], axis=1)
         # The scanner returns columns in the order of this file; a model may have learned from another order.
         elif in_order != list(selection.numbers):

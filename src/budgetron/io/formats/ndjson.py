@@ -106,14 +106,14 @@ def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
     # The core returns each column once, so a column cannot be number and text at the same time.
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
-    (found, content, offset), (names, texts, written) = chunk, selection
+    (found, content, offset), (names, texts, number_formats) = chunk, selection
     columns = native.json_lines(content, found.begins + offset, found.ends + offset, names, texts)
     if columns is None:
         return None
     numbers = columns[0].reshape(len(found.lines), len(names))
-    for name, writing in written.items():
+    for name, number_format in number_formats.items():
         place = names.index(name)
-        numbers[:, place] = without_codes(numbers[:, place], writing)
+        numbers[:, place] = without_codes(numbers[:, place], number_format)
     return _Scanned(numbers, {name: CodedColumn(*text) for name, text in zip(texts, columns[1], strict=True)})
 
 

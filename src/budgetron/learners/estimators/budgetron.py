@@ -68,10 +68,12 @@ class Budgetron(ComparableTasks, Learner):
 
     Attributes
     ----------
-    classes_, n_features_in_ : fixed by the first block of examples
+    classes_, n_features_in_
+        The labels and the number of features. The first block of examples fixes them.
     beliefs_ : list of (Belief, float)
         The models that have not been dropped, and their weights; `str(belief)` describes a model in one line.
     n_seen_, n_mistakes_ : int
+        The numbers of examples learned so far, and of wrong predictions before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

@@ -52,8 +52,10 @@ class FourierSgd(WithoutExamples, Learner):
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_ : fixed by the first block of examples
+    classes_, n_features_in_, kernel_
+        The labels, the number of features and the kernel in use. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
+        The numbers of examples learned so far, and of wrong predictions before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

@@ -50,8 +50,10 @@ class LinearPerceptron(LinearWeights, Learner):
 
     Attributes
     ----------
-    classes_, n_features_in_ : fixed by the first block of examples
+    classes_, n_features_in_
+        The labels and the number of features. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
+        The numbers of examples learned so far, and of wrong predictions before an update.
     memory_bytes_ : int
         All bytes allocated for the model.
 

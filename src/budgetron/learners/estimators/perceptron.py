@@ -34,10 +34,13 @@ class Perceptron(Learner):
 
     Attributes
     ----------
-    classes_, n_features_in_, kernel_, capacity_ : fixed by the first block of examples
+    classes_, n_features_in_, kernel_, capacity_
+        The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
+        block of examples fixes them.
     active_set_ : records.ActiveSet
-        The stored examples, in slot order.
+        The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int
+        The numbers of stored examples, of examples learned so far, and of wrong predictions before an update.
     budget_share_ : dict
         Each task's current share of the stored examples.
     memory_bytes_ : int

@@ -55,11 +55,11 @@ def _most_confused(counted: Confusion) -> str:
     order = np.argsort(-counts, axis=None, kind="stable")[:_PAIRS]
     rows = []
     for place in order.tolist():
-        true, said = divmod(place, len(counts))
-        if counts[true, said]:
-            share = counts[true, said] / max(int(counted.counts[true].sum()), 1)
-            pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[said], 24)}"
-            rows.append((pair, as_count(counts[true, said]), as_percent(share)))
+        true, predicted = divmod(place, len(counts))
+        if counts[true, predicted]:
+            share = counts[true, predicted] / max(int(counted.counts[true].sum()), 1)
+            pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[predicted], 24)}"
+            rows.append((pair, as_count(counts[true, predicted]), as_percent(share)))
     return table(("Most often confused", "Times", "Of that class"), rows) if rows else paragraph("No errors.")
 
 

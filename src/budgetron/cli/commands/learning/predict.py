@@ -97,8 +97,8 @@ def command(
     if not given["quiet"]:
         skipped = f"; {counted(source.n_bad, 'bad line')} skipped" if source.n_bad else ""
         where = "" if output is None else f" in {output}"
-        said = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."
-        click.echo(said, err=True)
+        message = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."
+        click.echo(message, err=True)
 
 
 def _is_ndjson(output: str | None) -> bool:

@@ -33,7 +33,7 @@ NA_LIKE = frozenset(
         "0000-00-00 00:00:00",
     }
 )  # fmt: skip
-_MARGIN = " \t\u00a0"  # blanks before and after a number
+_PADDING = " \t\u00a0"  # blanks before and after a number
 _BLANKS = " \u00a0\u202f'’"  # blanks of all widths and the apostrophes of Switzerland
 _SIGNS = re.compile(f"[,{_BLANKS}]")
 _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
@@ -53,15 +53,15 @@ _MANY = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, 
 _DROPPED = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
 
 
-class Writing(NamedTuple):
-    """How the numbers of one column are written: their format, and further words for missing values."""
+class NumberFormat(NamedTuple):
+    """The format of the numbers in one column, and further words for missing values."""
 
     format: str = ""
     missing: tuple[str, ...] = ()
 
     def parse(self, text: str) -> float | None:
         """Parse a number; NaN if it is missing, None if the text is neither a number nor a missing value."""
-        stripped = text.strip(_MARGIN)
+        stripped = text.strip(_PADDING)
         if stripped in self.missing:
             return math.nan
         if not self.format:
@@ -94,7 +94,7 @@ class Writing(NamedTuple):
         """Return whether a text is meant as a number in this column."""
         if self.format:
             return self.parse(text) is not None
-        return (bool(self.missing) and text.strip(_MARGIN) in self.missing) or looks_numeric(text)
+        return (bool(self.missing) and text.strip(_PADDING) in self.missing) or looks_numeric(text)
 
 
 def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
