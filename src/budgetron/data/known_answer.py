@@ -64,8 +64,8 @@ class Shift:
 class KnownAnswer:
     """The best possible predictions on a synthetic stream, in the order of the stream.
 
-    `scores` are f before noise; `labels` are the Bayes predictions, which are wrong with probability `noise`;
-    `features` is φ.
+    `scores` are the values of f. `labels` are the signs of f, before noise: the best predictions, which are wrong with
+    probability `noise`. `features` computes φ(x).
     """
 
     start: Floats  # w, (k, D)

@@ -146,7 +146,7 @@ def _bandwidth(first_rows: _FirstRows, learner: LearnerSpec, scale: float) -> Ro
 
 
 def _scale(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
-    """Return the default gamma on these rows; None for a learner without gamma."""
+    """Return the gamma that the learner chooses for these rows by default; None if it has no gamma."""
     from scipy.sparse import issparse
 
     model = learner.build(WHO)
