@@ -3,11 +3,13 @@ BudgetProjectron.
 
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
-All learners take turns on the same blocks. Time is processor time of the thread, and the median over the turns counts.
-Rules with removal learn a stream in which every example is a new, unrelated task: all decision values are 0, so every
-example is an update for every rule. Projection and merging need related examples: they learn random labels of one
-task, and the time of a prediction is subtracted where an example was no step. A step is a mistake of a Perceptron, and
-a margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
+All learners take turns on the same blocks. Time is processor time of the thread, and the median over the turns of
+several copies counts: some models are up to a third slower at B = 500, whatever their rule, because of the addresses
+that their arrays happen to have.
+Rules with removal learn a stream in which every example is a new, unrelated task, also in the next turn: all decision
+values are 0, so every example is an update for every rule. Projection and merging need related examples: they learn
+random labels of one task, and the time of a prediction is subtracted where an example was no step. A step is a mistake
+of a Perceptron, and a margin below 1 for the others: skipping an example, for instance, costs as much as storing it.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from budgetron import BudgetProjectron, BudgetSgd, Projectron, RandomBudgetPerceptron, graphs, kernels
 
 REMOVAL = ("bsgd-remove", "bpa-s", "bogd", "bogd++")
 OTHERS = ("bsgd-project", "bsgd-merge", "bnorma", "bpa-p", "nogd", "ahpatron")
-REPEATS = 25
+COPIES, TURNS = 5, 5
 D = 20
 
 
@@ -32,15 +35,18 @@ def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float,
     """Return a function that learns the block once more: seconds per step, and the share of steps."""
     model.partial_fit(X, y, tasks=tasks)
     block = model.validate(X, y, tasks=tasks)
-    engine, n = model._engine, len(y)
+    engine, n, turn = model._engine, len(y), 0
     below = model.margin if isinstance(model, BudgetSgd) else 1.0 if getattr(model, "plus", False) else 0.0
 
     def once() -> tuple[float, float]:
+        nonlocal turn
+        turn += tasks is not None
+        task_ids, clusters = block.task_ids + turn * n, block.clusters + turn * n
         begin = time.thread_time()
-        engine.margins(block.rows, block.task_ids, block.clusters)
+        engine.margins(block.rows, task_ids, clusters)
         predicting = time.thread_time() - begin
         begin = time.thread_time()
-        margins, flags = engine.learn(block.rows, block.codes, block.task_ids, block.clusters)
+        margins, flags = engine.learn(block.rows, block.codes, task_ids, clusters)
         seconds = time.thread_time() - begin
         # Rules that learn from mistakes alone have the flag of a mistake, the others a margin below their threshold.
         steps = (2 * block.codes - 1) * margins < below if below > 0 else (flags & 1) > 0
@@ -52,9 +58,10 @@ def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float,
 
 
 def measured(models: dict[str, Any], X: Any, y: Any, tasks: Any) -> dict[str, tuple[float, float]]:
-    runs = {name: learned(model, X, y, tasks) for name, model in models.items()}
-    turns = [[once() for once in runs.values()] for _ in range(REPEATS)]
-    return {name: tuple(np.median(values, axis=0)) for name, values in zip(runs, np.swapaxes(turns, 0, 1), strict=True)}
+    copies = [{name: learned(clone(model), X, y, tasks) for name, model in models.items()} for _ in range(COPIES)]
+    turns = [[once() for once in runs.values()] for _ in range(TURNS) for runs in copies]
+    per_model = zip(models, np.swapaxes(turns, 0, 1), strict=True)
+    return {name: tuple(np.median(values, axis=0)) for name, values in per_model}
 
 
 def compared(B: int, dtype: str) -> list[dict[str, Any]]:

@@ -5,86 +5,76 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
+#include "simd/registers.hpp"
 #include "simd/simd.hpp"
-#include "simd/vectors.hpp"
+#include "simd/vector_loops.hpp"
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// Doubles that are not negative are ordered like their bits, read as integers. Every compiler vectorises a minimum of integers, but
-// not every compiler a minimum of doubles, because one of them may be NaN.
-inline int64_t bits_of(double x) {
-  int64_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-inline double number_of(int64_t bits) {
-  double x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
+// The least and the largest of n scores, which are not negative. NaN is neither, and infinity is not the largest.
 template <class Score>
-inline Extremes extremes_of(size_t n, Score score) {
-  const int64_t infinity = bits_of(HUGE_VAL);
-  int64_t least = infinity, largest = 0;
-#pragma omp simd reduction(min : least) reduction(max : largest)
-  for (size_t j = 0; j < n; ++j) {
-    const int64_t bits = bits_of(score(j)), finite = bits < infinity ? bits : 0;
-    least = bits < least ? bits : least;
-    largest = finite > largest ? finite : largest;
+BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {
+  Extremes found{HUGE_VAL, 0.0};
+  if (n < Pack<double>::lanes) {
+    for (size_t j = 0; j < n; ++j) found = {smaller(score(j, Single{}), found.least), larger(score(j, Single{}), found.largest)};
+  } else {
+    Chains<double> low(found.least), high(found.largest);
+    visit_registers(n, [&](size_t j, size_t chain) {
+      const auto scores = score(j, Register{});
+      low.of[chain] = smaller(scores, low.of[chain]);
+      high.of[chain] = larger(scores, high.of[chain]);
+    });
+    found = {low.joined(least_of_two), high.joined(largest_of_two)};
   }
-  return {number_of(least), number_of(largest)};
+  if (found.largest < HUGE_VAL) return found;
+  found.largest = 0.0;
+  for (size_t j = 0; j < n; ++j) {
+    const double one = score(j, Single{});
+    if (one < HUGE_VAL) found.largest = larger(one, found.largest);
+  }
+  return found;
 }
 
 Extremes sizes(double scale, const double* __restrict b, const double* __restrict root, size_t n, double* __restrict out) {
-  return extremes_of(n, [=](size_t j) { return out[j] = scale * (b[j] < 0 ? -b[j] : b[j]) * root[j]; });
+  return extremes_of(n, [=](size_t j, auto at) {
+    const auto size = at.all(scale) * magnitude(at.get(b + j)) * at.get(root + j);
+    at.put(out + j, size);
+    return size;
+  });
 }
 
 Extremes residuals(double scale, const double* __restrict b, const double* __restrict own, const double* __restrict k, double kk,
                    size_t n, double* __restrict out) {
   const double per = 1.0 / kk;
-  return extremes_of(n, [=](size_t j) {
-    const double left = own[j] - k[j] * k[j] * per, weight = scale * b[j];
-    return out[j] = weight * weight * (left > 0 ? left : 0.0);
+  return extremes_of(n, [=](size_t j, auto at) {
+    const auto row = at.get(k + j), weight = at.all(scale) * at.get(b + j);
+    const auto loss = weight * weight * larger(at.get(own + j) - row * row * at.all(per), at.all(0.0));
+    at.put(out + j, loss);
+    return loss;
   });
 }
 
 Extremes extremes(const double* x, size_t n) {
-  return extremes_of(n, [=](size_t j) { return x[j]; });
+  return extremes_of(n, [=](size_t j, auto at) { return at.get(x + j); });
 }
 
-// Reduces n numbers by join(): at(j) is a register of numbers from j on, and one(j) a single number, for the rest that fills no
-// register. There are four accumulators, because each step waits for the result of the step before.
-template <class T, class At, class One, class Join>
-inline T joined(size_t n, T start, At at, One one, Join join) {
-  constexpr size_t w = Pack<T>::lanes;
-  auto s0 = all_lanes<T>(start), s1 = s0, s2 = s0, s3 = s0;
-  size_t j = 0;
-  for (; j + 4 * w <= n; j += 4 * w) {
-    s0 = join(at(j), s0);
-    s1 = join(at(j + w), s1);
-    s2 = join(at(j + 2 * w), s2);
-    s3 = join(at(j + 3 * w), s3);
+template <class Arrival>
+BUDGETRON_INLINE int64_t least_value(size_t n, Arrival arrival) {
+  int64_t least = INT64_MAX;
+  if (n < Pack<int64_t>::lanes) {
+    for (size_t j = 0; j < n; ++j) least = smaller(arrival(j, Single{}), least);
+    return least;
   }
-  for (; j + w <= n; j += w) s0 = join(at(j), s0);
-  s0 = join(join(s0, s1), join(s2, s3));
-  T all = start;
-  for (size_t l = 0; l < w; ++l) all = join(T(s0[l]), all);
-  for (; j < n; ++j) all = join(one(j), all);
-  return all;
-}
-
-template <class At, class One>
-inline int64_t least_value(size_t n, At at, One one) {
-  return joined<int64_t>(n, INT64_MAX, at, one, [](const auto& a, const auto& b) { return where_at_most(a, b, a, b); });
+  Chains<int64_t> low(least);
+  visit_registers(n, [&](size_t j, size_t chain) { low.of[chain] = smaller(arrival(j, Register{}), low.of[chain]); });
+  return low.joined(least_of_two);
 }
 
 // The index of `value` in x; n if it is not there.
-inline size_t place_of(int64_t value, const int64_t* x, size_t n) {
+BUDGETRON_INLINE size_t place_of(int64_t value, const int64_t* x, size_t n) {
   constexpr size_t block = 32;  // numbers per branch
   size_t j = 0;
   for (; j + block <= n; j += block) {
@@ -99,46 +89,73 @@ inline size_t place_of(int64_t value, const int64_t* x, size_t n) {
 
 // The index of the least of n distinct numbers; n if there is none.
 size_t least_of(const int64_t* x, size_t n) {
-  return place_of(least_value(n, [=](size_t j) { return load(x + j); }, [=](size_t j) { return x[j]; }), x, n);
+  return place_of(least_value(n, [=](size_t j, auto at) { return at.get(x + j); }), x, n);
 }
 
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
   constexpr int64_t never = INT64_MAX;
-  const auto limits = all_lanes(limit);
-  const auto nevers = all_lanes(never);
-  const int64_t oldest = least_value(n, [=](size_t j) { return where_at_most(load(x + j), limits, load(arrivals + j), nevers); },
-                                     [=](size_t j) { return x[j] <= limit ? arrivals[j] : never; });
+  const int64_t oldest = least_value(n, [=](size_t j, auto at) {
+    return where_at_most(at.get(x + j), at.all(limit), at.get(arrivals + j), at.all(never));
+  });
   return oldest == never ? n : place_of(oldest, arrivals, n);
 }
 
-void probabilities(const double* __restrict b, const double* __restrict root, size_t n, double* __restrict p) {
-  if (b) {
-#pragma omp simd
-    for (size_t j = 0; j < n; ++j) p[j] = (b[j] < 0 ? -b[j] : b[j]) * root[j];
-  }
-  const auto sum = [=] {
-    return joined<double>(n, 0.0, [=](size_t j) { return load(p + j); }, [=](size_t j) { return p[j]; },
-                          [](const auto& one, const auto& other) { return one + other; });
+double shares(const double* __restrict b, const double* __restrict root, size_t n, double* __restrict p) {
+  const auto put = [=](size_t j, const auto& value, auto at) {
+    at.put(p + j, value);
+    return value;
   };
-  const double total = sum(), slope = total > 0 ? static_cast<double>(n - 1) / total : 0.0;
-#pragma omp simd
-  for (size_t j = 0; j < n; ++j) {
-    const double share = 1.0 - slope * p[j];
-    p[j] = share > 0 ? share : 0.0;
-  }
-  const double normalisation = 1.0 / sum();
-#pragma omp simd
-  for (size_t j = 0; j < n; ++j) p[j] *= normalisation;
+  const double total = sum_of(n, [=](size_t j, auto at) {
+    return b ? put(j, magnitude(at.get(b + j)) * at.get(root + j), at) : at.get(p + j);
+  });
+  const double slope = total > 0 ? static_cast<double>(n - 1) / total : 0.0;
+  return sum_of(n, [=](size_t j, auto at) { return put(j, larger(at.all(1.0) - at.all(slope) * at.get(p + j), at.all(0.0)), at); });
 }
 
-void divide_by_survival(double scale, const double* __restrict p, double most, size_t n, double* __restrict b) {
-#pragma omp simd
-  for (size_t j = 0; j < n; ++j) {
-    const double survival = 1.0 - p[j] > 0x1p-52 ? 1.0 - p[j] : 0x1p-52;
-    double grown = b[j] * (scale / survival);
-    grown = grown > most ? most : grown < -most ? -most : grown;
-    b[j] = grown < 1e-300 && grown > -1e-300 ? 0.0 : grown;
+size_t first_above(const double* p, size_t n, double point) {
+  constexpr size_t w = Pack<double>::lanes;
+  double below = 0;  // p_0 + … + p_{j−1}
+  size_t j = 0;
+  // Skips blocks of `width` numbers before `end`. It reads all of these blocks, because the place where the sum exceeds the point is
+  // random: the processor would mispredict a branch there, which costs more.
+  const auto skip = [&](size_t width, size_t end, auto sum_from) {
+    double sum = below;
+    for (size_t i = j; i + width < end; i += width) {
+      sum += sum_from(i);
+      j += point < sum ? 0 : width;
+      below = where_at_most(sum, point, sum, below);
+    }
+  };
+  skip(kChains * w, n, [=](size_t i) {
+    Chains<double> sum(0.0);
+    for (size_t chain = 0; chain < kChains; ++chain) sum.of[chain] = load(p + i + chain * w);
+    return sum.joined(sum_of_two);
+  });
+  skip(w, smaller(j + kChains * w, n), [=](size_t i) {
+    Chains<double> sum(0.0);
+    sum.of[0] = load(p + i);
+    return sum.joined(sum_of_two);
+  });
+  skip(1, smaller(j + w, n), [=](size_t i) { return p[i]; });
+  return j;
+}
+
+void divide_by_survival(double scale, const double* __restrict p, double normalisation, double most, size_t n, double* __restrict b) {
+  constexpr size_t w = Pack<double>::lanes;
+  const auto multiply = [=](size_t j, const auto& factor, auto at) {
+    at.put(b + j, larger(smaller(at.get(b + j) * factor, at.all(most)), at.all(-most)));
+  };
+  const auto survival = [=](size_t j, auto at) { return at.all(1.0) - at.get(p + j) * at.all(normalisation); };
+  size_t j = 0;
+  for (; p && j + 2 * w <= n; j += 2 * w) {  // one division for two registers, because a division takes as long as ten products
+    const auto one = survival(j, Register{}), other = survival(j + w, Register{}), both = all_lanes(scale) / (one * other);
+    multiply(j, both * other, Register{});
+    multiply(j + w, both * one, Register{});
   }
+  const double same = scale / (1.0 - normalisation);
+  for (; !p && j + w <= n; j += w) multiply(j, all_lanes(same), Register{});
+  for (; j < n; ++j) multiply(j, p ? scale / survival(j, Single{}) : same, Single{});
+  if (scale < 1.0) flush(b, n);  // nothing else makes them smaller
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "simd/registers.hpp"
 #include "simd/simd.hpp"
-#include "simd/vectors.hpp"
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
@@ -100,15 +100,33 @@ void polynomial(const T* __restrict dot, double bias, int degree, const double* 
 
 double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clusters, int64_t task_id, int64_t cluster,
               double diagonal, double off, size_t n, const double* row, const double* weights, double* out) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (size_t j = 0; j < n; ++j) {
-    const double near = clusters[j] == cluster ? off : 0.0;
-    const double value = row[j] * (task_ids[j] == task_id ? diagonal : near);
-    out[j] = value;
-    sum += weights[j] * value;
+  constexpr size_t w = Pack<double>::lanes;
+  const auto value = [=](size_t j, auto at) {
+    const auto near = where_equal(at.get(clusters + j), at.all(cluster), at.all(off), at.all(0.0));
+    return at.get(row + j) * where_equal(at.get(task_ids + j), at.all(task_id), at.all(diagonal), near);
+  };
+  Chains<double> sum(0.0), values(0.0);
+  size_t j = 0;
+  for (; j + kChains * w <= n; j += kChains * w) {
+    // All loads before the stores: a processor that compares only the low 12 bits of two addresses takes row[j + w] for the out[j] that
+    // it has just stored if the arrays lie unluckily. One model in four was a third slower at B = 500.
+    for (size_t chain = 0; chain < kChains; ++chain) values.of[chain] = value(j + chain * w, Register{});
+    for (size_t chain = 0; chain < kChains; ++chain) {
+      store(out + j + chain * w, values.of[chain]);
+      add_product(sum.of[chain], load(weights + j + chain * w), values.of[chain]);
+    }
   }
-  return sum;
+  for (; j + w <= n; j += w) {
+    values.of[0] = value(j, Register{});
+    store(out + j, values.of[0]);
+    add_product(sum.of[0], load(weights + j), values.of[0]);
+  }
+  double rest = 0;
+  for (; j < n; ++j) {
+    out[j] = value(j, Single{});
+    rest += weights[j] * out[j];
+  }
+  return sum.joined(sum_of_two) + rest;
 }
 
 }  // namespace

@@ -116,10 +116,13 @@ struct Simd {
   // The j with the lowest arrival; n if there is none.
   std::size_t (*oldest)(const std::int64_t* arrivals, std::size_t n);
 
-  // p_j ← max(0, 1 − (n − 1) w_j / Σw), then divided by the sum of all. w_j is |b_j| root_j, or p_j if b is null.
-  void (*probabilities)(const double* b, const double* root, std::size_t n, double* p);
-  // b_j ← scale b_j / (1 − p_j), clipped to ± most: keeps the expectation of f if slot j is removed with probability p_j.
-  void (*divide_by_survival)(double scale, const double* p, double most, std::size_t n, double* b);
+  // p_j ← max(0, 1 − (n − 1) w_j / Σw), where w_j is |b_j| root_j, or p_j if b is null. Returns their sum.
+  double (*shares)(const double* b, const double* root, std::size_t n, double* p);
+  // The first j with p_0 + … + p_j > point; n − 1 if there is none.
+  std::size_t (*first_above)(const double* p, std::size_t n, double point);
+  // b_j ← scale b_j / (1 − normalisation p_j), clipped to ± most: keeps the expectation of f if slot j is removed with this probability.
+  // If p is null, all p_j are 1.
+  void (*divide_by_survival)(double scale, const double* p, double normalisation, double most, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ for
   // m < terms (0, 1 or 2), then y = S x.

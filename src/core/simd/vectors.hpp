@@ -14,6 +14,36 @@ namespace {
 
 using std::size_t;
 
+// For functions that take lambdas. GCC compiles some of them separately, and the call takes as long as 100 numbers.
+#if defined(__GNUC__) || defined(__clang__)
+#define BUDGETRON_INLINE __attribute__((always_inline)) inline
+#else
+#define BUDGETRON_INLINE inline
+#endif
+
+// These five are for single numbers, and for the lanes of a register.
+
+// a where x is at most `limit`, otherwise b.
+template <class X, class V>
+inline V where_at_most(const X& x, const X& limit, const V& a, const V& b) {
+  return x <= limit ? a : b;
+}
+// a where x equals y, otherwise b.
+template <class X, class V>
+inline V where_equal(const X& x, const X& y, const V& a, const V& b) {
+  return x == y ? a : b;
+}
+// The smaller and the larger of a and b; b if a is NaN. Written in this way they are one instruction.
+template <class V>
+inline V smaller(const V& a, const V& b) {
+  return a < b ? a : b;
+}
+template <class V>
+inline V larger(const V& a, const V& b) {
+  return a > b ? a : b;
+}
+inline double magnitude(double x) { return x < 0 ? -x : x; }
+
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(BUDGETRON_PLAIN_LOOPS)
 
 template <class T>
@@ -48,10 +78,8 @@ inline void add_product(V& sum, const A& a, const V& b) {
   sum += a * b;
 }
 
-// In each lane: a where x is at most `limit`, otherwise b.
-template <class X, class V>
-inline V where_at_most(const X& x, const X& limit, const V& a, const V& b) {
-  return x <= limit ? a : b;
+inline Pack<double>::type magnitude(const Pack<double>::type& x) {
+  return reinterpret_cast<Pack<double>::type>(reinterpret_cast<Pack<int64_t>::type>(x) & INT64_MAX);
 }
 
 #else
@@ -81,10 +109,37 @@ template <class T>
 inline void store(T* p, const Lanes<T>& v) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) p[l] = v.lane[l];
 }
-template <class T>
-inline Lanes<T> operator+(Lanes<T> a, const Lanes<T>& b) {
-  for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] += b.lane[l];
+template <class T, class Operation>
+inline Lanes<T> lane_by_lane(Lanes<T> a, const Lanes<T>& b, Operation operation) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] = operation(a.lane[l], b.lane[l]);
   return a;
+}
+template <class T>
+inline Lanes<T> operator+(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x + y; });
+}
+template <class T>
+inline Lanes<T> operator-(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x - y; });
+}
+template <class T>
+inline Lanes<T> operator*(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x * y; });
+}
+template <class T>
+inline Lanes<T> operator/(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x / y; });
+}
+template <class T>
+inline Lanes<T> smaller(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x < y ? x : y; });
+}
+template <class T>
+inline Lanes<T> larger(const Lanes<T>& a, const Lanes<T>& b) {
+  return lane_by_lane(a, b, [](T x, T y) { return x > y ? x : y; });
+}
+inline Lanes<double> magnitude(const Lanes<double>& a) {
+  return lane_by_lane(a, a, [](double x, double) { return x < 0 ? -x : x; });
 }
 template <class T>
 inline Lanes<T> all_lanes(T value) {
@@ -92,10 +147,14 @@ inline Lanes<T> all_lanes(T value) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) v.lane[l] = value;
   return v;
 }
-inline int64_t where_at_most(int64_t x, int64_t limit, int64_t a, int64_t b) { return x <= limit ? a : b; }
 template <class X, class T>
 inline Lanes<T> where_at_most(const Lanes<X>& x, const Lanes<X>& limit, Lanes<T> a, const Lanes<T>& b) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] = x.lane[l] <= limit.lane[l] ? a.lane[l] : b.lane[l];
+  return a;
+}
+template <class X, class T>
+inline Lanes<T> where_equal(const Lanes<X>& x, const Lanes<X>& y, Lanes<T> a, const Lanes<T>& b) {
+  for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] = x.lane[l] == y.lane[l] ? a.lane[l] : b.lane[l];
   return a;
 }
 template <class T>

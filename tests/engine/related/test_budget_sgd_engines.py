@@ -55,6 +55,20 @@ def test_engines_agree(step, maintenance, kind):
     assert_same(settings, seed=int(step) + 10 * int(maintenance))
 
 
+REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenance.WEIGHTED, Maintenance.REPLACE]
+
+
+@pytest.mark.parametrize("capacity", [31, 37, 72, 100])
+@pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda one: one.name)
+def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
+    """The core evicts in blocks of registers, registers and single numbers. Here every example is a step."""
+    settings = make_settings(
+        rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=capacity,
+        step=Step.CONSTANT, maintenance=maintenance, rate=0.1, regularization=0.01, margin=9.0, clip=3.0, seed=capacity,
+    )  # fmt: skip
+    assert_same(settings, seed=capacity)
+
+
 @pytest.mark.parametrize("maintenance", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda one: one.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_rescaled_weights(maintenance, kind):

@@ -32,6 +32,7 @@ class MarginLearner : public CoefficientLearner {
   explicit MarginLearner(const Config& config, double eta = 0)
       : CoefficientLearner(config, eta),
         unit_(config.similarity->largest_self()),
+        per_unit_(1.0 / unit_),
         kind_(static_cast<StepSize>(config.parameters.count("step", 2))),
         rate_(config.parameters.real("rate", 1.0)),
         lambda_(config.parameters.real("regularization", 0.0)),
@@ -63,12 +64,12 @@ class MarginLearner : public CoefficientLearner {
     const auto& f = scratch.margins;
     const bool paired = step.minus < config_.n_outputs;
     const double y_f = paired ? f[step.plus] - f[step.minus] : step.sign * f[0], loss = margin_ - y_f;
-    const double kept = shrink();
+    const double eta = eta_t(), kept = shrink(eta);
     if (!(loss > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
     if (kk <= eta2_) return wrong;
-    const double norm2 = kk / unit_ * (paired ? 2.0 : 1.0);
-    const double tau = kind_ == StepSize::passive_aggressive ? std::min(rate_ * example.weight, loss / norm2) : eta_t() * example.weight;
+    const double norm2 = kk * per_unit_ * (paired ? 2.0 : 1.0);
+    const double tau = kind_ == StepSize::passive_aggressive ? std::min(rate_ * example.weight, loss / norm2) : eta * example.weight;
     norm_before_ = norm2_;
     y_f_ = kept * y_f;
     const std::uint8_t done = learn_step(example, {step, tau, example.weight, kk, norm2}, scratch);
@@ -77,9 +78,9 @@ class MarginLearner : public CoefficientLearner {
   }
 
   // |b| of a step.
-  double size_of(const Update& u) const { return u.tau / (unit_ * scale_); }
+  double size_of(const Update& u) const { return u.tau * per_unit_ / scale_; }
   // ‖β_t‖ √K_tt of a step, to compare with sizes().
-  double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 / unit_); }
+  double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
   // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it at the loss `lost` = ‖b_r‖² · residual of
@@ -183,7 +184,7 @@ class MarginLearner : public CoefficientLearner {
       measure();
   }
 
-  const double unit_;  // c_G²
+  const double unit_, per_unit_;  // c_G² and 1/c_G²: a product is much faster than a division
   const StepSize kind_;
   const double rate_, lambda_, margin_, radius_;
   const bool skip_;
@@ -198,10 +199,10 @@ class MarginLearner : public CoefficientLearner {
     return kind_ == StepSize::pegasos ? 1.0 / (lambda_ * t) : kind_ == StepSize::root ? rate_ / std::sqrt(t) : rate_;
   }
 
-  // β ← (1 − η_t λ) β; returns the factor.
-  double shrink() {
+  // β ← (1 − η λ) β; returns the factor.
+  double shrink(double eta) {
     if (lambda_ == 0 || kind_ == StepSize::passive_aggressive) return 1.0;
-    const double kept = 1.0 - eta_t() * lambda_;
+    const double kept = 1.0 - eta * lambda_;
     norm2_ *= kept * kept;
     scale_ *= kept;
     if (scale_ < 1e-100) fold_scale();  // before it underflows; the first step of Pegasos makes it 0

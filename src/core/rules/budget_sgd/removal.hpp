@@ -90,18 +90,26 @@ class RandomRemoving final : public MarginLearner {
  private:
   // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that f keeps its expectation.
   std::size_t draw_and_compensate() {
-    const std::size_t r = drawn(), n = size();
-    const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *p = scores_.data();
-    if (config_.n_outputs == 1 && !kWeighted) {
-      double* b = beta(0);
-      const double factor = scale_ / std::max(1.0 - 1.0 / static_cast<double>(n), 0x1p-52);
-#pragma omp simd
-      for (std::size_t j = 0; j < n; ++j) b[j] = flushed(std::min(std::max(b[j] * factor, -most), most));
-    } else if (config_.n_outputs == 1) {
-      simd().divide_by_survival(scale_, p, most, n, beta(0));
+    const std::size_t n = size();
+    const bool binary = config_.n_outputs == 1;
+    double sum;  // p_j = share_j / sum; every share is 1 unless kWeighted
+    std::size_t r;
+    if (kWeighted) {
+      if (!binary) sizes();
+      sum = simd().shares(binary ? beta(0) : nullptr, roots_.data(), n, scores_.data());
+      r = simd().first_above(scores_.data(), n, generator_.uniform() * sum);
+    } else {
+      sum = static_cast<double>(n);
+      r = generator_.below(n);
+    }
+    const double normalisation = (1.0 - 0x1p-50) / sum;  // below 1/sum, so that 1 − p_j > 0 even if p_j is 1; then j is evicted
+    const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *share = kWeighted ? scores_.data() : nullptr;
+    if (binary) {
+      simd().divide_by_survival(scale_, share, normalisation, most, n, beta(0));
     } else {
       for (std::size_t j = 0; j < n; ++j) {
-        const double factor = scale_ / std::max(1.0 - p[j], 0x1p-52), size = norm(j) * factor, cut = size > most ? most / size : 1.0;
+        const double factor = scale_ / (1.0 - normalisation * (share ? share[j] : 1.0));
+        const double size = norm(j) * factor, cut = size > most ? most / size : 1.0;
         for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[j] = flushed(beta(o)[j] * factor * cut);
       }
     }
@@ -113,29 +121,6 @@ class RandomRemoving final : public MarginLearner {
       if (largest > most_) scale_ = most_ / largest;
     }
     return r;
-  }
-
-  // Returns r; scores_ are the probabilities.
-  std::size_t drawn() {
-    const std::size_t n = size();
-    if (!kWeighted) {
-      if (config_.n_outputs > 1) std::fill_n(scores_.begin(), n, 1.0 / static_cast<double>(n));
-      return generator_.below(n);
-    }
-    const bool binary = config_.n_outputs == 1;
-    if (!binary) sizes();
-    const double *p = scores_.data(), point = generator_.uniform();
-    simd().probabilities(binary ? beta(0) : nullptr, roots_.data(), n, scores_.data());
-    double below = 0;
-    std::size_t j = 0;
-    for (; j + 8 < n; j += 8) {  // eight at a time, because the additions of a single sum wait for each other
-      const double next = below + (((p[j] + p[j + 1]) + (p[j + 2] + p[j + 3])) + ((p[j + 4] + p[j + 5]) + (p[j + 6] + p[j + 7])));
-      if (point < next) break;
-      below = next;
-    }
-    for (; j + 1 < n; ++j)
-      if (point < (below += p[j])) return j;
-    return n - 1;
   }
 
   const double most_;  // the largest ‖b_j‖; 0: no limit

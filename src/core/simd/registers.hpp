@@ -1,0 +1,90 @@
+// Loops over registers of numbers: formulas that serve a register and a single number, reductions, and sums.
+//
+// A part of simd.cpp, compiled once per instruction set.
+#pragma once
+
+#include "simd/vectors.hpp"
+
+namespace budgetron {
+namespace BUDGETRON_TARGET {
+namespace {
+
+// How a loop reads and writes numbers: a register of them at a time, or one by one if they do not fill a register. A formula that is
+// written with these is written once for both.
+struct Register {
+  template <class T>
+  auto get(const T* p) const {
+    return load(p);
+  }
+  template <class T>
+  void put(T* p, const typename Pack<T>::type& value) const {
+    store(p, value);
+  }
+  template <class T>
+  auto all(T value) const {
+    return all_lanes(value);
+  }
+};
+struct Single {
+  template <class T>
+  T get(const T* p) const {
+    return *p;
+  }
+  template <class T>
+  void put(T* p, T value) const {
+    *p = value;
+  }
+  template <class T>
+  T all(T value) const {
+    return value;
+  }
+};
+
+// As function objects.
+constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };
+constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };
+constexpr auto sum_of_two = [](const auto& a, const auto& b) { return a + b; };
+
+// Several accumulators, because each step waits for the result of the step before. joined() joins them, then their lanes, pairwise.
+constexpr size_t kChains = 4;
+template <class T>
+struct Chains {
+  static constexpr size_t w = Pack<T>::lanes;
+  typename Pack<T>::type of[kChains];
+  explicit Chains(T start) : of{all_lanes(start), all_lanes(start), all_lanes(start), all_lanes(start)} {}
+  template <class Join>
+  T joined(Join join) const {
+    T lane[w];
+    store(lane, join(join(of[0], of[1]), join(of[2], of[3])));
+    for (size_t half = w / 2; half > 0; half /= 2)
+      for (size_t l = 0; l < half; ++l) lane[l] = join(lane[l], lane[l + half]);
+    return lane[0];
+  }
+};
+
+// Calls visit(j, chain) for the registers that begin at j, which cover n numbers; n is at least the number of lanes. The last registers
+// overlap instead of leaving a rest, so some numbers may be visited more than once.
+template <class Visit>
+BUDGETRON_INLINE void visit_registers(size_t n, Visit visit) {
+  constexpr size_t w = Pack<double>::lanes;
+  for (size_t j = 0; j < n; j += kChains * w)
+    for (size_t chain = 0; chain < kChains; ++chain) visit(j + chain * w < n - w ? j + chain * w : n - w, chain);
+}
+
+// The sum of n terms: term(j, Register) begins at j, term(j, Single) is the one at j.
+template <class Term>
+BUDGETRON_INLINE double sum_of(size_t n, Term term) {
+  constexpr size_t w = Pack<double>::lanes;
+  Chains<double> sum(0.0);
+  size_t j = 0;
+  for (; j + kChains * w <= n; j += kChains * w)
+    for (size_t chain = 0; chain < kChains; ++chain) sum.of[chain] = sum.of[chain] + term(j + chain * w, Register{});
+  for (; j + w <= n; j += w) sum.of[0] = sum.of[0] + term(j, Register{});
+  double rest = 0;
+  for (; j < n; ++j) rest += term(j, Single{});
+  return sum.joined(sum_of_two) + rest;
+}
+
+}  // namespace
+}  // namespace BUDGETRON_TARGET
+}  // namespace budgetron
