@@ -27,7 +27,7 @@ WORDS = {
     "site": tuple(f"site {i}" for i in range(40)),
 }
 HASHER = FeatureHasher(2**16, input_type="string", dtype=np.float32, alternate_sign=False)
-KINDS = 6  # of advertisers: those of a kind are alike
+KINDS = 6  # kinds of advertisers; those of one kind have the same effects
 
 
 def impressions(n: int, n_advertisers: int = 300, seed: int = 0) -> Iterator[tuple[str, list[str], int]]:
@@ -80,7 +80,7 @@ def main(figure: str | None = None) -> None:
 
 
 def draw(path: str, found: dict[str, evaluate.Validation], n: int, average: float) -> None:
-    """Of the impressions ranked highest, how many were clicked."""
+    """Draw the share of clicks among the impressions ranked highest."""
     picture = new_figure("clicks", 6, 3.6)
     ax = picture.subplots()
     parts = np.linspace(0.02, 1.0, 50)

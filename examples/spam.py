@@ -57,7 +57,7 @@ def main(figure: str | None = None) -> None:
     users, texts, labels = (np.array(column) for column in zip(*mails(5000), strict=True))
     rows = WORDS.transform(texts)
     seen: Counter[str] = Counter()
-    which = np.array([counted(seen, user) for user in users])  # the user's first message, second, …
+    which = np.array([counted(seen, user) for user in users])  # 1 for the user's first message, 2 for the second, …
 
     models = {
         "one filter for all": Budgetron(budget="1 MiB", graph=graphs.complete(coupling=float("inf"))),

@@ -1,7 +1,7 @@
-"""Products of parameters of which the usual run takes a part, and `make test-long` the rest.
+"""Combinations of test parameters: `make test` runs some of them, `make test-long` all.
 
-A combination is usual if the positions of its values add up to a multiple of `one_in`. Such a part has every
-combination of all parameters but one, if that one has at least `one_in` values: what it leaves out is repetition.
+A combination belongs to `make test` if the positions of its values add up to a multiple of `one_in`. If one
+parameter has at least `one_in` values, every combination of the other parameters is still tested.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors against labels: asking for the labels that `should_ask` wants, or for a random share of them.
+"""Compare asking for the labels that `should_ask` wants with asking for random labels: errors against labels.
 
     python benchmarks/accuracy/asking.py [--orders 5] [--docs docs/how-to/training/asking.md]
 
@@ -26,7 +26,7 @@ BEGIN, END = "<!-- written by benchmarks/accuracy/asking.py -->", "<!-- end -->"
 
 
 def errors_and_labels(stream: Stream, share: float, chosen: NDArray[np.bool_] | None = None) -> tuple[float, int]:
-    """The share of wrong predictions, and the labels that were learned: those `chosen`, or those that are wanted."""
+    """The share of wrong predictions and the learned labels: those in `chosen`, or those that `should_ask` wants."""
     model, wrong, asked = Budgetron(), 0, 0
     assert stream.tasks is not None
     for place in range(len(stream.y)):
@@ -66,7 +66,7 @@ def measured(name: str, orders: int) -> Curve:
         streams = [in_order(project_set(name), seed) for seed in range(orders)]
         found = np.array([both_ways(one, share, seed) for seed, one in enumerate(streams)])
         chance, asked, labels = found.mean(axis=0).tolist()
-        differences = found[:, 1] - found[:, 0]  # of the same order, so that what is hard about an order cancels
+        differences = found[:, 1] - found[:, 0]  # paired by order: an order may be hard for both ways
         error = float(differences.std(ddof=1) / np.sqrt(orders)) if orders > 1 else np.nan
         curve[share] = chance, asked, labels, error
         change = f"{asked / chance - 1:+.1%} ± {error / chance:.1%}"

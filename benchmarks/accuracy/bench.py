@@ -1,4 +1,4 @@
-"""Code that the items share: options, runs of learners on a stream, means over orders, and checks of targets."""
+"""What all items of the benchmark use: options, runs of learners, means over orders, and checks of targets."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Bench:
     def ours(
         self, streams: Iterable[Stream], budget: Any = "4 MiB", learner: str = "Budgetron", **settings: Any
     ) -> Row:
-        """Budgetron as it comes, on every order."""
+        """Budgetron with default parameters, on every order."""
         return self.run(learner, streams, lambda stream: _own(stream, budget, settings), budget)
 
     def peer(self, name: str, streams: Iterable[Stream], peer: Peer, grid: Any, **fixed: Any) -> Row:
@@ -63,7 +63,7 @@ class Bench:
         return self.run(name, streams, one, fixed.get("nbytes"))
 
     def version_0_1(self, streams: Iterable[Stream], budget: Any) -> Row | None:
-        """The same pass in the environment of version 0.1; None if there is none."""
+        """The same pass by version 0.1 in its own environment; None if there is no such environment."""
         if self.old is None:
             return None
         return self.run("version 0.1", streams, lambda stream: in_python(str(self.old), stream, budget), budget)
@@ -118,7 +118,7 @@ class Bench:
 
 
 def slack(mine: Row, other: Row) -> float:
-    """0.1 points, or two standard errors of the paired differences."""
+    """The difference that a target allows: 0.1 points, or two standard errors of the paired differences if larger."""
     differences = np.array(mine["each"]) - np.array(other["each"])
     error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
     return float(max(SLACK, 2 * error))
@@ -131,7 +131,7 @@ def _own(stream: Stream, budget: Any, settings: dict[str, Any]) -> Row:
 
 
 def in_python(python: str, stream: Stream, budget: Any) -> Row:
-    """One pass in another process: the version of Budgetron that this Python has."""
+    """One pass in another process, with the version of Budgetron that is installed for that Python."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.npz"
         save_stream(path, stream.X, stream.y, stream.tasks)

@@ -24,7 +24,7 @@ def _streams(bench: Bench, name: str) -> list[Stream]:
 
 
 def bytes_used(bench: Bench) -> None:
-    """At least 90 % of a byte budget is used at the end, and never more than all of it."""
+    """At the end at least 90 % of a byte budget is used, and the budget is never exceeded."""
     for name in ("ijcnn1", "sentiment", "users"):
         for budget in ("100 KiB", "1 MiB"):
             share = 100 * bench.ours(_streams(bench, name)[:1], budget)["bytes"] / size(budget)
@@ -32,7 +32,7 @@ def bytes_used(bench: Bench) -> None:
 
 
 def doubling(bench: Bench) -> None:
-    """Twice the budget never costs more than 0.1 points."""
+    """Doubling the budget never increases the error by more than 0.1 points."""
     for name in ("ijcnn1", "magic04", "sentiment", "spam", "chem97", "school", "exam", "kinds", "grid"):
         try:
             streams = _streams(bench, name)
@@ -61,7 +61,7 @@ def calibration(bench: Bench) -> None:
 
 
 def speed(bench: Bench) -> None:
-    """Time against version 0.1, in processes that take turns: at the smallest budget that is as good; by default."""
+    """Time against version 0.1, in alternating processes: at the smallest budget that is as good, and by default."""
     if bench.old is None:
         raise Skipped("no --version-0-1")
     for name, factor in (("a9a", 5.0), ("ijcnn1", 5.0), ("school", 3.0)):
@@ -87,7 +87,7 @@ def _smallest(bench: Bench, stream: Stream, error: float) -> str | None:
         budget: Any = f"{32 * 2**k} KiB"
         try:
             found: Row = bench.ours([stream], budget)
-        except TooFewBytes:  # for rows of so many columns
+        except TooFewBytes:  # the number of columns of the rows
             continue
         if found["error"] <= error:
             return str(budget)

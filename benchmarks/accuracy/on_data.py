@@ -103,7 +103,7 @@ def classic(bench: Bench) -> None:
 
 
 def many_tasks(bench: Bench) -> None:
-    """Chem97 with its 2,410 schools, and 100,000 made users, in few bytes."""
+    """Chem97 with its 2,410 schools, and 100,000 synthetic users, in few bytes."""
     stream = project_stream("chem97")
     streams = bench.orders_of(lambda seed: in_order(stream, seed))
     for budget, target in (("64 KiB", 21.6), ("1 MiB", 21.4)):

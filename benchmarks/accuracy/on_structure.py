@@ -1,4 +1,4 @@
-"""Items on made streams: graphs, kinds of tasks, opposed tasks, awkward streams, drift, and more than two classes."""
+"""Items on synthetic streams: graphs, groups of tasks, opposed tasks, awkward streams, drift, several classes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _paper(make: type, stream: Stream, truth: graphs.TaskGraph) -> Row:
 
 
 def relations(bench: Bench) -> None:
-    """Kinds of tasks that the learner is not told, and a pair of opposed tasks."""
+    """Groups of related tasks that the learner does not know, and a pair of opposed tasks."""
     for k, target in ((40, 12.0), (200, 22.0)):
         streams = bench.orders_of(lambda seed, k=k: kinds(seed, n_tasks=k))
         mine = bench.ours(streams)
@@ -68,7 +68,7 @@ def weaknesses(bench: Bench) -> None:
 
 
 def drift(bench: Bench) -> None:
-    """Streams that stand still, turn at once or turn slowly: no worse than version 0.1, first against Vowpal Wabbit."""
+    """Streams without drift, with sudden and with slow drift: no worse than version 0.1, better than Vowpal Wabbit."""
     n = 3000 if bench.quick else 20_000
     for form in ("linear", "text"):
         for name in SHIFTS:

@@ -2,7 +2,7 @@
 
     PYTHON one_pass.py STREAM.npz BUDGET        prints {"error": …, "log_loss": …, "ece": …, "seconds": …, "bytes": …}
 
-It uses nothing but what both versions have.
+It uses only functions that both versions have.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def learned(model, X, y, tasks, classes):
 
 
 def figures(margins, y):
-    """Error %, log loss, calibration error in ten equal bins, and what it is on labels drawn from the predictions."""
+    """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions."""
     p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
     found = {
         "error": 100 * float((p.argmax(axis=1) != y).mean())
@@ -38,7 +38,7 @@ def figures(margins, y):
     }
     right = np.maximum(p[np.arange(len(y)), y], 1e-15)
     found["log_loss"] = float(-np.log(right).mean())
-    # The probability of the second class; of the predicted one if there are more than two.
+    # The probability of the second class, or of the predicted class if there are more than two classes.
     said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
     hit = (y == 1) if p.shape[1] == 2 else p.argmax(axis=1) == y
     found["ece"] = ece(said, hit)

@@ -42,7 +42,7 @@ def tuned(peer: Peer, grid: Mapping[str, list[Any]], stream: Stream, **fixed: An
 
 
 def standardised(X: Floats) -> Floats:
-    """Running z-scores: only rows before and including this one count."""
+    """Running z-scores: each row is scaled by the rows up to and including itself."""
     count = np.arange(1, len(X) + 1)[:, None]
     mean = np.cumsum(X, axis=0) / count
     spread = np.sqrt(np.maximum(np.cumsum(X * X, axis=0) / count - mean**2, 0))
@@ -164,7 +164,7 @@ def vowpal_timed(stream: Stream, nbytes: int, rate: float) -> tuple[Floats, floa
     """Margins, and the seconds of its C++ loop over a file, minus those for an empty file."""
     import vowpalwabbit
 
-    bits = max(8, int(np.log2(nbytes / 16)))  # a weight and three numbers of its own for each cell
+    bits = max(8, int(np.log2(nbytes / 16)))  # Vowpal Wabbit keeps a weight and three more numbers in each cell
     with tempfile.TemporaryDirectory() as folder:
         path, empty, out = (Path(folder) / name for name in ("stream.vw", "empty.vw", "predicted"))
         write_vowpal(stream, path)

@@ -1,7 +1,7 @@
 """python benchmarks/accuracy/picture.py [--to docs/figures/error-against-bytes.svg]
 
 Draw errors against bytes, ours and the peers', from the rows in `results` that `run.py` left. Each panel says whether
-its rows come from a whole stream. The README and the front page show it.
+its rows come from a complete stream. The README and the front page show it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def size(row: dict[str, Any]) -> int:
 
 
 def points(rows: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Learner → (bytes, error %), by bytes. A peer is counted at its budget, ours at what it allocated."""
+    """Learner → (bytes, error %), sorted by bytes. The bytes of a peer are its budget, ours are what was allocated."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         found.setdefault(row["learner"], []).append((float(row.get("bytes", size(row))), row["error"]))
@@ -48,7 +48,7 @@ def points(rows: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
 
 
 def fewest(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """At how many sizes ours has the fewest errors, and of how many."""
+    """The number of sizes at which Budgetron has the fewest errors, and the number of sizes."""
     ours = {size(row): row["error"] for row in rows if row["learner"] == OURS}
     best = {budget: min(row["error"] for row in rows if size(row) == budget) for budget in ours}
     return sum(ours[budget] <= best[budget] for budget in ours), len(ours)

@@ -1,4 +1,4 @@
-"""The streams of the benchmark: real sets in seeded orders, and made ones with a known task structure."""
+"""The streams of the benchmark: real sets in seeded orders, and synthetic ones with a known task structure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> S
     return stream.ordered(np.random.default_rng(seed).permutation(len(stream.y)))
 
 
-# ---- made streams with a known structure
+# ---- synthetic streams with a known structure
 
 
 def kinds(seed: int, n_tasks: int = 40, n_kinds: int = 4, n: int = 6000, d: int = 10, noise: float = 0.3) -> Stream:
@@ -115,7 +115,7 @@ def opposed(seed: int, d: int = 10, n: int = 100) -> Stream:
 
 
 def users(seed: int, n: int = 300_000, k: int = 100_000, d: int = 20) -> Stream:
-    """Many users with few labels each: a shared rule, and small differences."""
+    """Many users with few labels each: their weights are shared weights plus small differences."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(k, size=n)
     own = 0.5 * np.random.default_rng(1000 + seed).normal(size=(k, d))

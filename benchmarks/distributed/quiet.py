@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-BUSY = 0.12  # of one core
-PATIENCE = 240.0  # seconds to wait for quiet moments; after that it no longer waits
+BUSY = 0.12  # of one core: a moment in which other programs use less is quiet
+MAX_WAIT = 240.0  # seconds that all waits for quiet moments may take together
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STAT = Path("/proc/stat")
 
 
 @dataclass
 class Rate:
-    """Examples per second, of the quiet rounds and of all; and CPU µs per example."""
+    """Examples per second in the quiet rounds and in all rounds, and CPU µs per example."""
 
     quiet: list[float] = field(default_factory=list)
     all: list[float] = field(default_factory=list)
@@ -36,12 +36,15 @@ class Rate:
 def rates(
     contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], wanted: int, most: int
 ) -> dict[str, Rate]:
-    """Each contestant is called with the number of the round, and returns its examples and its CPU seconds."""
+    """Measure each contestant until it has `wanted` quiet rounds, or for `most` rounds.
+
+    A contestant is called with the number of the round, and returns its examples and its CPU seconds.
+    """
     found = {name: Rate() for name in contestants}
-    patience = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + MAX_WAIT
     for number in range(most):
         for name, work in contestants.items():
-            wait_until_quiet(patience)
+            wait_until_quiet(deadline)
             before, began = busy_seconds(), time.perf_counter()
             n, own = work(number)
             took = time.perf_counter() - began
@@ -53,7 +56,7 @@ def rates(
                 rate.quiet.append(n / took)
             print(f"{name:24} {n / took:10,.0f} examples/s, others took {others:.2f} of a core", flush=True)
         enough = all(len(rate.quiet) >= wanted for rate in found.values())
-        if enough or (time.monotonic() > patience and number + 1 >= wanted):
+        if enough or (time.monotonic() > deadline and number + 1 >= wanted):
             break
     return found
 

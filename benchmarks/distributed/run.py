@@ -36,7 +36,7 @@ BUDGET, SHARDS = 1000, 8
 
 
 def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
-    """Noisy labels: a fifth of the examples remain mistakes, so that projections never stop."""
+    """A stream with noisy labels: a fifth of the examples remain mistakes, so learners never stop updating."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(0, k, size=n)
     own = np.random.default_rng(7).normal(size=(k, d))
@@ -58,7 +58,7 @@ def cluster() -> None:
 
 
 def plain() -> BudgetProjectron:
-    """The learner of one shard, alone."""
+    """The learner of one shard, without a ShardedModel around it."""
     return learner().set_params(budget=BUDGET)
 
 
@@ -141,7 +141,7 @@ def overhead(quick: bool) -> dict[str, float]:
 
 
 def recovery(quick: bool) -> dict[str, float]:
-    """Seconds of a block whose worker was killed before it, including the replay of the log."""
+    """Seconds that a block takes if its worker has just been killed, including the replay of the log."""
     X, y, tasks = stream(20_000)
     took, usual, load = [], [], []
     cluster()
@@ -153,7 +153,7 @@ def recovery(quick: bool) -> dict[str, float]:
             began = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
             usual.append(time.perf_counter() - began)
-            time.sleep(10)  # until the spare, which is the worker killed before, has imported everything again
+            time.sleep(10)  # until the worker killed before has imported everything again and is the spare
             os.kill(model.workers_[0]["pid"], signal.SIGKILL)
             began = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])

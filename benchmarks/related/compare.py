@@ -4,7 +4,7 @@
     python benchmarks/related/compare.py --from FOLDER         also the classic sets, FOLDER/NAME.npz
     python benchmarks/related/compare.py --page PAGE           insert the tables into a page of documentation
 
-All learners have their default parameters, those of a preset those of its paper; nothing is tuned. Columns are centred
+Learners have default parameters, and presets the parameters of their paper; nothing is tuned. Columns are centred
 and scaled by the first 200 rows. Streams have at most 6,000 rows, in one order: small differences mean nothing.
 """
 
@@ -93,7 +93,7 @@ def measured(folder: Path | None) -> list[dict[str, Any]]:
             for budget in BUDGETS:
                 try:
                     found = one_run(kind, preset, budget, stream)
-                except TooFewBytes:  # wide rows; the stream is left out at this budget
+                except TooFewBytes:  # rows too wide for this budget: the stream is left out
                     continue
                 majority = round(100 - 100 * float(counts.max()) / len(y), 2)
                 about = {"stream": name, "n": len(y), "majority": majority, "learner": learner, "budget": budget}

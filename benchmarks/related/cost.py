@@ -48,7 +48,7 @@ def learned(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float,
         begin = time.thread_time()
         margins, flags = engine.learn(block.rows, block.codes, task_ids, clusters)
         seconds = time.thread_time() - begin
-        # Rules that learn from mistakes alone have the flag of a mistake, the others a margin below their threshold.
+        # A step is a mistake for rules that learn from mistakes only, and a margin below the threshold for the others.
         steps = (2 * block.codes - 1) * margins < below if below > 0 else (flags & 1) > 0
         updates = int(steps.sum())
         right = (n - updates) * predicting / n
@@ -72,7 +72,7 @@ def compared(B: int, dtype: str) -> list[dict[str, Any]]:
     apart = given | {"graph": graphs.disconnected()}
     removal = {"RandomBudgetPerceptron": RandomBudgetPerceptron(**apart)}
     removal |= {name: BudgetSgd.preset(name, **apart) for name in REMOVAL}
-    removal["bpa-s"].skip = False  # an example of a new task is never near another: it would skip every one of them
+    removal["bpa-s"].skip = False  # bpa-s skips examples that are near no stored one: here, every example
     others = {"BudgetProjectron": BudgetProjectron(**given)}
     others |= {name: BudgetSgd.preset(name, **given) for name in OTHERS}
     others |= {name: Projectron.preset(name, **given) for name in ("projectron", "projectron++")}

@@ -1,4 +1,4 @@
-"""Generate HTTP requests from one thread over several connections, each with one request under way at a time.
+"""Generate HTTP requests from one thread over several connections, each of which waits for its answer.
 
 The bytes are prepared in advance, so that the generator costs less than what it measures. Loopback only.
 """
@@ -29,11 +29,11 @@ class Measured:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the same request again when it is answered, or when `turns` has the next one."""
+    """Sends the same request again: after each answer, or, with `turns`, when the queue allows the next request."""
 
     def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
         self._request, self._times, self._turns = request, times, turns
-        self._sent, self._left, self._head = 0.0, 0, b""
+        self._sent, self._missing_bytes, self._head = 0.0, 0, b""
         self._running = True
         self._task: asyncio.Task[None] | None = None
 
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(self._request)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        if self._left == 0:
+        if self._missing_bytes == 0:
             self._head += data
             head, found, body = self._head.partition(b"\r\n\r\n")
             if not found:
@@ -66,11 +66,11 @@ class Connection(asyncio.Protocol):
             if not head.startswith(b"HTTP/1.1 200"):
                 raise SystemExit(f"the service rejected the request: {(head + body)[:500]!r}")
             place = head.lower().index(b"content-length:") + 15
-            self._left = int(head[place:].split(b"\r\n")[0]) - len(body)
+            self._missing_bytes = int(head[place:].split(b"\r\n")[0]) - len(body)
             self._head = b""
         else:
-            self._left -= len(data)
-        if self._left == 0:
+            self._missing_bytes -= len(data)
+        if self._missing_bytes == 0:
             self._times.append(time.perf_counter() - self._sent)
             self._next()
 

@@ -51,7 +51,7 @@ def examples(n: int, seed: int) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def process(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a server and wait until its port is open; stop it at the end."""
+    """Start a server, wait until its port is open, and stop it at the end."""
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=env)
     try:
@@ -105,7 +105,7 @@ def single_requests(servers: dict[str, tuple[int, int, bytes]], rounds: int, sec
 
 
 def bench(rounds: int, seconds: float) -> dict[str, Any]:
-    """Everything, with the three servers running side by side."""
+    """Measure the three servers, all of which run during the whole measurement."""
     one = examples(1, 5)[0]
     body = msgspec.json.encode({"features": one["features"], "task": one["task"]})
     found: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
 
 
 def flat(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
-    """The slope of the memory over mixed traffic, in bytes per request, by least squares over the second half."""
+    """Bytes of memory growth per request of mixed traffic: a least-squares slope over the second half."""
     n, counts, sizes = 0, [], []
     for turn in range(20):
         n += measured(port, request, seconds / 2).requests
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--docs", type=Path, help="also replace the table in this page")
     given = parser.parse_args()
-    load_average = os.getloadavg()[0]  # before: the measurement itself keeps both cores busy
+    load_average = os.getloadavg()[0]  # read before the measurement, which keeps both cores busy
     found = bench(given.rounds, given.seconds)
     found["load_average"] = load_average
     if given.json:

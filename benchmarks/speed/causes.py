@@ -1,4 +1,4 @@
-"""Why targets are missed, and what would help, by the beginning of a row's name. Shown only for missed targets."""
+"""Why a target is missed, and what would help: by the first words of a row's name, shown for missed targets only."""
 
 CAUSES = {
     "gaussian-d28-B100-": (

@@ -52,7 +52,7 @@ def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 class PerMistake:
-    """Seconds per mistake: the extra time of learning over predicting, divided by the mistakes, plus one kernel row."""
+    """Seconds per mistake: (time to learn − time to predict) / mistakes, plus the time of one kernel row."""
 
     def __init__(self, passing: Passing) -> None:
         self.passing, self.row_us = passing, 0.0

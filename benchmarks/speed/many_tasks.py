@@ -15,7 +15,7 @@ BLOCK = 500
 
 
 def full(budget: int, n_tasks: int, n: int, repetitions: int) -> Passing:
-    """A model that has learned n examples: the budget is full, and of many tasks all rows exist, at most 10,000.
+    """A model that has learned n examples: its budget is full and its rows of tasks exist (at most 10,000).
 
     No example comes twice: a task's own weights would predict it the second time, and there would be fewer mistakes.
     """

@@ -1,4 +1,4 @@
-"""One row of the table: work and yardstick alternate, and the ratios of their times have a median and quartiles."""
+"""Measure one row of the table: work and yardstick alternate; the row has the median and quartiles of their ratios."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
     yardstick: str
     unit: str  # of `ratio`: "×", "ms", "exponent" or "MiB"
     reach: float
-    at_most: bool = True  # the ratio may be at most `reach`; otherwise it must be at least that
+    at_most: bool = True  # True: the ratio must be at most `reach`; False: at least `reach`
     ratio: float | None = None
     in_0_1: float | None = None  # the ratio of version 0.1 (commit 1b9914b) to the same yardstick, measured once
     quartiles: tuple[float, float] | None = None
@@ -51,7 +51,7 @@ def seconds(work: Work, clock: Clock = OWN_TIME) -> float:
 
 
 def interleaved(works: Sequence[Work], repetitions: int, clock: Clock = OWN_TIME) -> np.ndarray:
-    """Seconds, (repetitions, works). The works alternate, so that a busy moment affects all of them."""
+    """Seconds, of shape (repetitions, works). The works alternate, so that a busy moment affects all of them."""
     for work in works:
         work()  # warms up caches and branch predictors
     return np.array([[seconds(work, clock) for work in works] for _ in range(repetitions)])

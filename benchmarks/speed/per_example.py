@@ -33,7 +33,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "bytes": ("64 KiB", "256 KiB", "2 MiB"),
 }
 TITLES = {"tasks": f"tasks, B = {BUDGET}", "B": f"B, stored examples, {TASKS} tasks", "bytes": f"bytes, {TASKS} tasks"}
-UNBOUNDED = ("Perceptron",)  # its time grows with the stream
+UNBOUNDED = ("Perceptron",)  # no budget, so the time grows with the stream
 LINEAR = ("LinearPerceptron", "RelationPerceptron")  # they have no budget
 FEW_TASKS = {"RelationPerceptron": 100}  # it has a matrix over all pairs of tasks
 

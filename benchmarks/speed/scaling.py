@@ -24,7 +24,7 @@ def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5
 
 
 def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Ten tasks and a million: graphs in closed form have no table of tasks."""
+    """The time with ten tasks and with a million: graphs in closed form have no table of tasks."""
     many = 100_000 if quick else 1_000_000
     for name, graph_of in (
         ("complete", lambda k: graphs.complete()),
@@ -78,7 +78,7 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Prediction of a block of 10,000 on two cores."""
+    """The time to predict a block of 10,000 rows on two cores, compared with one."""
     model, stream = full(graphs.complete(), 8).model, coins(10_000)
 
     def predict(n_jobs: int) -> None:
@@ -96,7 +96,7 @@ def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def growth_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Time as a power of B: the exponent of the best fit."""
+    """Fit time = c · B^p, and report the exponent p."""
     budgets = (100, 300, 1000) if quick else (100, 200, 500, 1000, 2000, 5000)
     for learner, reach in ((RandomBudgetPerceptron, 1.1), (Forgetron, 1.1)):
         works = []
@@ -146,7 +146,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early, model.memory_b
 
 
 def memory_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Peak RSS after a tenth of the stream and at its end, in a process of its own."""
+    """Peak memory (RSS) after a tenth of the stream and at its end, each in a separate process."""
     blocks = 20 if quick else 100
     for learner in ("RandomBudgetPerceptron",) if quick else ("RandomBudgetPerceptron", "SharedProjectron"):
         row = Row(

@@ -1,8 +1,8 @@
 """python benchmarks/speed/two_builds.py PYTHON PYTHON [--rounds 15]
 
 Compare two builds of Budgetron, each installed for one of the Pythons: time of `learn_one`, in processes that take
-turns. Prints the median of the ratios, second by first, and their quartiles. So was decided whether wheels use the
-stable ABI of Python, which may cost at most 5 %.
+turns. Prints the median of the ratios, second by first, and their quartiles. We used it to decide whether wheels
+use the stable ABI of Python, which may cost at most 5 %.
 """
 
 from __future__ import annotations

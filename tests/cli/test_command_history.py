@@ -20,12 +20,12 @@ def write(path: Path, seed: int, noise: float) -> Path:
     return path
 
 
-def test_runs_are_recorded_and_compared(tmp_path: Path, budgetron, told) -> None:
+def test_runs_are_recorded_and_compared(tmp_path: Path, budgetron, as_json) -> None:
     file = tmp_path / "runs.ndjson"
     for seed, noise in ((1, 0.3), (2, 0.3), (3, 2.0)):
         stream = write(tmp_path / f"day{seed}.csv", seed, noise)
         assert "budgetron history" in budgetron("run", stream, "--history", file).stdout
-        found = told("history", file)
+        found = as_json("history", file)
         assert len(found["runs"]) == seed
         if seed > 1:
             assert [one["significant"] for one in found["changes"]] == [seed == 3] * 2
@@ -40,13 +40,13 @@ def test_one_run_is_listed_without_a_comparison(tmp_path: Path, budgetron) -> No
 
 
 @pytest.mark.parametrize("content", ["", "{}\n", "no json\n", "[1]\n"])
-def test_other_files_are_refused(tmp_path: Path, budgetron, content: str) -> None:
+def test_files_that_are_no_history_are_refused(tmp_path: Path, budgetron, content: str) -> None:
     (tmp_path / "r").write_text(content, encoding="utf-8")
     assert "history" in budgetron("history", tmp_path / "r", code=2).output
     budgetron("history", tmp_path / "none", code=2)
 
 
-def test_the_deviation_of_auc_is_that_of_many_streams() -> None:
+def test_the_standard_error_of_auc_equals_the_spread_over_many_streams() -> None:
     """Hanley and McNeil's standard error against the spread of simulated AUCs."""
     rng = np.random.default_rng(0)
     y = np.arange(600) < 60

@@ -22,8 +22,8 @@ def saved(mail: Path, tmp_path: Path, budgetron):
     return save
 
 
-def test_the_attributes_of_the_model(saved, told) -> None:
-    found = told("inspect", saved())
+def test_inspect_prints_the_attributes_of_the_model(saved, as_json) -> None:
+    found = as_json("inspect", saved())
     model, columns = io.load_model(found["file"])
     assert (found["learner"], found["seen"], found["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
     assert (found["memory_bytes"], found["capacity"]) == (model.memory_bytes_, 0)
@@ -33,9 +33,9 @@ def test_the_attributes_of_the_model(saved, told) -> None:
 
 
 @pytest.mark.parametrize("options", [["--learner", "Forgetron"], ["--learner", "mtbprj-2", "--kernel", "polynomial:2"]])
-def test_contributions_add_up_to_the_margin(saved, told, options: list[str]) -> None:
+def test_contributions_add_up_to_the_margin(saved, as_json, options: list[str]) -> None:
     path = saved(*options)
-    found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
+    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "bob"}])
     assert len(found["nearest"]) == model.n_stored_
@@ -45,9 +45,9 @@ def test_contributions_add_up_to_the_margin(saved, told, options: list[str]) -> 
     assert np.allclose([near["alike"] for near in found["nearest"]], alike)
 
 
-def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
+def test_the_explanation_of_a_budgetron_agrees_with_its_prediction(saved, as_json, budgetron) -> None:
     path = saved()
-    found = told("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
+    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "cid"}])
     assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, tasks=["cid"])[0])
@@ -62,7 +62,7 @@ def test_an_example_of_a_budgetron(saved, told, budgetron) -> None:
         assert words in shown
 
 
-def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
+def test_inspect_explains_sparse_rows_and_several_labels(tmp_path: Path, budgetron, as_json) -> None:
     stream = tmp_path / "s.csv"
     rows = [("win a free prize today", "spam"), ("lunch at noon with ann", "ham"), ("your parcel waits here", "post")]
     lines = [f"{words} number {n},{label}" for n in range(30) for words, label in rows]
@@ -70,15 +70,15 @@ def test_sparse_rows_and_many_labels(tmp_path: Path, budgetron, told) -> None:
     options = ["--text", "words", "--learner", "Forgetron", "--kernel", "linear"]
     budgetron("run", stream, *options, "--save", tmp_path / "m")
     example = json.dumps({"words": "win a prize"})
-    found = told("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
+    found = as_json("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
     assert found["prediction"] == "spam"
     assert np.allclose(np.sum([near["pull"] for near in found["nearest"]], axis=0), found["margin"])
     assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
 
 
-def test_reasons_add_up_and_have_names(saved, told, budgetron) -> None:
+def test_reasons_add_up_and_have_names(saved, as_json, budgetron) -> None:
     path = saved()
-    found = told("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
+    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
     reasons = found["reasons"]
     total = sum(term["total"] for term in reasons["terms"]) + reasons["rest"] + reasons["remainder"]
     assert total == pytest.approx(found["margin"], abs=1e-9) == reasons["margin"]
@@ -87,22 +87,22 @@ def test_reasons_add_up_and_have_names(saved, told, budgetron) -> None:
     assert "What speaks for" in shown and "colour=red" in shown and "margin" in shown
 
 
-def test_words_and_many_categories_have_names(tmp_path: Path, budgetron, told) -> None:
+def test_words_and_many_categories_have_names(tmp_path: Path, budgetron, as_json) -> None:
     stream = tmp_path / "s.csv"
     lines = [f"{words} {n},city {n % 90},{label}" for n in range(120)
              for words, label in (("win a prize", "spam"), ("lunch at noon", "ham"))]  # fmt: skip
     stream.write_text("words,city,label\n" + "\n".join(lines) + "\n")
     budgetron("run", stream, "--text", "words", "--categorical", "city", "--save", tmp_path / "m")
     example = json.dumps({"words": "win lunch", "city": "city 7"})
-    found = told("inspect", tmp_path / "m", "--example", example)["example"]["reasons"]
+    found = as_json("inspect", tmp_path / "m", "--example", example)["example"]["reasons"]
     terms = {term["name"]: term["total"] for term in found["terms"]}
     assert terms["words: win"] > 0 > terms["words: lunch"] and any(name.startswith("city") for name in terms)
     assert not any(name.startswith("column") for name in terms)
 
 
-def test_importance_over_a_file(saved, mail: Path, told, budgetron) -> None:
+def test_importance_is_averaged_over_the_examples_of_a_file(saved, mail: Path, as_json, budgetron) -> None:
     path = saved()
-    found = told("inspect", path, "--importance", mail)["importance"]
+    found = as_json("inspect", path, "--importance", mail)["importance"]
     assert found["examples"] == 600
     sizes = [one["mean"] for one in found["features"]]
     assert sizes == sorted(sizes, reverse=True) and {"size", "links"} <= {one["name"] for one in found["features"]}
@@ -110,7 +110,7 @@ def test_importance_over_a_file(saved, mail: Path, told, budgetron) -> None:
     assert "No such file" in budgetron("inspect", path, "--importance", "gone.csv", code=2).output
 
 
-def test_errors(saved, tmp_path: Path, budgetron) -> None:
+def test_invalid_options_of_inspect_are_refused(saved, tmp_path: Path, budgetron) -> None:
     path = saved()
     for words, says in [
         (["--example", "[1, 2]"], "--example must be a JSON object"),
@@ -129,7 +129,7 @@ def test_errors(saved, tmp_path: Path, budgetron) -> None:
     assert budgetron("inspect", path, code=2).output.startswith("Error: ")
 
 
-def test_a_directory_without_a_model(tmp_path: Path, budgetron) -> None:
+def test_a_directory_without_a_model_is_refused(tmp_path: Path, budgetron) -> None:
     for words in (["inspect", tmp_path], ["predict", tmp_path, tmp_path / "rows.csv"]):
         refused = budgetron(*words, code=2).output
         assert "a model file, or a directory with a model in shards" in " ".join(refused.split())

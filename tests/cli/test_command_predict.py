@@ -38,7 +38,7 @@ def test_the_output_has_the_predictions_of_the_model(model: Path, mail: Path, bu
     assert np.allclose(written, shares, atol=1e-6)
 
 
-def test_margins_of_a_model_without_probabilities(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_a_model_without_probabilities_prints_margins(mail: Path, tmp_path: Path, budgetron) -> None:
     budgetron("run", mail, "--learner", "Forgetron", "--save", tmp_path / "f")
     written = [json.loads(line) for line in budgetron("predict", tmp_path / "f", mail, "--json").stdout.splitlines()]
     learner, block = answers(tmp_path / "f", mail)
@@ -48,7 +48,7 @@ def test_margins_of_a_model_without_probabilities(mail: Path, tmp_path: Path, bu
     assert written[0].keys() == {"line", "task", "prediction", "margin"}
 
 
-def test_more_than_two_labels(tmp_path: Path, budgetron) -> None:
+def test_predictions_for_more_than_two_labels(tmp_path: Path, budgetron) -> None:
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
     budgetron("run", stream, "--learner", "Forgetron", "--save", tmp_path / "f")
     rows = list(csv.DictReader(StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
@@ -90,7 +90,7 @@ def test_output_is_complete_or_absent(model: Path, mail: Path, tmp_path: Path, b
     assert "1 bad line skipped" in skipped.stderr and len(out.read_text().splitlines()) == 601
 
 
-def test_limit_and_quiet(model: Path, mail: Path, budgetron) -> None:
+def test_limit_cuts_the_output_and_quiet_prints_no_summary(model: Path, mail: Path, budgetron) -> None:
     result = budgetron("predict", model, mail, "--limit", 7, "--quiet")
     assert len(result.stdout.splitlines()) == 8 and result.stderr == ""
 
@@ -103,7 +103,7 @@ def test_names_with_commas_stay_one_field(tmp_path: Path, budgetron) -> None:
     assert rows[0]["task"] == 'a, "b"' and rows[0]["prediction"] == "yes, sir"
 
 
-def test_files_that_are_not_models(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_files_that_are_not_models_are_refused(mail: Path, tmp_path: Path, budgetron) -> None:
     damaged = tmp_path / "m"
     damaged.write_bytes(b"not a model at all")
     assert budgetron("predict", damaged, mail, code=2).output.startswith("Error: ")

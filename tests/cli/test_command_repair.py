@@ -50,7 +50,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-def test_verify(data, tmp_path):
+def test_verify_reports_intact_and_damaged_models(data, tmp_path):
     code, said = invoke("verify", data)
     assert code == 0 and said.splitlines() == [
         f"{data / name}: intact (examples: 50, idempotency keys: 5, last record: 5)." for name in ("default", "other")
@@ -76,7 +76,7 @@ def test_repair_needs_the_loss_to_be_accepted(data):
     assert invoke("verify", data)[0] == 0
 
 
-def test_restore(data, tmp_path):
+def test_restore_replaces_a_damaged_model_by_its_backup(data, tmp_path):
     (data / "default" / "host.sqlite").write_bytes(b"rubbish" * 1000)
     code, said = invoke("repair", data / "default", "--accept-loss")
     assert code == 3 and f"budgetron restore BACKUP {data / 'default'}" in said
@@ -94,7 +94,7 @@ def sharded(directory):
 
 
 @pytest.mark.parametrize("file", ["requests.sqlite", "shards/shard-00001/host.sqlite"])
-def test_a_model_in_shards(tmp_path, file):
+def test_verify_and_repair_a_model_in_shards(tmp_path, file):
     place = tmp_path / "model"
     host = sharded(place)
     for seed in range(3):

@@ -18,8 +18,8 @@ def blocks(path: Path) -> list[tuple]:
 
 
 @pytest.mark.parametrize("delay", [0, 5])
-def test_the_figures_are_those_of_the_library(mail: Path, told, delay: int) -> None:
-    found = told("run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay)
+def test_the_figures_are_those_of_the_library(mail: Path, as_json, delay: int) -> None:
+    found = as_json("run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay)
     model = library.Forgetron(30, kernels.Gaussian(0.5))
     expected = evaluate.progressive(model, blocks(mail), classes=["ham", "spam"], delay=delay, window=50)
     assert found["validation"] == expected.to_dict()
@@ -27,8 +27,8 @@ def test_the_figures_are_those_of_the_library(mail: Path, told, delay: int) -> N
     assert (found["rows"], found["bad_lines"], found["stopped"], found["task"]) == (600, 0, None, "user")
 
 
-def test_any_learner(mail: Path, told, learner) -> None:
-    found = told("run", mail, "--learner", learner.__name__.lower())
+def test_run_accepts_every_learner(mail: Path, as_json, learner) -> None:
+    found = as_json("run", mail, "--learner", learner.__name__.lower())
     assert found["model"]["learner"] == learner.__name__ and found["validation"]["overall"]["error"] < 0.3
 
 
@@ -50,13 +50,15 @@ def test_any_learner(mail: Path, told, learner) -> None:
         (["--set", "eta=0.2", "--set", "max_task_rows=none"], {"eta": 0.2, "max_task_rows": None}),
     ],
 )
-def test_settings_from_text(mail: Path, tmp_path: Path, budgetron, options: list[str], parameters: dict) -> None:
+def test_options_become_parameters_of_the_learner(
+    mail: Path, tmp_path: Path, budgetron, options: list[str], parameters: dict
+) -> None:
     budgetron("run", mail, "--learner", "mtbprj-2", "--save", tmp_path / "m", *options)
     model = library.load(tmp_path / "m")
     assert {name: model.get_params()[name] for name in parameters} == parameters
 
 
-def test_graphs_from_files(tmp_path: Path, budgetron) -> None:
+def test_graphs_are_read_from_files(tmp_path: Path, budgetron) -> None:
     stream = tmp_path / "s.csv"
     stream.write_text("task,x,label\n" + "1,0.5,0\nbob,-0.5,1\n03,0.4,0\n" * 20)
     (tmp_path / "clusters.csv").write_text("task,cluster\n# a remark\n1,a\nbob,a\n\n03,b\n")
@@ -103,7 +105,7 @@ def test_nothing_is_overwritten_without_the_option(mail: Path, tmp_path: Path, b
     assert "folder that exists" in budgetron("run", mail, "--save", tmp_path / "no" / "m", code=2).output
 
 
-def test_bad_lines(mail: Path, tmp_path: Path, budgetron, told) -> None:
+def test_invalid_lines_stop_the_run_or_are_skipped(mail: Path, tmp_path: Path, budgetron, as_json) -> None:
     lines = mail.read_text().splitlines()
     lines[10] = "ann,much,0.5,red,ham"
     lines[20] = "bob,0.5"
@@ -111,35 +113,35 @@ def test_bad_lines(mail: Path, tmp_path: Path, budgetron, told) -> None:
     mail.write_text("\n".join([*lines[:500], "ann,1,1,red,jam", *lines[500:]]) + "\n")
     stopped = budgetron("run", mail, "--classes", "ham,spam", code=2)
     assert f"{mail}, line 11" in stopped.output and "ann,much" in stopped.output and "--on-error skip" in stopped.output
-    found = told("run", mail, "--classes", "ham,spam", "--on-error", "skip")
+    found = as_json("run", mail, "--classes", "ham,spam", "--on-error", "skip")
     assert found["bad_lines"] == 4 and found["validation"]["overall"]["n"] == 597
     shown = budgetron("run", mail, "--classes", "ham,spam", "--on-error", "skip")
     assert "4 bad lines skipped" in shown.stderr and "line 11" in shown.stderr
 
 
-def test_wrong_label_columns(tmp_path: Path, budgetron, told) -> None:
+def test_a_label_column_that_cannot_be_used_is_refused(tmp_path: Path, budgetron, as_json) -> None:
     stream = tmp_path / "s.csv"
     stream.write_text("x,label\n" + "1,ham\n" * 30)
     assert "--classes A,B" in budgetron("run", stream, code=2).output
-    assert told("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
+    assert as_json("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
     stream.write_text("x,label\n" + "1,1\n" * 30)  # 1 counts as the positive label
-    assert told("run", stream)["model"]["classes"] == [0, 1]
+    assert as_json("run", stream)["model"]["classes"] == [0, 1]
     assert "must be integers, like" in budgetron("run", stream, "--classes", "a,b", code=2).output
     assert "two labels or more" in budgetron("run", stream, "--classes", "a", code=2).output
     stream.write_text("x,name\n" + "".join(f"{n},word{n % 50}\n" for n in range(200)))
     assert "inferred label column 'name' has 50 different" in budgetron("run", stream, code=2).output
-    assert len(told("run", stream, "--label", "name")["model"]["classes"]) == 50
+    assert len(as_json("run", stream, "--label", "name")["model"]["classes"]) == 50
 
 
-def test_more_than_two_labels(tmp_path: Path, budgetron, told) -> None:
+def test_run_learns_more_than_two_labels(tmp_path: Path, budgetron, as_json) -> None:
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
-    found = told("run", stream, "--learner", "Forgetron")
+    found = as_json("run", stream, "--learner", "Forgetron")
     assert found["model"]["classes"] == ["ham", "jam", "spam"] and found["validation"]["overall"]["error"] < 0.4
     assert "mean over classes" in budgetron("run", stream).stdout
 
 
 @pytest.mark.parametrize("content", ["", "x,label\n", "\n\n\n"])
-def test_a_stream_without_examples(tmp_path: Path, budgetron, content: str) -> None:
+def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content: str) -> None:
     stream = tmp_path / "s.csv"
     stream.write_text(content)
     refused = budgetron("run", stream, "--save", tmp_path / "m", code=2)
@@ -170,7 +172,7 @@ def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], says: 
     assert says in refused.output and "Traceback" not in refused.output and refused.stdout == ""
 
 
-def test_the_summary_is_for_people(mail: Path, tmp_path: Path, budgetron) -> None:
+def test_the_summary_is_readable_text(mail: Path, tmp_path: Path, budgetron) -> None:
     shown = budgetron("run", mail, "--budget", 50, "--save", tmp_path / "m").stdout
     found = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
     assert "600 examples, 3 tasks (column user), labels ham or spam (column label)" in shown
@@ -200,25 +202,25 @@ def test_a_report_is_written(mail: Path, tmp_path: Path, budgetron) -> None:
     assert "--report must be a new file" in budgetron("run", mail, "--report", page, code=2).output
 
 
-def test_tasks_that_a_graph_does_not_name(mail: Path, tmp_path: Path, budgetron, told) -> None:
+def test_tasks_that_a_graph_does_not_name_are_reported(mail: Path, tmp_path: Path, budgetron, as_json) -> None:
     (tmp_path / "g.csv").write_text("ann,bob\n")
     options = ["--learner", "Forgetron", "--graph", f"edges:{tmp_path / 'g.csv'}"]
     assert "'cid'" in budgetron("run", mail, *options, code=2).output
-    found = told("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
+    found = as_json("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
     of_cid = mail.read_text().count("\ncid,")
     assert found["bad_lines"] == of_cid > 100 and found["validation"]["overall"]["n"] == 600 - of_cid
     assert "column 'user' should be a task of the graph but contains 'cid'" in found["bad"][0]
-    again = told("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
+    again = as_json("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
     assert again["bad_lines"] == of_cid and found["rows"] == 600 - of_cid
 
 
-def test_weights_of_examples_are_learned_with(tmp_path: Path, budgetron, told) -> None:
+def test_example_weights_are_used_in_learning(tmp_path: Path, budgetron, as_json) -> None:
     rng, heavy = np.random.default_rng(0), tmp_path / "heavy.vw"
     rows = [(x, 1 if x + rng.normal() > 0 else -1) for x in rng.normal(size=300)]
     heavy.write_text("".join(f"{y} {5 if y == 1 else 1} |f x:{x:.3f} one\n" for x, y in rows))
     plain = tmp_path / "plain.vw"
     plain.write_text("".join(f"{y} |f x:{x:.3f} one\n" for x, y in rows))
-    recall = [told("run", path)["validation"]["overall"]["recall"] for path in (plain, heavy)]
+    recall = [as_json("run", path)["validation"]["overall"]["recall"] for path in (plain, heavy)]
     assert recall[1] > recall[0]
     assert "Budgetron takes weights" in budgetron("run", heavy, "--learner", "Forgetron", code=2).output
 
@@ -232,8 +234,8 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 
 
-def test_only_so_many_tasks_are_counted_one_by_one(mail: Path, told) -> None:
-    found = told("run", mail, "--max-tasks", 2)["validation"]
+def test_the_number_of_tasks_with_their_own_figures_is_limited(mail: Path, as_json) -> None:
+    found = as_json("run", mail, "--max-tasks", 2)["validation"]
     assert len(found["per_task"]) == 2
     assert found["others"]["n"] + sum(row["n"] for row in found["per_task"].values()) == 600
 
@@ -245,7 +247,7 @@ def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None
     assert budgetron("run", file, "--quiet", "--categorical", "a").stderr == ""
 
 
-def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, told) -> None:
+def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
     """With 2 % of clicks, AUC and average precision come first, and a sentence says why."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)
@@ -259,9 +261,9 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, told) -> None:
     assert "of the labels are yes, so the error says little" in text and "of the 50 highest scores" in text
     assert "add for example --costs fp=1,fn=20" in text
     assert "add for example" not in budgetron("run", path, "--costs", "fp=1,fn=20").stdout
-    found = told("run", path)["validation"]
+    found = as_json("run", path)["validation"]
     assert found["rare"]["label"] == "yes" and found["overall"]["auc"] > 0.6 and found["overall"]["brier"] < 0.1
     assert set(found["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
-    told_by_auc = told("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
+    told_by_auc = as_json("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
     assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"].startswith("Budgetron, 20")
     assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout

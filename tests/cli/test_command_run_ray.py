@@ -28,7 +28,7 @@ def called(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def told(*words):
+def as_json(*words):
     done = called(*words)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -54,9 +54,9 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path
     directory, stream = begun
     kind = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
     with kind.open(directory, workers=1) as owner:
-        table = list(csv.DictReader(told("predict", directory, stream, "-q").splitlines()))
-        found = json.loads(told("inspect", directory, "--json"))
-        example = json.loads(told("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
+        table = list(csv.DictReader(as_json("predict", directory, stream, "-q").splitlines()))
+        found = json.loads(as_json("inspect", directory, "--json"))
+        example = json.loads(as_json("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
         with io.read(stream, columns=io.columns_of(owner), labelled=False) as source:
             block = next(iter(source))
         assert [int(row["prediction"]) for row in table] == owner.predict(block.X, tasks=block.tasks).tolist()
@@ -66,24 +66,24 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path
         assert example["example"]["margin"] == owner.decision_function(asked.X, tasks=asked.tasks)[0]
         assert bool(example["example"]["nearest"]) == (owner.capacity_ > 0)  # a Budgetron stores no examples
         owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner still has the directory
-    assert "shards   3, with" in told("inspect", directory)
+    assert "shards   3, with" in as_json("inspect", directory)
 
 
 def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, begun):
     directory, stream = begun
     report, copy = tmp_path / "r.html", tmp_path / "copy"
-    first = json.loads(told("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
+    first = json.loads(as_json("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
     assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
     assert "3 shards" in report.read_text() and "Learned relations are not shown" in report.read_text()
-    assert told("predict", copy, stream, "-q") == told("predict", directory, stream, "-q")
-    again = json.loads(told("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
+    assert as_json("predict", copy, stream, "-q") == as_json("predict", directory, stream, "-q")
+    again = json.loads(as_json("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
     assert again["model"]["seen"] == 1800
-    assert json.loads(told("inspect", directory, "--json"))["seen"] == 1200
+    assert json.loads(as_json("inspect", directory, "--json"))["seen"] == 1200
 
 
 def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
     directory, stream = begun
-    told("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
+    as_json("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
     for words, said in (
         (["--ray", directory, "--budget", 9], "--budget must be left out if --ray holds a model already"),
         (["--resume", directory, "--shards", 4], "--shards must be left out with --resume"),
@@ -94,12 +94,12 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
     ):
         done = called("run", stream, *words)
         assert done.exit_code == 2 and said in done.output, done.output
-    assert json.loads(told("inspect", directory, "--json"))["seen"] == 600
+    assert json.loads(as_json("inspect", directory, "--json"))["seen"] == 600
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
-def test_a_budget_is_the_total_of_what_ray_begins(tmp_path, graph):
+def test_a_budget_is_the_total_of_all_shards_on_ray(tmp_path, graph):
     model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
     # Replicas of a Budgetron are of one size, so that their weights correspond.
     is_replicated = graph == graphs.complete()
@@ -109,7 +109,7 @@ def test_a_budget_is_the_total_of_what_ray_begins(tmp_path, graph):
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
 @pytest.mark.parametrize("graph", ["disconnected", "complete"])
-def test_a_stream_into_shards_on_ray_and_another_after_it(tmp_path, graph):
+def test_shards_on_ray_learn_one_stream_and_then_another(tmp_path, graph):
     streams_ = rows(tmp_path / "s.csv"), rows(tmp_path / "t.csv", 600)
     new = ("--task", "user", "--label", "label", "--learner", "SharedProjectron", "--budget", "40", "--graph", graph,
            "--shards", "3")  # fmt: skip
@@ -126,4 +126,4 @@ def test_a_stream_into_shards_on_ray_and_another_after_it(tmp_path, graph):
     with kind.open(tmp_path / "m") as model:
         assert model.n_seen_ == 1200 and model.n_mistakes_ == ended["model"]["mistakes"]
         assert model.capacity_ == 40 and model.n_stored_ <= 40
-    assert told("predict", tmp_path / "m", stream, "-q") == told("predict", tmp_path / "copy 2", stream, "-q")
+    assert as_json("predict", tmp_path / "m", stream, "-q") == as_json("predict", tmp_path / "copy 2", stream, "-q")

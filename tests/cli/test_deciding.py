@@ -23,12 +23,12 @@ def clicks(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_a_file_to_a_model_that_decides(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: Path, budgetron, as_json) -> None:
     saved = tmp_path / "m.budgetron"
     text = budgetron("run", clicks, "--label", "click", "--costs", "fp=1,fn=8", "--save", saved).stdout
     assert "decides  yes from a probability of yes of 0." in text and "per example; always no: " in text
     assert "so far   3,000 decided" in text
-    found = told("inspect", saved)["operating_point"]
+    found = as_json("inspect", saved)["operating_point"]
     assert found["costs"] == {"fp": 1.0, "fn": 8.0, "ask": None} and found["counted"] == 3000
     assert "decides  yes from" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     assert "the decision is yes" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
@@ -43,23 +43,23 @@ def test_from_a_file_to_a_model_that_decides(clicks: Path, tmp_path: Path, budge
     assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= 0.3) for row in exact)
 
 
-def test_a_resumed_model_keeps_its_point_or_gets_another(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+def test_a_resumed_model_keeps_its_point_or_gets_another(clicks: Path, tmp_path: Path, budgetron, as_json) -> None:
     saved = tmp_path / "m.budgetron"
     budgetron("run", clicks, "--label", "click", "--max-error", 0.2, "--limit", 1000, "--save", saved, "--quiet")
-    again = told("run", clicks, "--resume", saved, "--skip", 1000, "--save", saved)["operating_point"]
+    again = as_json("run", clicks, "--resume", saved, "--skip", 1000, "--save", saved)["operating_point"]
     assert again["counted"] == 3000 and again["max_error"] == 0.2
-    other = told("run", clicks, "--resume", saved, "--limit", 10, "--costs", "fp=1,fn=2,ask=0.4")["operating_point"]
+    other = as_json("run", clicks, "--resume", saved, "--limit", 10, "--costs", "fp=1,fn=2,ask=0.4")["operating_point"]
     assert other["counted"] == 3010 and other["costs"]["ask"] == 0.4 and other["max_error"] is None
 
 
-def test_calibrate_does_not_learn(clicks: Path, tmp_path: Path, budgetron, told) -> None:
+def test_calibrate_does_not_learn(clicks: Path, tmp_path: Path, budgetron, as_json) -> None:
     saved, decided = tmp_path / "m.budgetron", tmp_path / "d.budgetron"
     budgetron("run", clicks, "--label", "click", "--limit", 1500, "--save", saved, "--quiet")
     text = budgetron("calibrate", saved, clicks, "--max-error", 0.2, "--save", decided).stdout
     assert "3,000 examples counted; the model did not learn from them." in text and "at most 20.0 % per label" in text
     model = library.load(decided)
     assert model.n_seen_ == 1500 and model.operating_point.n == 3000
-    plain = told("calibrate", saved, clicks, "--threshold", 0.4, "--save", tmp_path / "e")["operating_point"]
+    plain = as_json("calibrate", saved, clicks, "--threshold", 0.4, "--save", tmp_path / "e")["operating_point"]
     assert plain["high"] == 0.4
 
 

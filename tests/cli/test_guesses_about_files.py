@@ -22,7 +22,7 @@ def orders(tmp_path: Path) -> Path:
     return path
 
 
-def test_choices_are_said_with_the_options_that_change_them(orders: Path, tmp_path: Path, budgetron) -> None:
+def test_guesses_are_printed_with_the_options_that_change_them(orders: Path, tmp_path: Path, budgetron) -> None:
     found = budgetron("run", orders, "--learner", "Forgetron", "--save", tmp_path / "m")
     assert "'Kunde Nr' (40 values) looks like one: name it with --task 'Kunde Nr'" in found.stderr
     assert "one task (none named; see --task)" in found.stdout
@@ -36,7 +36,7 @@ def test_choices_are_said_with_the_options_that_change_them(orders: Path, tmp_pa
     assert "--task 'Kunde Nr'" in compared.stderr and "--task 'Kunde Nr'" in tuned.stderr
 
 
-def test_a_windows_file_gets_a_hint_and_an_option(orders: Path, tmp_path: Path, budgetron, told) -> None:
+def test_a_windows_file_gets_a_hint_and_an_option(orders: Path, tmp_path: Path, budgetron, as_json) -> None:
     latin = tmp_path / "latin.csv"
     latin.write_bytes(orders.read_text(encoding="utf-8").encode("cp1252"))
     refused = budgetron("run", latin, code=2).stderr
@@ -48,13 +48,15 @@ def test_a_windows_file_gets_a_hint_and_an_option(orders: Path, tmp_path: Path, 
     predicted = [budgetron("predict", tmp_path / "l", file, "-q", *more).stdout
                  for file, more in ((latin, ["--encoding", "cp1252"]), (orders, []))]  # fmt: skip
     assert predicted[0] == predicted[1]
-    compared = told("compare", latin, *options[:4], "--learners", "mtforg", "--budgets", 9)
+    compared = as_json("compare", latin, *options[:4], "--learners", "mtforg", "--budgets", 9)
     assert "--encoding cp1252 --task 'Kunde Nr'" in compared["command"]
 
 
-def test_weights(orders: Path, tmp_path: Path, budgetron, told) -> None:
+def test_a_weight_column_gives_the_model_that_the_library_gives(
+    orders: Path, tmp_path: Path, budgetron, as_json
+) -> None:
     options = ["--task", "Kunde Nr", "--kernel", "none"]
-    weighted = told("run", orders, *options, "--weight", "Gewicht", "--save", tmp_path / "m")
+    weighted = as_json("run", orders, *options, "--weight", "Gewicht", "--save", tmp_path / "m")
     model = library.Budgetron(kernel=None)
     with io.read(orders, task="Kunde Nr", weight="Gewicht") as stream:
         for block in stream:
@@ -63,7 +65,7 @@ def test_weights(orders: Path, tmp_path: Path, budgetron, told) -> None:
         one.decision_function(block.X, tasks=block.tasks).tolist() for one in (library.load(tmp_path / "m"), model)
     )
     assert saved == expected
-    plain = told("run", orders, *options)
+    plain = as_json("run", orders, *options)
     assert weighted["validation"]["overall"]["log_loss"] != plain["validation"]["overall"]["log_loss"]
     assert "weight: there is no column" in budgetron("run", orders, "--weight", "nothing", code=2).stderr
     refused = budgetron("run", orders, "--learner", "Forgetron", "--weight", "Gewicht", code=2).stderr
@@ -73,7 +75,7 @@ def test_weights(orders: Path, tmp_path: Path, budgetron, told) -> None:
     assert "--weight must be left out with --resume" in refused
 
 
-def test_numbers_and_missing_values_by_options(tmp_path: Path, budgetron, told) -> None:
+def test_options_set_the_number_format_and_the_missing_values(tmp_path: Path, budgetron, as_json) -> None:
     file = tmp_path / "s.csv"
     file.write_text("a;b;label\n" + "1,234;-999;0\n2,345;1;1\n" * 40)
     assert "--decimal , or with --decimal ." in budgetron("run", file).stderr
@@ -86,11 +88,11 @@ def test_numbers_and_missing_values_by_options(tmp_path: Path, budgetron, told) 
         assert scaling.count.tolist() == [80, 40]
 
 
-def test_boolean_labels_from_json_to_json(tmp_path: Path, budgetron, told) -> None:
+def test_boolean_labels_from_json_to_json(tmp_path: Path, budgetron, as_json) -> None:
     file = tmp_path / "s.ndjson"
     file.write_text("".join(json.dumps({"at": {"x": i % 5}, "ok": i % 5 > 2}) + "\n" for i in range(200)))
     options = ["--set", "class_weight=true:50", "--classes", "true,false", "--save", tmp_path / "m"]
-    assert told("run", file, *options)["model"]["classes"] == [False, True]
+    assert as_json("run", file, *options)["model"]["classes"] == [False, True]
     assert "labels false or true" in budgetron("run", file).stdout
     lines = budgetron("predict", tmp_path / "m", file, "-q", "--json", "--limit", 5).stdout.splitlines()
     assert [json.loads(line)["prediction"] for line in lines][-1] is True

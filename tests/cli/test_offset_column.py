@@ -22,28 +22,28 @@ def scored(tmp_path):
     return path
 
 
-def test_run_predict_and_inspect(scored, tmp_path, budgetron, told):
-    found = told("run", scored, "--offset", "score", "--save", tmp_path / "m")
+def test_run_predict_and_inspect_use_the_offset_column(scored, tmp_path, budgetron, as_json):
+    found = as_json("run", scored, "--offset", "score", "--save", tmp_path / "m")
     with io.read(scored, offset="score") as stream:
         assert stream.columns.names == ["a", "b"] and stream.columns.offset == "score"
         (block,) = list(stream)
     model = Budgetron().partial_fit(block.X, block.y, tasks=block.tasks, classes=["no", "yes"], offset=block.offsets)
     assert found["validation"]["overall"]["mistakes"] == model.n_mistakes_
-    assert told("run", scored, "--drop", "score")["validation"] != found["validation"]
+    assert as_json("run", scored, "--drop", "score")["validation"] != found["validation"]
     written = budgetron("predict", tmp_path / "m", scored, "--json").stdout.splitlines()
     expected = model.predict_proba(block.X[:1], tasks=block.tasks[:1], offset=block.offsets[:1])[0, 1]
     assert json.loads(written[0])["probability_yes"] == pytest.approx(expected, abs=1e-5)
     example = json.dumps({"a": 0, "b": 0, "score": 3.5})
-    reasons = told("inspect", tmp_path / "m", "--example", example, "--task", "u1")["example"]["reasons"]
+    reasons = as_json("inspect", tmp_path / "m", "--example", example, "--task", "u1")["example"]["reasons"]
     assert "offset" in {term["kind"] for term in reasons["terms"]}
-    assert "offset" in {row["role"] for row in told("inspect", tmp_path / "m")["columns"]}
-    assert told("inspect", tmp_path / "m", "--importance", scored)["importance"]["examples"] == 400
+    assert "offset" in {row["role"] for row in as_json("inspect", tmp_path / "m")["columns"]}
+    assert as_json("inspect", tmp_path / "m", "--importance", scored)["importance"]["examples"] == 400
     budgetron("run", scored, "--resume", tmp_path / "m")
     compared = budgetron("compare", scored, "--offset", "score", "--learners", "Budgetron,Forgetron").output
     assert "--offset score" in compared
 
 
-def test_wrong_columns_and_values(scored, tmp_path, budgetron):
+def test_invalid_offset_columns_and_values_are_refused(scored, tmp_path, budgetron):
     assert "no column 'gone'" in budgetron("run", scored, "--offset", "gone", code=2).output
     assert "both the column" in budgetron("run", scored, "--offset", "label", "--label", "label", code=2).output
     assert "Budgetron" in budgetron("run", scored, "--offset", "score", "--learner", "Forgetron", code=2).output

@@ -52,7 +52,7 @@ def started(*words, **more):
                     end.close()
 
 
-def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
+def test_predict_reads_from_a_pipe_and_writes_to_a_pipe(tmp_path: Path) -> None:
     text = write_mail(tmp_path / "mail.csv", 300).read_text()
     learned = processed("run", "-", "--budget", 20, "--save", tmp_path / "m", input=text)
     assert (learned.returncode, learned.stderr) == (0, "")
@@ -61,8 +61,8 @@ def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
     lines = text.splitlines()
     long.write_text("\n".join([lines[0], *lines[1:] * 300]))  # more than a pipe holds
     errors = tmp_path / "errors"
-    with errors.open("w") as told, started("predict", tmp_path / "m", long, stdout=subprocess.PIPE,
-                                           stderr=told) as process:  # fmt: skip
+    with errors.open("w") as stderr, started("predict", tmp_path / "m", long, stdout=subprocess.PIPE,
+                                           stderr=stderr) as process:  # fmt: skip
         assert process.stdout.readline().startswith("line,task,prediction")
         process.stdout.close()  # like head -1
         assert process.wait(TIMEOUT) == 1
@@ -75,8 +75,8 @@ def test_from_a_pipe_into_a_pipe(tmp_path: Path) -> None:
 def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str) -> None:
     lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
     model, errors = tmp_path / "m", tmp_path / "errors"
-    with errors.open("w") as told, started("run", "-", "--save", model, "--budget", 20, "--kernel", "gaussian:0.3",
-                                           stdout=subprocess.DEVNULL, stderr=told) as process:  # fmt: skip
+    with errors.open("w") as stderr, started("run", "-", "--save", model, "--budget", 20, "--kernel", "gaussian:0.3",
+                                           stdout=subprocess.DEVNULL, stderr=stderr) as process:  # fmt: skip
         process.stdin.write(lines)
         process.stdin.flush()
         wait_until(lambda: _waits(process), process)
@@ -94,8 +94,8 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from budgetron.cli import main; main()"
     command = [sys.executable, "-c", program, "run", "-", "--save", tmp_path / "m", "--budget", "20"]
-    with errors.open("w") as told, default_signals():
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=told, text=True)
+    with errors.open("w") as stderr, default_signals():
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr, text=True)
     try:
         process.stdin.write(lines)
         process.stdin.flush()
@@ -123,8 +123,8 @@ def _waits(process: subprocess.Popen) -> bool:
 
 def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
-    with errors.open("w") as told, started("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL,
-                                           stderr=told) as process:  # fmt: skip
+    with errors.open("w") as stderr, started("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL,
+                                           stderr=stderr) as process:  # fmt: skip
         process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds: it reads
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
@@ -151,7 +151,7 @@ def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]), sent.decode(errors="replace")
 
 
-def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     stream = write_mail(tmp_path / "mail.csv", 300)
     lines = stream.read_text().splitlines()
     stream.write_text("\n".join([lines[0], *lines[1:] * 100]))
@@ -165,14 +165,14 @@ def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     assert "\x1b" not in plain.stdout and plain.stderr == ""
 
 
-def test_no_colour_on_request(tmp_path: Path) -> None:
+def test_no_color_switches_colours_off(tmp_path: Path) -> None:
     stream = write_mail(tmp_path / "mail.csv", 100)
     _, sent = on_a_terminal("compare", stream, "--budgets", "5", NO_COLOR="1")
     assert "Take " in sent and not re.search(r"\x1b\[[\d;]*3\dm", sent)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(shell: str, tmp_path: Path) -> None:
+def test_completion_scripts_are_valid_shell_code(shell: str, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from budgetron.cli import main
@@ -192,7 +192,7 @@ def test_completion_scripts(shell: str, tmp_path: Path) -> None:
         ("budgetron run --resu", {"--resume"}),
     ],
 )
-def test_completion_answers(words: str, expected: set[str]) -> None:
+def test_the_shell_completes_commands_and_options(words: str, expected: set[str]) -> None:
     place = len(words.split()) - (0 if words.endswith(" ") else 1)
     environment = os.environ | {
         "_BUDGETRON_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)

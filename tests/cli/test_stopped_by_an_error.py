@@ -43,7 +43,7 @@ def test_the_model_is_saved_and_can_be_continued(late: Path, tmp_path: Path, bud
         assert part.read_bytes() == whole.read_bytes()
 
 
-def test_without_save_no_command_to_continue_is_printed(late: Path, budgetron, told) -> None:
+def test_without_save_no_command_to_continue_is_printed(late: Path, budgetron, as_json) -> None:
     stopped = budgetron("run", late, "--kernel", "none", "--json", code=2)
     assert "Nothing was saved" in stopped.stderr and '"stopped": "an error"' in stopped.stdout
     assert "'oops" in stopped.stdout

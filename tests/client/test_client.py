@@ -59,7 +59,7 @@ def test_learning_and_predicting_equal_a_local_model(service, tmp_path):
         assert client.live()["position"] == client.model()["position"]
 
 
-def test_the_async_client_does_the_same(service):
+def test_the_async_client_gives_the_same_results(service):
     X, y, tasks = stream(seed=1)
 
     async def work():

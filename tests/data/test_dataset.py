@@ -43,7 +43,7 @@ def test_sparse_rows_are_shuffled_in_the_same_order() -> None:
     assert np.array_equal(dense.shuffled(9).X, rows.shuffled(9).X.toarray())
 
 
-def test_take_is_the_beginning() -> None:
+def test_take_returns_the_first_examples() -> None:
     assert numbered().take(7).X[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert (numbered().take(7).n, numbered().take(999).n, numbered().take(0).n) == (7, 50, 0)
     for wrong in (-1, 2.5, True, "7"):
@@ -61,7 +61,7 @@ def test_the_record_is_frozen_and_its_lengths_agree() -> None:
 @pytest.mark.parametrize(
     "form", [np.asarray, sparse.csr_matrix, sparse.csr_array], ids=["array", "csr_matrix", "csr_array"]
 )
-def test_unit_norm(form) -> None:
+def test_unit_norm_scales_every_row_to_length_one_and_leaves_zero_rows(form) -> None:
     counts = np.random.default_rng(0).poisson(0.7, size=(40, 6)).astype(float)
     counts[5] = 0
     given = form(counts)
@@ -75,7 +75,7 @@ def test_unit_norm(form) -> None:
     assert np.array_equal(given.toarray() if sparse.issparse(given) else given, counts)  # not changed
 
 
-def test_standardized() -> None:
+def test_standardized_columns_have_mean_zero_and_variance_one() -> None:
     X = np.random.default_rng(0).normal(5, 3, size=(200, 3))
     X[:, 1] = 4
     scaled = standardized(X)

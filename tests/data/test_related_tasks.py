@@ -25,7 +25,7 @@ def test_neighbours_on_the_grid_are_alike() -> None:
     assert synthetic.grid_graph(6).n_tasks == 36
 
 
-def test_opposed_tasks() -> None:
+def test_opposed_tasks_have_opposite_weights() -> None:
     dataset, weights = found = synthetic.opposed(seed=5)
     assert np.allclose(found.similarity, [[1, -1, 0], [-1, 1, 0], [0, 0, 1]])
     assert np.bincount(dataset.tasks).tolist() == [100, 100, 100]

@@ -39,7 +39,7 @@ def test_equal_arguments_equal_stream_and_the_seed_matters(form: str) -> None:
     assert not np.array_equal(dense(one.dataset.X), dense(other.dataset.X))
 
 
-def test_the_source_remakes_the_stream() -> None:
+def test_the_recorded_source_generates_the_stream_again() -> None:
     dataset, _ = stream(50, d=6, noise=0.1, shift=Shift.gradual(alike=False), seed=4)
     assert dataset.source.startswith("budgetron.data.synthetic.stream(n=50")
     call = dataset.source.removeprefix("budgetron.data.synthetic.")
@@ -121,13 +121,13 @@ def test_text_has_zipf_words_and_the_requested_length() -> None:
         assert abs(share[rank - 1] * rank * harmonic - 1) < 0.1
 
 
-def test_text_keeps_its_answer_under_unit_norm() -> None:
+def test_labels_of_text_stay_the_same_after_unit_norm() -> None:
     dataset, answer = stream(500, d=300, form="text")
     scaled = data.unit_norm(dataset.X).toarray()
     assert np.array_equal((scaled * answer.start[dataset.tasks]).sum(axis=1) > 0, answer.scores > 0)
 
 
-def test_task_skew() -> None:
+def test_task_skew_sets_how_often_each_task_occurs() -> None:
     uniform = np.bincount(stream(20000, n_tasks=4).dataset.tasks) / 20000
     assert np.allclose(uniform, 0.25, atol=0.015)
     skewed = np.bincount(stream(20000, n_tasks=4, task_skew=1.0).dataset.tasks) / 20000

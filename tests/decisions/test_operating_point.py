@@ -70,7 +70,7 @@ def test_asking_pays_between_two_thresholds() -> None:
     st.lists(st.tuples(st.floats(-9, 9), st.booleans()), min_size=1, max_size=60),
     st.floats(0.1, 10), st.floats(0.1, 10), st.none() | st.floats(0, 5),
 )  # fmt: skip
-def test_no_cuts_are_cheaper(rows: list, fp: float, fn: float, ask: float | None) -> None:
+def test_the_chosen_thresholds_have_the_lowest_cost(rows: list, fp: float, fn: float, ask: float | None) -> None:
     bins, y = bins_of(np.array([row[0] for row in rows])), np.array([row[1] for row in rows])
     counts = np.zeros((2, BINS), dtype=np.int64)
     np.add.at(counts, (y.astype(int), bins), 1)
@@ -86,7 +86,7 @@ def test_no_cuts_are_cheaper(rows: list, fp: float, fn: float, ask: float | None
     assert cost(low, high) <= min(cost(a, b) for a, b in pairs) + 1e-9
 
 
-def test_with_few_labels_the_cuts_are_those_of_calibrated_probabilities() -> None:
+def test_with_few_labels_the_thresholds_are_those_of_calibrated_probabilities() -> None:
     point = OperatingPoint(costs={"fp": 1, "fn": 19})
     point.begin(np.array([0, 1]))
     assert point.high == pytest.approx(0.05, abs=0.004) and point.expected_cost is None
@@ -125,7 +125,7 @@ def test_the_guarantee_holds_in_as_many_calibrations_as_it_says(shift: float) ->
         broken += true_error(point.low, point.high, population) > 0.1
         decided.append(1 - point.expected_asked)
     assert broken <= 0.2 * 400  # by the union bound it is far less
-    assert np.mean(decided) > 0.1  # and it is not kept by never deciding
+    assert np.mean(decided) > 0.1  # and the guarantee is not met by abstaining always
 
 
 def test_several_labels_are_decided_where_it_is_safe() -> None:
@@ -142,7 +142,7 @@ def test_several_labels_are_decided_where_it_is_safe() -> None:
     assert point.to_dict()["cuts"] is not None and point.low is None
 
 
-def test_without_enough_examples_it_asks() -> None:
+def test_an_operating_point_without_enough_examples_abstains() -> None:
     point = OperatingPoint(max_error=0.01)
     point.begin(np.array([0, 1]))
     assert point.decide([0.001, 0.999]).tolist() == [None, None]
@@ -156,7 +156,7 @@ def test_without_enough_examples_it_asks() -> None:
 
 @pytest.mark.parametrize("settings", [{"costs": {"fp": 1, "fn": 5, "ask": 0.3}}, {"max_error": 0.1, "threshold": 0.4}])
 @pytest.mark.parametrize("margins", [False, True])
-def test_blocks_may_be_cut_anywhere(settings: dict, margins: bool) -> None:
+def test_block_sizes_do_not_change_the_counts(settings: dict, margins: bool) -> None:
     p, y = calibrated(3000)
     scores = np.log(p / (1 - p)) * 30 if margins else p
     whole = OperatingPoint(**settings, margins=margins).update(scores, y)
@@ -168,7 +168,7 @@ def test_blocks_may_be_cut_anywhere(settings: dict, margins: bool) -> None:
     assert whole.n == (3000 - 256 if margins else 3000)
 
 
-def test_other_settings_from_the_same_counts() -> None:
+def test_other_settings_are_chosen_from_the_same_counts() -> None:
     p, y = calibrated(5000)
     point = OperatingPoint(costs={"fp": 1, "fn": 1}).update(p, y)
     dear = point.changed(costs={"fp": 1, "fn": 20})
@@ -192,7 +192,7 @@ def test_other_settings_from_the_same_counts() -> None:
         ({"costs": [1, 2]}, "a dict such as"),
     ],
 )
-def test_settings_are_checked(settings: dict, match: str) -> None:
+def test_invalid_settings_of_an_operating_point_are_refused(settings: dict, match: str) -> None:
     with pytest.raises(BudgetronError, match=match):
         OperatingPoint(**settings)
 
@@ -223,7 +223,7 @@ def stream(n: int = 2500) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("model", [Budgetron(budget=20), Forgetron(30, kernels.Gaussian(0.3))], ids=["odds", "margins"])
-def test_a_model_counts_saves_and_continues(model, tmp_path: Path) -> None:
+def test_a_saved_model_continues_to_count(model, tmp_path: Path) -> None:
     X, y = stream()
     model = copy.deepcopy(model)
     model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
@@ -256,7 +256,7 @@ def test_single_examples_are_counted_as_blocks_are() -> None:
     assert (first.counts == second.counts).all() and first.cuts == second.cuts
 
 
-def test_fit_begins_anew_and_a_failed_call_changes_nothing() -> None:
+def test_fit_resets_the_counts_and_a_failed_call_changes_nothing() -> None:
     X, y = stream(500)
     model = Budgetron(budget=20)
     model.operating_point = OperatingPoint(threshold=0.3)
@@ -272,7 +272,7 @@ def test_fit_begins_anew_and_a_failed_call_changes_nothing() -> None:
         Budgetron().fit(X, y).decide(X)
 
 
-def test_several_classes_in_a_model() -> None:
+def test_a_model_of_several_classes_decides_or_abstains() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
@@ -290,7 +290,7 @@ def test_several_classes_in_a_model() -> None:
 
 
 @pytest.mark.parametrize("damage", ["cuts", "negative", "shape", "threshold", "missing", "scale"])
-def test_damaged_points_are_refused(tmp_path: Path, damage: str) -> None:
+def test_damaged_operating_points_are_refused(tmp_path: Path, damage: str) -> None:
     import json
 
     X, y = stream(200)
@@ -316,5 +316,5 @@ def test_damaged_points_are_refused(tmp_path: Path, damage: str) -> None:
         budgetron.load(tmp_path / "m")
 
 
-def test_ask_is_the_last_column() -> None:
+def test_the_code_for_asking_is_minus_one() -> None:
     assert ASK == -1

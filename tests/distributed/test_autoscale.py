@@ -46,7 +46,7 @@ def test_the_service_adds_and_removes_workers_of_a_model_in_shards():
         writer.waiting = 0
         assert [event_loops.run(scale_once(served, scaler)) for _ in range(3)] == [-1, -1, 0]
         assert len(model.workers_) == 1 and model.n_seen_ == 400
-        writer.waiting, model.add_worker = 1000, _no_cpu  # the model goes on with what it has
+        writer.waiting, model.add_worker = 1000, _no_cpu  # the model continues with the workers that it has
         assert event_loops.run(scale_once(served, scaler)) == 0 and len(model.workers_) == 1
     served.in_shards = False
     assert event_loops.run(scale_once(served, scaler)) == 0
@@ -60,7 +60,7 @@ def _no_cpu():
     raise WorkerError("no CPU")
 
 
-def test_bounds_that_contradict_each_other(tmp_path):
+def test_bounds_that_contradict_each_other_are_refused(tmp_path):
     pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
     from budgetron.service.settings import ServiceSettings
 

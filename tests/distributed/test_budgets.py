@@ -33,7 +33,7 @@ def _one_per_replica(model, tasks):
 
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
-def test_replicas_divide_a_count(make):
+def test_replicas_divide_a_budget_of_examples(make):
     X, y, tasks = rows(1200, 4)
     with ReplicatedModel(make(budget=66, kernel=KERNEL), replicas=4, exchange_every=256, block=128) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -44,7 +44,7 @@ def test_replicas_divide_a_count(make):
             assert [shard.capacity for shard in model.shards_] == [17, 17, 16, 16] and model.capacity_ == 66
 
 
-def test_shards_divide_a_count():
+def test_shards_divide_a_budget_of_examples():
     X, y, tasks = stream(600, 1)
     learner = BudgetProjectron(budget=100, kernel=KERNEL, graph=graphs.disconnected())
     with ShardedModel(learner, shards=8) as model:
@@ -63,7 +63,7 @@ BYTE_CASES = [
 
 
 @pytest.mark.parametrize(("kind", "number", "make", "graph", "budget", "is_sparse"), BYTE_CASES)
-def test_bytes_are_the_total_after_every_block(kind, number, make, graph, budget, is_sparse):
+def test_the_bytes_of_all_shards_stay_within_the_budget_after_every_block(kind, number, make, graph, budget, is_sparse):
     X, y, tasks = rows(1500, 8, is_sparse=is_sparse)
     total = int(budget.split()[0]) * {"kB": 10**3, "MB": 10**6}[budget.split()[1]]
     with kind(make(budget=budget, kernel=KERNEL, graph=graph), **{number: 4}, block=128) as model:
@@ -95,7 +95,7 @@ def test_the_baseline_of_the_last_exchange_takes_the_planned_bytes():
          "at least 8, one stored example per shard; got 7"),
     ],
 )  # fmt: skip
-def test_a_count_below_the_number_of_parts_is_refused(model, words):
+def test_a_budget_below_one_example_per_shard_is_refused(model, words):
     X, y, tasks = stream(50, 1)
     with pytest.raises(InputError, match=words):
         model.partial_fit(X, y, tasks=tasks)

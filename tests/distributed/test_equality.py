@@ -32,7 +32,7 @@ def made(rule, graph, budget):
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @given(data=st.data())
 @settings(max_examples=1)
-def test_sharded_is_local(rule, kind, data):
+def test_a_sharded_model_equals_local_models(rule, kind, data):
     seed = data.draw(st.integers(1, 10_000))
     n_shards, workers = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 4))
     n_classes, is_sparse = data.draw(st.sampled_from([2, 3])), data.draw(st.booleans())
@@ -54,7 +54,7 @@ def test_sharded_is_local(rule, kind, data):
 
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
-def test_the_part_of_the_graph_in_a_shard_suffices(rule, kind):
+def test_a_shard_needs_only_its_part_of_the_graph(rule, kind):
     """Learners with the whole graph give the same margins, except the Forgetron, whose step depends on all of it."""
     X, y, tasks = stream(N, 11)
     learner = made(rule, random_graph(kind, 11), budget=40)
@@ -64,7 +64,7 @@ def test_the_part_of_the_graph_in_a_shard_suffices(rule, kind):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_budgetron_is_local(is_sparse):
+def test_a_sharded_budgetron_equals_local_budgetrons(is_sparse):
     X, y, tasks = stream(400, 3, is_sparse=is_sparse)
     learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), kernel=kernels.Gaussian(gamma=0.4))
     expected, _ = local_run(learner, X, y, tasks, 4, [0, 1])
@@ -75,7 +75,7 @@ def test_budgetron_is_local(is_sparse):
             np.testing.assert_allclose(chances.sum(axis=1), 1.0)
 
 
-def test_ample_budget_on_components_is_one_learner():
+def test_shards_with_ample_budgets_equal_one_learner():
     """With a large enough budget, the shards together equal one learner on the whole graph."""
     graph = random_graph("edges", 5)
     X, y, tasks = stream(400, 5)
@@ -85,7 +85,7 @@ def test_ample_budget_on_components_is_one_learner():
         np.testing.assert_allclose(model.predict_then_learn(X, y, tasks=tasks), expected, atol=1e-9)
 
 
-def test_scale_of_the_kernel_is_settled_once_for_all_shards():
+def test_all_shards_use_one_estimated_bandwidth():
     X, y, tasks = stream(300, 8)
     learner = budgetron.Forgetron(budget=30, graph=graphs.disconnected())
     with ShardedModel(learner, shards=3) as model:
@@ -106,7 +106,7 @@ def test_weights_and_labels_reach_the_shards(weights):
         assert model.predict(X[:3], tasks=tasks[:3]).tolist() == local.predict(X[:3], tasks=tasks[:3]).tolist()
 
 
-def test_lone_first_labels():
+def test_a_stream_may_begin_with_a_single_label():
     """A stream may begin with one label only, and a shard may see the other label much later."""
     X, y, tasks = stream(60, 4)
     signs = np.where(y == 1, 1, -1)
@@ -119,7 +119,7 @@ def test_lone_first_labels():
         assert set(model.predict(X, tasks=tasks).tolist()) <= {-1, 1}
 
 
-def test_dicts_one_by_one():
+def test_shards_learn_single_dicts():
     learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected())
     with ShardedModel(learner, shards=2) as model:
         for _ in range(30):

@@ -36,7 +36,7 @@ def test_a_reopened_model_continues(tmp_path, kind):
     np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
 
 
-def test_a_key_is_learned_once(tmp_path):
+def test_a_block_with_the_same_key_is_learned_once(tmp_path):
     X, y, tasks = stream(400, 2)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m") as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch-1")
@@ -73,7 +73,7 @@ def broken_off(model, after, X, y, tasks, key):
 
 @pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
 @pytest.mark.parametrize("together", [False, True])
-def test_a_call_that_broke_off_is_resumed_with_any_block_size(tmp_path, blocks, together):
+def test_an_interrupted_call_is_resumed_with_any_block_size(tmp_path, blocks, together):
     """A key means the same rows for any block size: each shard learns only what it had not learned yet."""
     X, y, tasks = stream(1500, 12)
     with ShardedModel(learner(), shards=3) as undisturbed:
@@ -143,7 +143,7 @@ def test_a_later_coordinator_takes_over(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["folder", "url"])
-def test_saved_and_loaded(tmp_path, where):
+def test_a_saved_model_is_loaded_and_continues(tmp_path, where):
     if where == "url":
         pytest.importorskip("fsspec", reason="the extra `ray` is not installed")
     target = tmp_path / "saved" if where == "folder" else f"memory://{uuid.uuid4().hex}/model"
@@ -168,7 +168,7 @@ def test_saved_and_loaded(tmp_path, where):
         assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is an ordinary model file
 
 
-def test_a_damaged_save_is_refused(tmp_path):
+def test_a_damaged_shard_file_is_refused(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -186,7 +186,7 @@ def test_a_damaged_save_is_refused(tmp_path):
         ShardedModel.open(tmp_path / "nowhere")
 
 
-def test_a_directory_is_not_begun_twice(tmp_path):
+def test_a_directory_with_a_model_cannot_be_started_again(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2, directory=tmp_path) as model:
         model.partial_fit(X, y, tasks=tasks)

@@ -41,7 +41,7 @@ def test_explicit_components_are_assigned_by_size():
     assert shards == [0, 1, 1]  # 10 tasks here, 6 + 5 there
 
 
-def test_a_graph_is_restricted_to_whole_components():
+def test_a_graph_is_restricted_to_components_without_cutting_them():
     graph = graphs.from_edges([(1, 2), (3, 4)], weights=[0.3, 2.0])
     part = graph.restricted(np.array([2, 3]))
     assert part.tasks == (3, 4) and part.similarity(3, 4) == graph.similarity(3, 4)
@@ -49,7 +49,7 @@ def test_a_graph_is_restricted_to_whole_components():
         graph.restricted(np.array([1, 2]))
 
 
-def test_pins():
+def test_pinned_tasks_and_their_components_are_placed_on_the_given_shard():
     pairs = graphs.from_edges([(1, 2), (3, 4), (5, 6)])
     assert Placement(pairs, 3, {2: 0, 5: 0}).shards_of_tasks([1, 2, 5, 6]).tolist() == [0, 0, 0, 0]
     groups = graphs.clusters({"ann": 1, "bob": 1, "cid": 2})
@@ -78,7 +78,7 @@ def test_one_more_of_many_workers_moves_about_its_share():
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
-def test_cuts_keep_order_and_lose_nothing(shards):
+def test_dividing_a_block_by_shard_keeps_the_order_and_all_rows(shards):
     parts = list(cuts(np.array(shards), np.arange(100, 100 + len(shards))))
     assert sorted(row for cut in parts for row in cut.rows.tolist()) == list(range(100, 100 + len(shards)))
     for cut in parts:
@@ -86,7 +86,7 @@ def test_cuts_keep_order_and_lose_nothing(shards):
 
 
 @given(st.data())
-def test_shares_add_up(data):
+def test_shares_add_up_to_the_budget(data):
     weights = data.draw(st.lists(st.floats(0, 100), min_size=1, max_size=12))
     least = data.draw(st.integers(1, 5))
     total = data.draw(st.integers(least * len(weights), 500))
@@ -114,7 +114,7 @@ def test_shares_add_up(data):
         ({"backend": "ray"}, "directory must be a folder that all nodes share"),
     ],
 )
-def test_refusals(parameters, words):
+def test_invalid_parameters_of_a_sharded_model_are_refused(parameters, words):
     learner = budgetron.Forgetron(budget=100, graph=graphs.disconnected())
     model = ShardedModel(**{"learner": learner, "shards": 2, **parameters})
     with pytest.raises(InputError, match=words):

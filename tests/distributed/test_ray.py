@@ -30,7 +30,7 @@ def run_scenarios(tmp_path, *scenarios):
     return json.loads(result.read_text())
 
 
-def test_kills_of_workers_and_of_a_node(tmp_path):
+def test_nothing_is_lost_when_workers_or_a_node_are_killed(tmp_path):
     told = run_scenarios(tmp_path, "kills:2", "node")
     expected = {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True, "promoted": True, "threads": []}
     assert told["kills:2"] == expected
@@ -46,14 +46,14 @@ def test_former_owners_and_strangers_cannot_write(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
-def test_connections_that_end_or_cannot_be_made(tmp_path):
+def test_nothing_is_lost_when_connections_end_or_cannot_be_made(tmp_path):
     told = run_scenarios(tmp_path, "false_alarms", "no_connection")
     assert told["false_alarms"] == {"equal": True, "n_seen": 2400, "swapped": True, "recovered": True}
     assert told["no_connection"] == {"equal": True, "n_seen": 900, "unknown": True, "recovered": True}
 
 
 @pytest.mark.long
-def test_twenty_kills_end_bit_identical(tmp_path):
+def test_after_twenty_kills_the_model_is_bit_identical(tmp_path):
     told = run_scenarios(tmp_path, "kills:18", "node", "node-again")
     assert told["kills:18"]["killed"] == 18 and told["kills:18"]["equal"]
     assert told["node"]["equal"] and told["node-again"]["equal"]

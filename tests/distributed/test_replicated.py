@@ -23,7 +23,7 @@ def related(n, seed=0, n_tasks=60):
 
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
-def test_one_replica_is_the_learner(make):
+def test_one_replica_equals_the_learner(make):
     X, y, tasks = related(600)
     expected = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(make(budget=64, kernel=KERNEL), replicas=1, exchange_every=128, block=128) as model:
@@ -131,7 +131,7 @@ def test_a_repeated_call_causes_no_exchange(tmp_path):
         assert model.decision_function(X, tasks=tasks).tolist() == now.tolist()
 
 
-def test_refusals():
+def test_invalid_learners_graphs_and_rows_are_refused_by_replicas():
     X, y, tasks = related(10)
     with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):
         ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)

@@ -115,7 +115,7 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
         shard = int(model._placement.shards_of_tasks([busiest])[0])
-        if rule != "forgetron":  # it gives away unused capacity only, and there is none here
+        if rule != "forgetron":  # the shard gives away only unused capacity, and it has none
             assert capacities[-1][shard] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
         margins = model.decision_function(X[:50], tasks=tasks[:50])
@@ -139,7 +139,7 @@ def test_a_refused_block_changes_no_shard():
         assert model.n_seen_ == 300
 
 
-def test_unknown_task_of_an_explicit_graph():
+def test_a_task_that_the_graph_does_not_name_is_refused():
     X, y, tasks = stream(60, 7)
     learner = budgetron.Forgetron(budget=20, kernel=KERNEL, graph=random_graph("edges", 1))
     with ShardedModel(learner, shards=2) as model:
@@ -148,7 +148,7 @@ def test_unknown_task_of_an_explicit_graph():
             model.predict(X[:1], tasks=["a stranger"])
 
 
-def test_attributes_of_a_sharded_model():
+def test_attributes_of_a_sharded_model_are_those_of_its_shards():
     X, y, tasks = stream(500, 9)
     with ShardedModel(projectron(), shards=4, workers=2) as model:
         assert not hasattr(model, "n_seen_")

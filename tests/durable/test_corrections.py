@@ -1,4 +1,4 @@
-"""Corrections: the model becomes as if the right label had come first, on disk as a whole or not at all."""
+"""Corrections: the model equals one that learned the right label at first, and no kill leaves half a correction."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
     assert verify(tmp_path).examples == 65
 
 
-def test_withdrawing_examples_one_by_one(tmp_path):
+def test_withdrawn_examples_are_as_if_never_learned(tmp_path):
     host, given = opened(tmp_path)
     X, y, tasks = given[4]
     kept = [0, 1, 2, 3, 4]
@@ -99,7 +99,7 @@ def test_withdrawing_examples_one_by_one(tmp_path):
         assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
 
 
-def test_the_first_record_while_the_log_is_whole(tmp_path):
+def test_the_first_record_can_be_corrected_while_it_is_in_the_log(tmp_path):
     host, given = opened(tmp_path)
     given[0][1][0] = other(given[0][1][0])
     assert host.correct(1, given[0][1][0], 0).snapshot == 0
@@ -107,7 +107,7 @@ def test_the_first_record_while_the_log_is_whole(tmp_path):
     host.close()
 
 
-def test_what_is_in_a_snapshot_is_refused(tmp_path):
+def test_corrections_of_records_that_left_the_log_are_refused(tmp_path):
     host, given = opened(tmp_path, snapshot_every=10)
     before = host.content()
     for position in (1, 3):
@@ -128,7 +128,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_wrong_corrections_change_nothing(tmp_path):
+def test_invalid_corrections_are_refused_and_change_nothing(tmp_path):
     host, learned = opened(tmp_path)
     before = host.content()
     for given in WRONG:
@@ -141,7 +141,7 @@ def test_wrong_corrections_change_nothing(tmp_path):
     host.close()
 
 
-def test_nothing_learned_and_closed(tmp_path):
+def test_corrections_need_an_open_host_that_has_learned(tmp_path):
     with Host.open(tmp_path, MODELS["budgetron"]) as host, pytest.raises(InputError, match="learned nothing"):
         host.correct(1, "yes")
     with pytest.raises(Closed):
@@ -179,7 +179,7 @@ def test_a_repeated_correction_changes_nothing(tmp_path):
     host.close()
 
 
-def test_forgotten_tasks_and_weights_and_dicts(tmp_path):
+def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     host = Host.open(tmp_path, MODELS["budgetron"])
     rows = [{"a": 1.0, "b": "x"}, {"a": 2.0}]
     host.learn(rows, [0, 1], ["ann", "bob"], sample_weight=[2.0, 1.0])
@@ -251,7 +251,7 @@ for turn in itertools.count():
 """
 
 
-def test_a_kill_leaves_a_correction_as_a_whole_or_not_at_all(tmp_path):
+def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
     host, given = opened(tmp_path, snapshot_every=23)
     host.close()
     rng = random.Random()
@@ -280,7 +280,7 @@ def test_a_kill_leaves_a_correction_as_a_whole_or_not_at_all(tmp_path):
         assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
 
 
-def test_the_trail_survives_backup_restore_and_repair(tmp_path):
+def test_the_list_of_corrections_survives_backup_restore_and_repair(tmp_path):
     host, given = opened(tmp_path / "one")
     host.correct(12, other(given[11][1][0]), 0, who="é", reason="wrong")
     host.backup(tmp_path / "backup")

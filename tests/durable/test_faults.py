@@ -54,7 +54,7 @@ def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
         assert same(last.model, fed(MODELS["random"], [given[0], given[1], given[3]])[0])
 
 
-def test_an_epoch_wins_over_a_lock(tmp_path):
+def test_a_later_epoch_takes_over_a_locked_directory(tmp_path):
     old = learned(tmp_path, 40)
     with Host.open(tmp_path, epoch=10) as new:
         assert same(new.model, old.model)
@@ -125,13 +125,13 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("rubbish", [b"not a database" * 500, b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_that_is_not_a_database(tmp_path, rubbish):
+def test_a_file_that_is_not_a_database_is_refused(tmp_path, rubbish):
     (tmp_path / "host.sqlite").write_bytes(rubbish)
     with pytest.raises(DamagedLog, match="as it was written"):
         Host.open(tmp_path, MODELS["random"])
 
 
-def test_a_log_of_another_format(tmp_path):
+def test_a_log_of_an_unknown_format_is_refused(tmp_path):
     learned(tmp_path, 20).close()
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         db.execute("PRAGMA user_version=99")
@@ -180,7 +180,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_full_disk_refuses_and_learns_nothing_then_goes_on(tmp_path):
+def test_nothing_is_learned_while_the_disk_is_full_and_learning_continues_afterwards(tmp_path):
     command = [sys.executable, "-c", FULL, tmp_path / "host", tmp_path / "model"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == -9, done.stderr
@@ -204,7 +204,7 @@ except DiskRefused as error:
 """
 
 
-def test_a_directory_without_the_right_to_write(tmp_path):
+def test_a_directory_without_write_permission_is_refused(tmp_path):
     learned(tmp_path / "host", 20).close()
     for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest creates them for its own user only
         parent.chmod(0o755)
@@ -213,7 +213,7 @@ def test_a_directory_without_the_right_to_write(tmp_path):
     assert "Host: the directory must be one that can be read and written" in done.stdout, done.stderr
 
 
-def test_a_directory_that_cannot_be_made(tmp_path):
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").write_text("here")
     with pytest.raises(DiskRefused, match="the directory must be"):
         Host.open(tmp_path / "file" / "host", MODELS["random"])
@@ -245,7 +245,7 @@ def without_logging():
 
 
 def test_records_are_numbered_not_dated(tmp_path, monkeypatch, without_logging):
-    """A clock that runs backwards does no harm: no module of the package reads one, but to date what it logs."""
+    """A clock that runs backwards does no harm: modules read the clock only for the times in their logs."""
     import time
 
     def forbidden(*_):

@@ -16,7 +16,7 @@ from budgetron.errors import Closed, InputError, UnknownLabel
 from budgetron.learners.lifecycle.saved import content_of
 
 
-def test_equals_a_model_without_a_host_and_recovers_bit_for_bit(tmp_path, make_model):
+def test_a_host_equals_a_model_without_one_and_recovers_bit_for_bit(tmp_path, make_model):
     given = blocks()
     bare, margins = fed(make_model, given)
     host = Host.open(tmp_path, make_model, snapshot_every=70)
@@ -67,7 +67,7 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
     again.close()
 
 
-def test_keys_within_one_commit(tmp_path):
+def test_a_key_repeated_within_one_commit_is_learned_once(tmp_path):
     first, second = blocks(40)
     with Host.open(tmp_path, MODELS["random"]) as host:
         one, two, other = host.learn_many(
@@ -136,7 +136,7 @@ def test_bad_input_is_refused_with_a_message(tmp_path, bad):
         assert host.content() == before
 
 
-def test_every_kind_of_row_task_and_label(tmp_path):
+def test_every_kind_of_row_task_and_label_is_logged_and_replayed(tmp_path):
     X, _, _ = stream(4)
     tasks = [7, "ann", datetime.date(2020, 1, 2), ("pair", 1)]
     for kind, rows in {
@@ -224,7 +224,7 @@ def test_restore_replaces_the_model(tmp_path):
         assert same(again.model, other)
 
 
-def test_backup_while_learning(tmp_path):
+def test_a_backup_made_while_learning_is_consistent(tmp_path):
     given = blocks(400, size=4)
     host = Host.open(tmp_path / "a", MODELS["random"], snapshot_every=50)
     for block in given[:30]:

@@ -112,7 +112,7 @@ def test_rejected_records_do_not_fill_the_disk(tmp_path):
 
 
 @pytest.mark.parametrize("n", [80, pytest.param(1000, marks=pytest.mark.long)])
-def test_bit_flips_in_a_closed_database(tmp_path, n):
+def test_flipped_bits_are_harmless_or_noticed(tmp_path, n):
     """Each flipped bit is harmless or noticed; and repaired, unless the command says that only a backup helps.
 
     Harmless means: the same model, and every key gets its first answer.
@@ -253,7 +253,7 @@ def test_a_backup_that_was_copied_over_the_file_names_the_command(tmp_path):
         assert host.model.n_seen_ == 60
 
 
-def test_a_backup_of_a_model_that_has_learned_nothing(tmp_path):
+def test_a_backup_of_an_empty_model_can_be_restored(tmp_path):
     with Host.open(tmp_path / "host", MODEL) as host:
         host.backup(tmp_path / "backup")
     restore(tmp_path / "backup", tmp_path / "other")
@@ -281,7 +281,7 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
     assert not list((tmp_path / "host").glob(".*"))
 
 
-# ---- private, and nothing left behind
+# ---- permissions, and files that a killed process leaves
 
 
 def test_only_the_owner_may_read(tmp_path):
@@ -329,8 +329,8 @@ def test_a_directory_of_format_2_opens_and_is_then_checked(tmp_path):
         Host.open(tmp_path)
 
 
-def test_a_source_that_does_not_exist(tmp_path):
-    source = tmp_path / ("no-such-backup" * 10)  # a path is shown whole, however long it is
+def test_a_backup_that_does_not_exist_is_refused(tmp_path):
+    source = tmp_path / ("no-such-backup" * 10)  # a long path is not shortened
     with pytest.raises(InputError, match="restore: SOURCE must be a backup, a copy or the directory") as refused:
         restore(source, tmp_path / "model")
     assert f"got '{source}'" in str(refused.value)

@@ -81,7 +81,7 @@ def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
         assert not host.learn(*BLOCKS[7], key="block 7").repeated
 
 
-def test_a_point_in_time(tmp_path, url, copied):
+def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
     _, _, states = copied
     objects = [one for run in read_runs(open_store(url)) for one in run.segments]
     chosen = objects[len(objects) // 2]
@@ -103,7 +103,7 @@ def test_a_directory_is_cut_back_to_a_record(tmp_path, url, copied):
         restore(tmp_path / "owner", tmp_path / "owner", at=1e9)
 
 
-def test_rejected_records(tmp_path, url):
+def test_records_that_the_model_rejects_are_removed_from_the_copy(tmp_path, url):
     """A record is copied before it is known that the model rejects it."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
@@ -184,7 +184,7 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     assert Replicator(tmp_path / "standby", store).claim.epoch == 3
 
 
-def test_a_former_owner_that_writes_too_late(tmp_path, url, copied, monkeypatch):
+def test_a_former_owner_that_writes_too_late_is_refused(tmp_path, url, copied, monkeypatch):
     """Its check of the epoch passed before another process took over, and its write comes after."""
     host, replicator, _ = copied
     store = open_store(url)
@@ -225,7 +225,7 @@ def test_nothing_is_acknowledged_that_a_new_owner_has_not_read(tmp_path, url):
 
 
 @BOTH
-def test_of_two_claims_at_once_none_is_hidden(tmp_path, url):
+def test_a_claim_fails_if_another_process_claims_at_the_same_time(tmp_path, url):
     store = open_store(url)
     assert claim(store, tmp_path).epoch == 1
     rival = Claim(2, "other", "process")
@@ -242,7 +242,7 @@ def test_of_two_claims_at_once_none_is_hidden(tmp_path, url):
     assert claims(store)[-1] == rival
 
 
-def test_copying_before_each_answer(tmp_path, url):
+def test_with_a_copy_before_each_answer_nothing_acknowledged_is_lost(tmp_path, url):
     """Nothing that was acknowledged is lost; and if the copy fails, the answer says so and a retry succeeds."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
@@ -266,7 +266,7 @@ def test_copying_before_each_answer(tmp_path, url):
 
 
 @BOTH
-def test_a_write_that_failed_and_arrived(tmp_path, url, monkeypatch):
+def test_a_write_that_arrived_although_it_reported_a_failure_is_accepted(tmp_path, url, monkeypatch):
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
         replicator = Replicator(tmp_path / "owner", store)
@@ -289,7 +289,7 @@ def test_a_write_that_failed_and_arrived(tmp_path, url, monkeypatch):
         assert restored(url, tmp_path / "new") == host.content()
 
 
-def test_damage_is_noticed(tmp_path, url, copied):
+def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
     store = open_store(url)
     run = read_runs(store)[-1]
     path = run.segments[1].path
@@ -317,7 +317,7 @@ def test_old_objects_are_deleted(url, copied):
     assert plan(store).position == host.position
 
 
-def test_the_extra_is_named(monkeypatch):
+def test_a_missing_extra_is_named_in_the_error(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "fsspec", None)

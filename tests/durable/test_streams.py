@@ -59,7 +59,7 @@ def test_a_stream_sent_again_is_learned_once_wherever_it_is_cut(tmp_path, before
     host.close()
 
 
-def test_parts_of_one_stream_in_one_commit(tmp_path):
+def test_parts_of_one_stream_may_be_in_one_commit(tmp_path):
     with Host.open(tmp_path, MODELS["random"]) as host:
         answers = host.learn_many([part(0, 50), part(30, 70), part(0, 70), part(70, 120)])
         assert [answer.n_before for answer in answers] == [0, 20, 70, 0]

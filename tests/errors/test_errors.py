@@ -117,7 +117,7 @@ def test_a_disk_that_fails_while_a_file_is_read_is_operational():
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_exit_codes(monkeypatch, error, code):
+def test_each_exception_has_its_exit_code(monkeypatch, error, code):
     def failing(*_, **__):
         raise error
 

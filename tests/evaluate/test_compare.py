@@ -23,7 +23,7 @@ def raced(models: dict) -> evaluate.Comparison:
     return comparison
 
 
-def test_each_learner_runs_as_if_alone() -> None:
+def test_each_learner_has_the_figures_of_a_separate_run() -> None:
     def models() -> dict:
         gaussian = kernels.Gaussian(0.2)
         return {"a": Forgetron(20, gaussian), "b": RandomBudgetPerceptron(20, gaussian), "c": Budgetron(20, gaussian)}
@@ -62,7 +62,7 @@ def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
         comparison.add(np.zeros((1, 5)), [7], [0])
 
 
-def test_where_a_label_is_rare_auc_tells_learners_apart() -> None:
+def test_auc_distinguishes_learners_if_a_label_is_rare() -> None:
     """The error of both is that of the constant prediction, and one of them knows nothing."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12_000, 2))

@@ -34,14 +34,14 @@ def test_confusion_equals_that_of_scikit_learn(names: list[str]) -> None:
     assert json.loads(json.dumps(result.to_dict()))["confusion"]["classes"] == names
 
 
-def test_too_many_classes_for_a_table() -> None:
+def test_no_confusion_table_for_too_many_classes() -> None:
     labels = np.arange(MAX_CLASSES + 1)
     stream = (np.eye(MAX_CLASSES + 1), labels, labels % 3)
     assert evaluate.progressive(RandomBudgetPerceptron(3, kernels.Linear()), stream).confusion is None
 
 
 @pytest.mark.parametrize("window", [1, 7, 100, 5000])
-def test_curves_per_task(window: int) -> None:
+def test_curves_per_task_equal_plain_counts(window: int) -> None:
     wrong = (model().predict_then_learn(X, Y, tasks=TASKS) > 0) != Y
     result = evaluate.progressive(model(), (X, Y, TASKS), window=window)
     assert result.task_curves.keys() == result.per_task.keys()
@@ -52,7 +52,7 @@ def test_curves_per_task(window: int) -> None:
         assert sum(curve.windows()[0]) == curve.n[-1] and sum(curve.windows()[1]) == curve.errors[-1]
 
 
-def test_beliefs_over_time() -> None:
+def test_the_curve_records_beliefs_over_time() -> None:
     learner = Budgetron(budget=200)
     result = evaluate.progressive(learner, STREAM, window=300)
     assert list(result.curve[-1].beliefs) == learner.beliefs_

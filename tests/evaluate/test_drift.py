@@ -73,7 +73,7 @@ def test_memory_is_bounded_and_old_alarms_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("model", [Budgetron(budget=30), Forgetron(40, kernels.Gaussian(0.3))], ids=["odds", "margins"])
-def test_a_stream_whose_labels_flip(model) -> None:
+def test_a_validation_reports_when_labels_flip(model) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8000, 3))
     tasks = np.array(["ann", "bob"])[rng.integers(0, 2, 8000)]
@@ -103,7 +103,7 @@ def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | Non
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])
-def test_it_agrees_with_river(low: float, high: float) -> None:
+def test_alarms_agree_with_those_of_river(low: float, high: float) -> None:
     """Both notice each of five rises, neither before it; ours at most three buckets later."""
     rng = np.random.default_rng(3)
     delays = []

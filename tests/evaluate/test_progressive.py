@@ -160,7 +160,7 @@ def test_a_result_does_not_change_when_more_is_added() -> None:
 
 
 @pytest.mark.parametrize("delay", [1, 7, 40])
-def test_delayed_labels(delay: int) -> None:
+def test_delayed_labels_are_learned_after_the_delay(delay: int) -> None:
     n = 300
     model, margins = learner(), []
     for t in range(n):  # the definition: predicted by what was learned up to t − delay − 1
@@ -175,12 +175,12 @@ def test_delayed_labels(delay: int) -> None:
     assert [point.position for point in result.curve] == [64, 128, 192, 256, 300]
 
 
-def test_a_delay_longer_than_the_stream() -> None:
+def test_with_a_delay_longer_than_the_stream_nothing_is_learned() -> None:
     result = evaluate.progressive(learner(), (X[:50], Y[:50], TASKS[:50]), delay=50)
     assert result.overall.mistakes == 50 and result.overall.error == pytest.approx(Y[:50].mean())
 
 
-def test_memory_is_bounded() -> None:
+def test_the_points_and_tasks_of_a_result_are_bounded() -> None:
     n = MAX_POINTS + 300
     rng = np.random.default_rng(0)
     rows, labels, tasks = rng.standard_normal((n, 2)), rng.integers(0, 2, n), np.arange(n)
@@ -211,7 +211,7 @@ class Logistic:
         raise AssertionError("would compute the margins again")
 
 
-def test_probabilities_from_log_odds() -> None:
+def test_margins_that_are_log_odds_give_probabilities() -> None:
     rng = np.random.default_rng(1)
     margins = rng.normal(scale=3, size=2000)
     probability = 1 / (1 + np.exp(-margins))
@@ -233,7 +233,7 @@ def test_probabilities_from_log_odds() -> None:
     assert evaluate.progressive(learner(), (X, Y, TASKS)).calibration is None
 
 
-def test_more_than_two_classes() -> None:
+def test_metrics_of_more_than_two_classes() -> None:
     labels = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
     result = evaluate.progressive(Perceptron(kernels.Gaussian(0.2)), (X, labels, TASKS), window=100)
     model = Perceptron(kernels.Gaussian(0.2))
@@ -244,7 +244,7 @@ def test_more_than_two_classes() -> None:
     assert result.overall.mistakes == model.n_mistakes_
 
 
-def test_undefined_is_none_not_zero() -> None:
+def test_undefined_figures_are_none() -> None:
     model = Perceptron(kernels.Linear(bias=1.0))
     only_negative = evaluate.progressive(model, (np.ones((20, 1)), [0] * 20), classes=[0, 1])
     assert only_negative.overall.f_measure is None and only_negative.overall.error == 0.0
@@ -265,7 +265,7 @@ def test_a_result_converts_to_json_and_text() -> None:
         ({"max_tasks": True}, "max_tasks must be an integer >= 1; got True."),
     ],
 )
-def test_refusals(wrong: dict[str, Any], says: str) -> None:
+def test_invalid_options_and_streams_are_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=r"evaluate\.progressive: ") as refused:
         evaluate.progressive(learner(), (X, Y, TASKS), **wrong)
     assert says in str(refused.value)

@@ -57,7 +57,7 @@ def test_curves_end_where_they_should() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"k": 0}, {"k": True}, {"k": 1.5}])
-def test_precision_at_rejects_what_is_no_number_of_examples(bad: dict[str, object]) -> None:
+def test_precision_at_k_refuses_an_invalid_k(bad: dict[str, object]) -> None:
     with pytest.raises(InputError, match="k must be an integer >= 1"):
         Ranking.of([1.0, 2.0], [0, 1]).precision_at(bad["k"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="one-dimensional, of one length"):
@@ -101,7 +101,7 @@ def filled(
 
 
 @pytest.mark.parametrize("n, classes", [(900, 2), (9000, 2), (900, 4), (9000, 4)])
-def test_a_stream_of_scores_in_pieces(n: int, classes: int) -> None:
+def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, classes: int) -> None:
     """Below 4,096 scores the figures are exact, above they are close, overall and per task."""
     rng = np.random.default_rng(n + classes)
     truth = rng.choice(classes, size=n, p=[0.9, 0.1] if classes == 2 else [0.7, 0.1, 0.1, 0.1])
@@ -226,7 +226,7 @@ def test_learners_without_probabilities_are_ranked_too() -> None:
     assert result.overall.auc is not None and result.overall.auc > 0.5 and result.overall.brier is None
 
 
-def test_plots() -> None:
+def test_ranking_curves_are_plotted_without_warnings() -> None:
     pytest.importorskip("matplotlib")
     stream = synthetic.stream(300, d=5, n_tasks=2, relatedness=0.8, noise=0.1, seed=1).dataset
     result = evaluate.progressive(Budgetron(budget=20), stream, window=50)

@@ -35,7 +35,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_set_is_the_same_from_either_file(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_both_file_formats_give_the_same_set(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     one, other = sets.set_named("german"), tmp_path_factory.mktemp("mat")
     found = sets.load(one, str(small))
     # As the study stores it: the label in front, permutations from 1.
@@ -46,7 +46,7 @@ def test_a_set_is_the_same_from_either_file(small: Path, tmp_path_factory: pytes
     assert np.array_equal(np.sort(found.order(7)), np.arange(N)) and np.array_equal(found.order(1), found.orders[1])
 
 
-def test_other_content_is_refused(small: Path) -> None:
+def test_files_with_other_content_are_refused(small: Path) -> None:
     one = sets.set_named("german")
     with np.load(small / "german.npz") as content:
         changed = dict(content)
@@ -62,7 +62,7 @@ def test_other_content_is_refused(small: Path) -> None:
         sets.load(one, str(small))
 
 
-def test_runs_make_the_table(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_table_shows_the_means_of_the_runs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     out = tmp_path_factory.mktemp("out")
     planned = runs.planned(["german", "dna"], 2)
     assert len(planned) == 2 * 2 * len(ROWS)
@@ -93,7 +93,7 @@ def test_every_printed_row_is_run() -> None:
         assert row in printed.PRINTED and name in (*printed.COLUMNS, "") and reason
 
 
-def test_the_command_refuses(tmp_path: Path) -> None:
+def test_invalid_options_of_reproduce_kernel_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["reproduce", "kernel", "--sets", "nosuch", "--out", str(tmp_path / "out")])
     assert result.exit_code == 2 and "german" in result.output
     empty = ["reproduce", "kernel", "--sets", "german", "--from", str(tmp_path), "--out", str(tmp_path / "out")]

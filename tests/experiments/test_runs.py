@@ -75,7 +75,7 @@ def test_equal_seeds_give_equal_figures(spam_order: Path, paper_files: Path, tmp
         }
 
 
-def test_which_runs_count_as_done(spam_order: Path, tmp_path: Path) -> None:
+def test_only_complete_runs_of_the_same_version_count_as_done(spam_order: Path, tmp_path: Path) -> None:
     run = Run("spam", 0, "mtforg")
     assert is_done(run, spam_order)
     content = json.loads(run.path(spam_order).read_text())

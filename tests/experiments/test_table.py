@@ -10,8 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from made_reproduction import made_runs
 from rich.console import Console
+from synthetic_runs import synthetic_runs
 
 from budgetron.errors import InputError
 from budgetron.experiments import all_done, findings, render, table_of
@@ -34,8 +34,8 @@ def cell_values(runs: list[dict[str, Any]], key: tuple[Any, ...], figure: str) -
     ]
 
 
-def test_mean_and_standard_error() -> None:
-    runs = made_runs(5)
+def test_cells_have_the_mean_and_the_standard_error() -> None:
+    runs = synthetic_runs(5)
     table = table_of(runs)
     for key in [
         ("spam", "mtrbp", "C", 10),
@@ -48,12 +48,12 @@ def test_mean_and_standard_error() -> None:
             assert estimate.mean == pytest.approx(statistics.mean(values))
             assert estimate.error == pytest.approx(statistics.stdev(values) / 5**0.5)
     assert table.estimate(("spam", "none", "C", 5)) is None
-    one = table_of(made_runs(1)).estimate(("spam", "mtrbp", "C", 10))
+    one = table_of(synthetic_runs(1)).estimate(("spam", "mtrbp", "C", 10))
     assert one is not None and "±" not in str(one)  # one order has no standard error
 
 
 def test_paired_differences_cancel_shared_noise() -> None:
-    runs = made_runs(6, noise=0.0)
+    runs = synthetic_runs(6, noise=0.0)
     for run in runs:
         for cell in run["cells"]:
             cell["f_measure"] += 0.01 * run["parameters"]["seed"]  # an easy order is easy for all learners
@@ -66,7 +66,7 @@ def test_paired_differences_cancel_shared_noise() -> None:
 
 
 def test_markdown_has_every_cell_beside_print() -> None:
-    runs = made_runs(4)
+    runs = synthetic_runs(4)
     text = render.markdown(table_of(runs), findings(table_of(runs)))
     for block in ("spam", "school", "sentiment"):
         for name in PAPER:
@@ -81,7 +81,7 @@ def test_markdown_has_every_cell_beside_print() -> None:
 
 
 def test_html_is_self_contained_and_agrees_with_the_terminal() -> None:
-    runs = made_runs(4)
+    runs = synthetic_runs(4)
     table = table_of(runs)
     page = render.html(table, findings(table), f_against_budget(table))
     body = re.sub(r"<!doctype html>|<meta[^>]*>", "", page)
@@ -97,7 +97,7 @@ def test_html_is_self_contained_and_agrees_with_the_terminal() -> None:
 
 
 def test_the_figure_has_a_line_per_row_and_a_circle_per_printed_cell() -> None:
-    figure = draw_f_against_budget(table_of(made_runs(2)))
+    figure = draw_f_against_budget(table_of(synthetic_runs(2)))
     lines = [line for ax in figure.axes for line in ax.lines]
     circles = [line for line in lines if line.get_marker() == "o"]
     assert sum(len(line.get_xdata()) for line in circles) == 72
@@ -105,8 +105,8 @@ def test_the_figure_has_a_line_per_row_and_a_circle_per_printed_cell() -> None:
     assert len(curves) == 4 * len(PAPER) * 2
 
 
-def test_findings_that_hold() -> None:
-    table = table_of(made_runs(4, above_print=0.5, noise=0.0))
+def test_findings_that_hold_are_reported_as_such() -> None:
+    table = table_of(synthetic_runs(4, above_print=0.5, noise=0.0))
     assert len(differences(table)) == 72
     near, far, complete, projections = findings(table)
     assert near.holds and "0.50 over 72 cells" in near.found and "+0.50" in near.found
@@ -116,10 +116,10 @@ def test_findings_that_hold() -> None:
     assert all(line.startswith("school D 5 %: mtbprj against mt") for line in projections.exceptions)
 
 
-def test_findings_that_do_not_hold() -> None:
-    near, far, *_ = findings(table_of(made_runs(3, above_print=-4.5, noise=0.0)))
+def test_findings_that_do_not_hold_are_reported_as_such() -> None:
+    near, far, *_ = findings(table_of(synthetic_runs(3, above_print=-4.5, noise=0.0)))
     assert not near.holds and not far.holds and len(far.exceptions) == 72
-    runs = made_runs(3, noise=0.0)
+    runs = synthetic_runs(3, noise=0.0)
     for run in runs:
         if run["parameters"]["algorithm"] == "mtforg" and run["parameters"]["block"] == "spam":
             for cell in run["cells"]:
@@ -133,7 +133,7 @@ def test_findings_that_do_not_hold() -> None:
 
 
 def test_an_exception_within_noise_is_named_and_excused() -> None:
-    runs = made_runs(4, noise=0.0)
+    runs = synthetic_runs(4, noise=0.0)
     for run in runs:
         if run["parameters"]["algorithm"] == "mtrbp" and run["parameters"]["block"] == "spam":
             for cell in run["cells"]:
@@ -144,8 +144,8 @@ def test_an_exception_within_noise_is_named_and_excused() -> None:
 
 
 @pytest.mark.parametrize(("f", "error", "holds"), [(0.97, 0.2, True), (0.97, 0.21, False), (0.9, 0.2, False)])
-def test_our_own_goal(f: float, error: float, holds: bool) -> None:
-    runs = made_runs(2)
+def test_the_finding_about_budgetron_compares_it_with_the_paper_learners(f: float, error: float, holds: bool) -> None:
+    runs = synthetic_runs(2)
     same = {"f_measure": f, "error": error, "stored": 1, "bytes": 1, "seconds": 1}
     for block in ("spam", "school", "sentiment"):
         parameters = {"block": block, "seed": 0, "algorithm": OURS_AT_BYTES}
@@ -157,7 +157,7 @@ def test_our_own_goal(f: float, error: float, holds: bool) -> None:
 
 
 def test_json_records_have_every_cell() -> None:
-    records = json.loads(json.dumps(table_of(made_runs(1)).to_dict()))
+    records = json.loads(json.dumps(table_of(synthetic_runs(1)).to_dict()))
     assert len(records) == 4 * (1 + 4 * 6)
     assert all(record["f_se"] is None for record in records)  # one order: the standard error is unknown, not NaN
     assert {record["printed"] for record in records if record["algorithm"] == BASELINE} == set(

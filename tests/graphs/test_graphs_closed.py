@@ -42,11 +42,11 @@ def test_open_ended_complete_is_the_inverse_up_to_scale(k, w):
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 1000])
-def test_c_g_of_the_complete_graph(k):
+def test_c_g_of_the_complete_graph_has_its_closed_form(k):
     assert graphs.complete(n_tasks=k).c_g == pytest.approx(math.sqrt(2 / (k + 1)), rel=1e-14)
 
 
-def test_the_papers_numbers():
+def test_the_similarities_printed_in_the_paper():
     graph = graphs.complete(n_tasks=3)
     assert (graph.diagonal, graph.off_diagonal) == (2 / 4, 1 / 4)
 
@@ -97,7 +97,7 @@ def test_components_of_complete_and_disconnected():
     assert graphs.complete(2, coupling=0).components(["a", "b"]) == [["a"], ["b"]]
 
 
-def test_open_graphs_say_so():
+def test_is_open_tells_open_graphs_from_others():
     for graph in (graphs.complete(), graphs.disconnected(), graphs.clusters({1: 2})):
         assert graph.is_open and graph.tasks is None and graph.n_tasks is None
     assert graphs.complete(8).n_tasks == 8

@@ -114,7 +114,7 @@ def test_a_column_is_bit_identical_alone_and_in_a_block(made, spread):
     assert together[::3].tobytes() == alone.tobytes()
 
 
-def test_weights_from_a_millionth_to_a_million():
+def test_columns_are_exact_for_weights_from_a_millionth_to_a_million():
     """A badly conditioned matrix takes many steps, and rounding must not stop them early."""
     rng = np.random.default_rng(8)
     edges = np.array(tangled(rng))

@@ -76,7 +76,7 @@ def test_a_task_is_nearest_to_itself_and_c_g_is_at_most_one(graph):
 
 @few
 @given(weighted_graphs())
-def test_pseudoinverse_variant(graph):
+def test_the_pseudoinverse_variant_equals_that_of_numpy(graph):
     laplacian = laplacian_of(graph)
     expected = np.linalg.pinv(laplacian, rcond=1e-12, hermitian=True)
     made = graphs.from_laplacian(laplacian, identity=False)
@@ -111,7 +111,7 @@ def test_opposed_tasks_have_negative_similarity():
 
 @few
 @given(weighted_graphs(), st.integers(0, 2**32 - 1))
-def test_columns_and_squares(graph, seed):
+def test_columns_and_their_squares_equal_those_of_the_inverse(graph, seed):
     made = graphs.from_networkx(graph)
     inverse = np.linalg.inv(np.eye(len(graph)) + laplacian_of(graph))
     vector = np.random.default_rng(seed).standard_normal(len(graph))
@@ -135,7 +135,7 @@ def test_relabelling_and_reordering_change_nothing(graph, random):
             assert made.similarity(f"t{a}", f"t{b}") == pytest.approx(plain.similarity(a, b), abs=1e-12)
 
 
-def test_order_of_the_tasks():
+def test_tasks_keep_the_order_in_which_they_were_given():
     made = graphs.from_edges([("c", "a"), ("a", "b")], tasks=["z", "a"])
     assert made.tasks == ("z", "a", "c", "b") and made.n_tasks == 4 and not made.is_open
     assert made.components() == [["z"], ["a", "c", "b"]]

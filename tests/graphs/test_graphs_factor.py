@@ -58,7 +58,7 @@ def test_a_factor_with_all_entries_gives_the_inverse(name):
     np.testing.assert_allclose(product(factor_of(graph, entries=None, hops=60), k), scale * expected, atol=1e-9)
 
 
-def test_similarities_with_negative_entries():
+def test_the_factor_of_a_matrix_with_negative_similarities():
     factor = np.random.default_rng(2).normal(size=(7, 7))
     similarity = factor @ factor.T
     assert similarity.min() < 0
@@ -68,7 +68,7 @@ def test_similarities_with_negative_entries():
 
 
 @pytest.mark.parametrize(("weight", "hops"), [(0.3, 60), (1.0, 150)])
-def test_the_series_of_large_graphs(weight, hops):
+def test_the_series_for_large_graphs_gives_the_inverse(weight, hops):
     """The series for graphs beyond the dense limit. On a grid its terms shrink like (4w/(1 + 4w))ⁿ, so many terms give
     all digits."""
     edges = grid_edges(7)
@@ -111,7 +111,7 @@ LARGE = {
 @pytest.mark.parametrize(
     "name", ["grid", *(pytest.param(name, marks=pytest.mark.long) for name in LARGE if name != "grid")]
 )
-def test_a_hundred_thousand_tasks(name):
+def test_the_factor_of_a_hundred_thousand_tasks_takes_little_memory(name):
     """Memory is measured, not time: a dense k × k matrix would be 80 GB, all entries of the series some GB."""
     edges = LARGE[name]()
     graph = graphs.from_edges(edges)

@@ -154,7 +154,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("refused", CASES)
-def test_refused_in_three_parts(refused):
+def test_invalid_input_is_refused_with_an_error_in_three_parts(refused):
     call, error, who, accepted, came, remedy = CASES[refused]
     with pytest.raises(error) as caught:
         call()

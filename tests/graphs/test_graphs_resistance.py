@@ -66,7 +66,7 @@ def test_the_printed_coefficient_fails_and_the_corrected_one_holds(graph):
     assert np.allclose(graphs.similarities_from_resistances(r), inverse, atol=1e-12)
 
 
-def test_closed_form_of_known_size():
+def test_the_closed_form_for_a_known_number_of_tasks():
     expected = augmented_resistances(nx.complete_graph(6))
     assert np.allclose(graphs.resistance_distances(graphs.complete(n_tasks=6)), expected, atol=1e-12)
 

@@ -83,7 +83,7 @@ def shapes():
 
 @pytest.mark.parametrize(("edges", "k"), [pytest.param(e, k, id=name) for name, e, k in shapes()])
 @pytest.mark.parametrize("identity", [True, False])
-def test_medium_graphs_against_the_dense_inverse(edges, k, identity):
+def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
     weights = np.random.default_rng(5).uniform(0.5, 2.0, len(edges))
     a = interaction(edges, weights, k)
     laplacian = a - sp.eye_array(k)
@@ -172,7 +172,7 @@ def test_the_cache_keeps_what_was_used_last(monkeypatch):
         made.column(1)
 
 
-def test_threads_agree():
+def test_threads_get_the_same_columns():
     edges = random_edges(3000, 6000, 8)
     made = graphs.from_edges(edges, tasks=range(3000)).with_cache(10 * 3000 * 8)
     alone = graphs.from_edges(edges, tasks=range(3000))

@@ -69,7 +69,7 @@ class Holder(BaseEstimator):
         self.graph = graph
 
 
-def test_survives_cloning(make):
+def test_graphs_survive_sklearn_clone(make):
     assert clone(Holder(make())).graph == make()
 
 

@@ -71,7 +71,7 @@ def test_label_and_task_are_recognised_by_their_names(names, label, task):
     assert [line.note for line in stream.columns.describe() if line.role == "label"] != [""]
 
 
-def test_missing_and_unknown_values_after_the_first_rows():
+def test_missing_and_unknown_values_after_the_first_rows_are_encoded():
     rows = [(float(i % 5), "rx"[i % 2], i % 2) for i in range(5000)] + [("", "new", 1), ("NA", "", 0)]
     stream, blocks = read_all(as_delimited(dict(zip(["size", "kind", "y"], zip(*rows, strict=True), strict=True)), ","))
     X = joined(blocks)[0]
@@ -121,12 +121,12 @@ def test_scaling_uses_only_earlier_rows(rows, cut):
     ("0x1", None), ("1_0", None), ("inf", None), ("١", None), ("1,5", None), ("", math.nan), (" NA ", math.nan),
     ("None", math.nan),
 ])  # fmt: skip
-def test_numbers(text, number):
+def test_texts_that_are_parsed_as_numbers(text, number):
     found = parse_number(text)
     assert found == number or (found is not None and math.isnan(found) and math.isnan(number))
 
 
-def test_labels_tasks_and_dates():
+def test_texts_that_are_parsed_as_integers_tasks_and_dates():
     assert [parse_integer(t) for t in ("+1", "-1.0", "0", "1.5", "true", "", "x")] == [1, -1, 0, None, None, None, None]
     assert [parse_task(t) for t in ("7", "-7", "07", "7.0", "ann", "0", "-0")] == [7, -7, "07", "7.0", "ann", 0, "-0"]
     assert parse_date("1970-01-02") == 1.0 and parse_date("1970-01-01T12:00+12:00") == 0.0
@@ -174,7 +174,7 @@ def test_memory_of_columns_is_fixed_by_the_first_rows():
     assert read_all(as_delimited(several, ","))[0].columns.memory_bytes > 100 * (4 * 8 + 50)
 
 
-def test_a_record_with_every_column_of_the_file_is_not_doubted():
+def test_a_record_with_every_column_of_the_file_gives_no_warning():
     table = {"size": [n % 7 for n in range(40)], "kind": [f"k{n % 3}" for n in range(40)], "user": ["u1", "u2"] * 20,
              "score": [n / 10 for n in range(40)], "label": ["ham", "spam"] * 20}  # fmt: skip
     stream, _ = read_all(as_delimited(table, ","), task="user", offset="score")

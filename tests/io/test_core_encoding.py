@@ -39,14 +39,14 @@ def check_words(texts, size, shift):
 
 
 @pytest.mark.parametrize("size, shift", [(2**18, 0), (2**18, 77777), (7, 3), (1, 0)])
-def test_words(size, shift):
+def test_the_core_hashes_words_as_the_definition_does(size, shift):
     rng = np.random.default_rng(size)
     texts = [" ".join(rng.choice(WORDS, size=rng.integers(0, 12))) for _ in range(300)]
     check_words([*texts, *WORDS, ""], size, shift)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), min_size=1, max_size=5))
-def test_words_of_any_text(texts):
+def test_the_core_hashes_words_of_any_text_as_the_definition_does(texts):
     check_words(texts, 2**10, 5)
 
 
@@ -63,7 +63,7 @@ def as_defined(texts, missing=()):
     return np.array([np.inf if day is None else day for day in days])
 
 
-def test_dates():
+def test_the_core_encodes_dates_as_the_definition_does():
     rng = np.random.default_rng(0)
     made = [f"{y:04}-{m:02}-{d:02}{s}{h:02}:{i:02}:{k:02}" for y, m, d, h, i, k, s in zip(
         rng.integers(1, 10_000, 3000), rng.integers(1, 14, 3000), rng.integers(0, 33, 3000), rng.integers(0, 26, 3000),
@@ -75,7 +75,7 @@ def test_dates():
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 3])
-def test_joined_rows(n_parts):
+def test_the_core_joins_columns_as_scipy_does(n_parts):
     rng = np.random.default_rng(n_parts)
     dense = np.where(rng.random((50, 4)) < 0.5, 0.0, rng.normal(size=(50, 4)))
     parts = [sparse.random(9, 12, 0.4, format="csr", random_state=rng) for _ in range(n_parts)]

@@ -29,7 +29,7 @@ from budgetron.io.formats.scan import (
 SIMPLE = b"user,age,colour,bought\nann,20,red,no\nbob,,blue,yes\nann,40,red,no\n"
 
 
-def test_a_small_file():
+def test_labels_tasks_and_columns_of_a_small_csv_file():
     stream, (block,) = read_all(SIMPLE)
     assert block.y.tolist() == ["no", "yes", "no"] and block.tasks.tolist() == ["ann", "bob", "ann"]
     assert block.rows.tolist() == [2, 3, 4] and stream.classes == ["no", "yes"]
@@ -38,7 +38,7 @@ def test_a_small_file():
 
 
 @pytest.mark.parametrize("block_rows", [1, 7, 1000])
-def test_block_cuts_change_nothing(block_rows):
+def test_block_sizes_do_not_change_the_rows(block_rows):
     rng = np.random.default_rng(0)
     rows = [f"{t},{a:.3f},{b},{'spam' if a > b else 'ham'}" for t, a, b in zip(
         rng.integers(9, size=4500), rng.normal(size=4500) * np.arange(4500), rng.normal(size=4500), strict=True)]
@@ -70,7 +70,7 @@ def test_the_core_scans_as_csv_does(content, last, selection, max_line):
         assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
 
 
-def test_reading_without_the_core(monkeypatch):
+def test_csv_is_read_without_the_core(monkeypatch):
     rows = [f'{i % 3},{i / 7 if i % 5 else ""},"a ""b"", {i % 4}",{i % 2}' for i in range(300)]
     content = ("task,size,kind,label\r\n" + "\r\n".join(rows)).encode() + b"\r\n1,x\r\n"
     with_core = read_all(content, on_error="skip")
@@ -86,7 +86,7 @@ def test_reading_without_the_core(monkeypatch):
     (b'cid,1,"red"x,no', "quote"),
     (b"cid,inf,red,no", "a number"), (b"cid,1," + b"r" * (MAX_LINE + 1) + b",no", "bytes"),
 ])  # fmt: skip
-def test_a_bad_line(line, why):
+def test_an_invalid_csv_line_is_skipped_or_reported_with_its_number(line, why):
     content = SIMPLE + b"ann,30,red,no\n" * 40 + line + b"\n" + b"bob,1,blue,yes\n"
     with pytest.raises(InputError, match=r"^f\.csv, line 45: .*on_error") as error:
         source = BytesIO(content)

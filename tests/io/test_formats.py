@@ -63,14 +63,14 @@ def test_formats_are_recognised_by_name_and_by_content(tmp_path):
     assert read_all(tmp_path / "a.tsv")[0].columns.names == ["a,b"]
 
 
-def test_standard_input():
+def test_a_stream_is_read_from_standard_input():
     program = "from budgetron import io; print([b.y.tolist() for b in io.read('-')])"
     content = gzip.compress(b"a,label\n1,x\n2,y\n")
     run = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=True)
     assert run.stdout == b"[['x', 'y']]\n"
 
 
-def test_sizes(tmp_path):
+def test_bytes_read_and_total_bytes_are_reported(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"a,label\n1,x\n2,y\n")
     with open(tmp_path / "a.csv", "rb") as file:
         stream, blocks = read_all(file)
@@ -88,14 +88,14 @@ def test_rows_of_a_pipe_are_available_at_once(tmp_path):
         run.stdin.close()
 
 
-def test_without_a_header():
+def test_files_without_a_header_get_numbered_columns():
     stream, blocks = read_all(b"1,2,0\n3,4,1\n5,9,0\n")
     assert stream.columns.names == ["column 1", "column 2"] and joined(blocks)[1] == [0, 1, 0]
     stream, _ = read_all(b"2019,2020\n3,0\n5,1\n", header=True)
     assert stream.columns.label == "2020"
 
 
-def test_repeated_and_missing_names():
+def test_repeated_and_missing_column_names_are_numbered():
     stream, _ = read_all(b"a,a,,a.2,label\n1,2,3,4,0\n2,7,4,5,1\n")
     assert stream.columns.names == ["a", "a.3", "column 3", "a.2"]
 
@@ -107,7 +107,7 @@ def test_quotes_newlines_byte_order_marks_and_carriage_returns():
     assert block.rows.tolist() == [2, 5, 6] and block.X.argmax(axis=1).tolist() == [0, 1, 0]
 
 
-def test_nested_json_lists_and_nan():
+def test_nested_json_objects_lists_and_nan_are_read():
     lines = b'{"a": {"b": 1, "c": {"d": "x"}}, "e": ["p", "q"], "y": 1}\n\n{"a": {"b": NaN}, "e": [], "y": 0}\n'
     stream, (block,) = read_all(lines)
     assert stream.columns.names == ["a.b", "a.c.d", "e"]
@@ -115,7 +115,7 @@ def test_nested_json_lists_and_nan():
     assert block.X[1].tolist() == [0, 1, 1, 0, 0, 1, 0, 0]  # missing; d is not there; a list of nothing
 
 
-def test_invalid_json_lines():
+def test_invalid_json_lines_are_skipped_or_reported():
     content = b'{"a": 1, "y": 1}\n{"a": 1\n[1]\n{"a": "x", "y": 0}\n{"a": 1e999, "y": 0}\n{"a": 3, "y": 0}\n'
     content += b"[" * 5000 + b"\n" + b'{"a": 1, "y": 1}\n' * 60
     stream, _ = read_all(content, on_error="skip")
@@ -129,7 +129,7 @@ def test_invalid_json_lines():
 SVMLIGHT = b"1 qid:3 1:0.5 7:2\n-1 qid:ann 2:1 # a comment\n# only a comment\n+1 qid:3 300000:1 7:1 7:2\n"
 
 
-def test_svmlight():
+def test_svmlight_labels_tasks_and_features():
     stream, (block,) = read_all(SVMLIGHT)
     assert block.y.tolist() == [1, -1, 1] and block.tasks.tolist() == [3, "ann", 3] and block.rows.tolist() == [1, 2, 4]
     assert block.X.shape == (3, 2**19) and block.X[0, [1, 7]].toarray().tolist() == [[0.5, 2.0]] and block.X[2, 7] == 3
@@ -137,7 +137,7 @@ def test_svmlight():
     assert again.X[0, 1] == 2 and again.y is None  # beyond the width of the first rows: folded
 
 
-def test_svmlight_with_tasks_in_another_file(tmp_path):
+def test_svmlight_tasks_may_be_in_another_file(tmp_path):
     (tmp_path / "tasks").write_text("ann\nbob\nignored\n12\n")
     stream, (block,) = read_all(SVMLIGHT, task=f"file:{tmp_path / 'tasks'}")
     assert block.tasks.tolist() == ["ann", "bob", 12]
@@ -149,12 +149,12 @@ def test_svmlight_with_tasks_in_another_file(tmp_path):
 
 
 @pytest.mark.parametrize("line", [b"1 2", b"1 x:2", b"1 1:x", b"1 -1:2", b"1 1:inf", b"1 99999999999:1"])
-def test_invalid_svmlight_lines(line):
+def test_invalid_svmlight_lines_are_skipped(line):
     stream, _ = read_all(SVMLIGHT + line + b"\n", on_error="skip", format="svmlight")
     assert stream.n_rows == 3 and stream.bad[0].number == 5 and stream.bad[0].content == line.decode()
 
 
-def test_vw():
+def test_vowpal_wabbit_labels_tasks_weights_and_features():
     content = b"1 2.0 'x|user ann |w a b:2 c\n-1 |user bob |w:2 c\n1 t2|w a| a\n"
     _, (block,) = read_all(content[:48] + b"\n", task="user")
     assert block.y.tolist() == [1, -1] and block.tasks.tolist() == ["ann", "bob"] and block.weights.tolist() == [2, 1]
@@ -165,12 +165,12 @@ def test_vw():
 
 
 @pytest.mark.parametrize("line", [b"1", b"1 x |w a", b"1 2 3 4 |w a", b"1 -2 |w a", b"1 |w a:x", b"1 |w:nan a"])
-def test_invalid_vw_lines(line):
+def test_invalid_vowpal_wabbit_lines_are_skipped(line):
     stream, _ = read_all(b"1 |w a\n-1 |w b\n" + line + b"\n", on_error="skip")
     assert stream.n_rows == 2 and stream.bad[0].number == 3
 
 
-def test_parquet_types(tmp_path):
+def test_every_parquet_type_is_read(tmp_path):
     import datetime
     import decimal
 
@@ -193,7 +193,7 @@ def test_parquet_types(tmp_path):
     assert block.y.tolist() == [True, False, True] and np.isfinite(block.X).all()
 
 
-def test_unreadable_sources(tmp_path):
+def test_sources_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"^No such file: .*none.csv"):
         io.read(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"^Cannot read .*directory"):
@@ -208,7 +208,7 @@ def test_unreadable_sources(tmp_path):
         io.read(StringIO("a,y\n1,1\n"))
 
 
-def test_damaged_compressed_files():
+def test_damaged_compressed_files_are_refused():
     packed = gzip.compress(as_delimited({"a": list(range(9999)), "y": [0, 1, 1] * 3333}, ","))
     with pytest.raises(InputError, match="damaged or incomplete"):
         read_all(packed[:-9000])

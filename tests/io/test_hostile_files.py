@@ -33,7 +33,7 @@ TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": [
     (b"a" * 2_000_000, "line 1: the line is longer than 1,048,576 bytes"),
     (b"," * 70_000 + b"\n", "at most 65,536 are accepted"),
 ])  # fmt: skip
-def test_rejected_files(content, words):
+def test_files_that_cannot_be_read_are_refused_with_a_reason(content, words):
     with pytest.raises(InputError) as error:
         read_all(content, format="csv")
     assert words in str(error.value)
@@ -47,7 +47,7 @@ def test_rejected_files(content, words):
     ({"on_error": "go on"}, "on_error must be"),
     ({"block_rows": 0}, "block_rows must be"), ({"columns": 7}, "columns must be"),
 ])  # fmt: skip
-def test_invalid_arguments(more, words):
+def test_invalid_arguments_of_read_are_refused(more, words):
     with pytest.raises(InputError) as error:
         read_all(b"a,b,label\n1,2,0\n2,3,1\n", **more)
     assert words in str(error.value)
@@ -55,7 +55,7 @@ def test_invalid_arguments(more, words):
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["auto", "csv", "ndjson", "svmlight", "vw", "parquet", "arrow"]))
-def test_random_bytes(content, format):
+def test_random_bytes_cause_no_other_exception_than_input_error(content, format):
     try:
         stream, blocks = read_all(content, format=format, on_error="skip")
     except InputError as error:
@@ -66,7 +66,7 @@ def test_random_bytes(content, format):
 
 @settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(sorted(FORMATS)))
-def test_a_good_file_with_changed_bytes(data, name):
+def test_changed_bytes_cause_no_other_exception_than_input_error(data, name):
     content = bytearray(FORMATS[name](TABLE))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -104,7 +104,7 @@ def peak(source, **more):
 
 
 @pytest.mark.parametrize("where", [0, 5000])
-def test_a_line_of_a_hundred_megabytes(where):
+def test_a_line_of_a_hundred_megabytes_is_skipped_in_little_memory(where):
     rows = b"1,2,0\n3,4,1\n" * 2500
     parts = [(b"a,b,label\n" + rows[: 6 * where], 1), (b"x" * 2**20, 100), (b"\n" + rows[6 * where :], 1)]
     stream, most = peak(Endless(*parts), on_error="skip", format="csv")
@@ -134,7 +134,7 @@ def test_many_bad_lines_are_counted_and_few_are_kept():
     assert stream.n_bad == 5000 and len(stream.bad) == 20 and stream.bad[-1].number == 23
 
 
-def test_huge_numbers_and_constant_columns():
+def test_huge_numbers_and_constant_columns_are_scaled_to_finite_values():
     rows = b"1e99,5,0\n-1e99,5,1\n" * 3000 + b"1e100,6,0\n0,5,1\n"
     _, blocks = read_all(b"a,b,label\n" + rows)
     X = joined(blocks)[0]

@@ -72,7 +72,7 @@ def random_line(rng):
 
 
 @pytest.mark.parametrize("n, least", [(1, 400), (3, 150)])
-def test_random_lines(monkeypatch, n, least):
+def test_random_json_lines_are_parsed_as_in_python(monkeypatch, n, least):
     rng, taken = random.Random(n), 0
     for _ in range(900):
         lines = [random_line(rng) for _ in range(n)]
@@ -82,7 +82,7 @@ def test_random_lines(monkeypatch, n, least):
 
 
 @pytest.mark.parametrize("name, values", [("a", NUMBERS), ("c", TEXTS), ("other", OTHERS)])
-def test_single_values(monkeypatch, name, values):
+def test_unusual_json_values_are_parsed_as_in_python(monkeypatch, name, values):
     for value in values:
         check(monkeypatch, [f'{{"{name}": {value}, "label": "x"}}'.encode()])
         check(monkeypatch, [f'{{"{name}": 1, "{name}": {value}}}'.encode(), b'{"label": "y"}'])
@@ -95,7 +95,7 @@ def test_common_lines_are_parsed_in_the_core():
         assert parsed_by_core([json.dumps(row, ensure_ascii=ascii_only).encode() for row in rows])
 
 
-def test_numbers_that_stand_for_missing_values(monkeypatch):
+def test_numbers_that_stand_for_missing_values_are_recognised(monkeypatch):
     sizes = [-999 if i % 5 == 0 else i for i in range(60)]
     content = "".join(f'{{"size": {size}, "label": "{"ab"[size % 2]}"}}\n' for size in sizes).encode()
 

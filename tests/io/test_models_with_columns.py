@@ -141,7 +141,7 @@ def test_the_file_that_was_written_when_columns_were_new():
     assert np.allclose(margins, record["margins"], rtol=1e-9, atol=1e-12)
 
 
-def test_equal_columns():
+def test_equal_files_give_equal_columns():
     a, b = read_all(CONTENT), read_all(CONTENT)
     assert a[0].columns == b[0].columns and same(a[1], b[1])
     assert a[0].columns != read_all(HEAD + b"".join(LINES[:900]))[0].columns

@@ -80,11 +80,11 @@ def test_a_label_that_looks_like_a_typing_error_is_reported(rare, is_said):
     (["user_id", "device", "x"], "user_id"), (["device", "user_id"], "user_id"), (["device_id", "device"], "device"),
     (["User ID", "x"], "User ID"), (["customerId"], "customerId"), (["Kunde Nr"], None), (["users", "tasks"], None),
 ])  # fmt: skip
-def test_the_task_by_its_name(names, task):
+def test_the_task_column_is_guessed_from_its_name(names, task):
     assert default_task(names) == task
 
 
-def test_names_of_identifiers():
+def test_columns_whose_names_denote_identifiers_are_recognised():
     yes = ["Kunde Nr", "order_id", "machineNo", "shop", "account key", "id", "Client"]
     no = ["Größe", "number", "no", "x", "code", "valid", "identity", "", "___"]
     assert [name for name in yes if not is_identifier(name)] == [name for name in no if is_identifier(name)] == []
@@ -122,7 +122,7 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
     ("7", 7.0, 7.0), ("1.23,4", None, None), ("1,2,3", None, None), ("1e3", 1000.0, 1000.0), ("x", None, None),
     ("1.234 567", None, None), ("", math.nan, math.nan), ("1e200", None, None),
 ])  # fmt: skip
-def test_numbers_in_two_formats(text, comma, point):
+def test_numbers_are_parsed_with_a_decimal_comma_or_a_decimal_point(text, comma, point):
     for format, expected in ((COMMA, comma), (POINT, point)):
         found = NumberFormat(format).parse(text)
         assert found == expected or (found is not None and math.isnan(found) and math.isnan(expected))
@@ -141,7 +141,7 @@ def counted(*values: str) -> dict[str, int]:
     ({"a": counted("1.234", "3.1"), "b": counted("0,5")}, {"b": COMMA}),
     ({"a": counted("1.234", "3")}, {}), ({"a": counted("a, b", "c, d")}, {}), ({"a": counted("1,2,3", "4,5,6")}, {}),
 ])  # fmt: skip
-def test_the_format_is_that_of_the_whole_file(columns, expected):
+def test_the_number_format_is_inferred_from_all_columns(columns, expected):
     assert formats_of(columns, None, typed=False) == expected
 
 
@@ -176,7 +176,7 @@ def test_a_format_that_cannot_be_decided_is_asked_for():
         columns_of(content, decimal=";")
 
 
-def test_codes_for_missing_values():
+def test_codes_for_missing_values_are_recognised_or_reported():
     table = {"a": [1.5, "k.A.", 3, "-"] * 30, "day": ["2024-01-01", "0000-00-00"] * 60, "kind": ["x", "unknown"] * 60,
              "b": [1, -999, 2, 3] * 30, "y": [0, 1] * 60}  # fmt: skip
     columns = columns_of(as_delimited(table, ","))
@@ -207,7 +207,7 @@ def test_a_repeated_column_is_reported():
 
 
 @pytest.mark.parametrize("form", ["csv", "ndjson"])
-def test_weights(form):
+def test_a_weight_column_is_read_and_invalid_weights_are_reported(form):
     if form == "csv":
         content = b"x,w,y\n" + b"1,2,0\n2,0.5,1\n" * 30 + b"1,-1,0\n2,,1\n"
     else:
@@ -225,7 +225,7 @@ def test_weights(form):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])
-def test_other_encodings(encoding):
+def test_files_in_other_encodings_are_read(encoding):
     text = "größe,y\n" + "süß,0\nöde,1\n" * 3000
     stream, blocks = read_all(BytesIO(text.encode(encoding)), encoding=encoding)
     assert stream.columns.names == ["größe"] and stream.columns.plan.columns[0].values == ["süß", "öde"]

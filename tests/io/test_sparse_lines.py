@@ -72,7 +72,7 @@ def both_ways(kind, task, content, stop, monkeypatch):
 @settings(max_examples=300, deadline=None)
 @given(texts(svmlight_line), st.sampled_from([None, "qid"]), st.booleans())
 @example(b"1 1:2\n2 qid:a:b 3:4 3:5 # x\xc3\xa9\n-1 1:inf\n1 2:2", "qid", False)
-def test_svmlight(content, task, stop):
+def test_the_core_reads_svmlight_as_python_does(content, task, stop):
     with pytest.MonkeyPatch.context() as patch:
         both_ways("svmlight", task, content, stop, patch)
 
@@ -80,7 +80,7 @@ def test_svmlight(content, task, stop):
 @settings(max_examples=300, deadline=None)
 @given(texts(vw_line), st.sampled_from([None, "tag", "user", ""]), st.booleans())
 @example(b"1 2.0 'x|user ann b |w a b:2 c\n-1 tag|w:2 c |w:\n1 |w:x a\n|a b", "user", False)
-def test_vw(content, task, stop):
+def test_the_core_reads_vowpal_wabbit_as_python_does(content, task, stop):
     with pytest.MonkeyPatch.context() as patch:
         both_ways("vw", task, content, stop, patch)
 

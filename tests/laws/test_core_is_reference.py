@@ -113,7 +113,7 @@ class Lockstep:
                 else:
                     self.fed(before, earlier)
             said = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
-            assert self.in_doubt(before, event, f[0], f_ref[0]), said
+            assert self.rounding_decides(before, event, f[0], f_ref[0]), said
             self.core = native.Engine.restore(self.settings, self.reference.state())
 
     def fed(self, engine, event):
@@ -152,8 +152,8 @@ class Lockstep:
         bad = gram is not None and len(gram.H) and np.linalg.cond(gram.H) > 1e6
         return 1e-6 if bad else 1e-9
 
-    def in_doubt(self, before, event, f_core, f):
-        """Whether rounding decides what the event does to this engine."""
+    def rounding_decides(self, before, event, f_core, f):
+        """Whether a comparison in this event is so close that rounding decides it."""
         row, task, code = event
         rule = before.rule
         x = next(iter(rule.store.instances(self.rows[row])))
@@ -183,7 +183,7 @@ class Lockstep:
         return int(near.sum()) > 1 and bool((scores[near] != scores.min()).any() or scores.min() == 0.0)
 
 
-def test_core_is_reference(case, is_long):
+def test_the_core_equals_the_reference_on_random_streams(case, is_long):
     if case.within > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
         return  # its branches cannot be compared in float32; `checks` compares the margins
 

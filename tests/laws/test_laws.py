@@ -8,6 +8,6 @@ from budgetron.checks import LAWS, exemption
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_law(law, case):
+def test_every_learner_obeys_the_law(law, case):
     if not exemption(law, case):
         LAWS[law](case)

@@ -15,7 +15,7 @@ from budgetron.learners.asking import FIRST_LABELS, Asking, lead_of
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 20.0, 1e6])
-def test_about_the_share_is_asked_whatever_the_scale(share, scale):
+def test_about_the_requested_share_is_asked_for_at_any_scale_of_margins(share, scale):
     rng, asking = np.random.default_rng(0), Asking()
     leads = np.abs(rng.normal(size=5000)) * scale
     wanted = np.array([asking.wants(float(lead), 1000, share) for lead in leads])
@@ -24,7 +24,7 @@ def test_about_the_share_is_asked_whatever_the_scale(share, scale):
         assert np.median(leads[500:][wanted[500:]]) < 0.8 * np.median(leads)
 
 
-def test_it_follows_a_model_that_becomes_surer():
+def test_the_share_is_kept_while_margins_grow():
     rng, asking = np.random.default_rng(0), Asking()
     leads = np.abs(rng.normal(size=8000)) * np.linspace(0.1, 10, 8000)
     wanted = np.array([asking.wants(float(lead), 1000, 0.1) for lead in leads])
@@ -32,8 +32,8 @@ def test_it_follows_a_model_that_becomes_surer():
         assert 0.05 < part.mean() < 0.15
 
 
-def test_some_are_asked_for_at_random():
-    """A model that is equally sure of everything is told about one in ten of the share, and not of one task only."""
+def test_some_labels_are_asked_for_at_random():
+    """If all margins are large, a tenth of the requested share is asked for at random, among all tasks."""
     asking = Asking()
     asking.threshold = 0.0
     wanted = np.array([asking.wants(50.0 + (step % 7), 1000, 0.1) for step in range(10_000)])
@@ -42,13 +42,13 @@ def test_some_are_asked_for_at_random():
         assert (wanted.reshape(-1, period).sum(axis=0) > 0).mean() > 0.4
 
 
-def test_every_learner_has_it():
+def test_a_learner_with_a_budget_of_examples_asks_too():
     X, y, tasks = stream(80)
     model = Forgetron(20).fit(X, y, tasks=tasks)
     assert {model.should_ask(x, task=0, share=0.3) for x in X} == {True, False}
 
 
-def test_leads():
+def test_the_lead_is_the_distance_between_the_two_highest_margins():
     assert lead_of(-2.5) == 2.5 and lead_of(np.array([-1.0, 3.0, 2.5])) == 0.5 and lead_of([1.0]) == 1.0
 
 
@@ -67,7 +67,7 @@ def stream(n=3000, seed=0):
     return X, (X[:, :3].sum(axis=1) > 0).astype(int), tasks.tolist()
 
 
-def test_fewer_errors_than_by_chance():
+def test_asking_gives_fewer_errors_than_random_labels():
     X, y, tasks = stream()
     errors = {}
     for way in ("chance", "asked"):
@@ -83,7 +83,7 @@ def test_fewer_errors_than_by_chance():
     assert errors["asked"] < 0.9 * errors["chance"]
 
 
-def test_predictions_and_models_do_not_change(tmp_path):
+def test_asking_changes_neither_predictions_nor_the_model(tmp_path):
     X, y, tasks = stream(60)
     model = Budgetron().fit(X, y, tasks=tasks)
     before = model.decision_function(X, tasks=tasks)

@@ -80,7 +80,7 @@ def test_names_of_hashed_features_come_from_the_example(engine):
     assert "free" in {term.name for term in named.terms}
 
 
-def test_names_of_a_data_frame():
+def test_reasons_name_the_columns_of_a_data_frame():
     pandas = pytest.importorskip("pandas")
     X, y, tasks = stream(100)
     frame = pandas.DataFrame(X, columns=["age", "größe", "c", "d"])
@@ -92,7 +92,7 @@ def test_names_of_a_data_frame():
 @pytest.mark.parametrize("kind", [BudgetProjectron, Forgetron, SharedProjectron])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_stored_examples(engine, kind, classes, is_sparse):
+def test_contributions_of_stored_examples_add_up_to_the_margin(engine, kind, classes, is_sparse):
     X, y, tasks = stream(80, classes=classes)
     rows = sparse.csr_matrix(X) if is_sparse else X
     model = kind(budget=20, engine=engine, graph=graphs.complete(coupling=2.0)).fit(rows, y, tasks=tasks)
@@ -119,7 +119,7 @@ def test_a_learner_of_random_features_has_one_term():
     assert [term.kind for term in found.terms] == ["random features"] and found.remainder == 0
 
 
-def test_a_task_column():
+def test_explain_reads_the_task_from_the_task_column():
     X, y, tasks = stream(100)
     both = np.column_stack([tasks, X])
     model = Budgetron(task_column=0).fit(both, y)
@@ -127,7 +127,7 @@ def test_a_task_column():
     assert model.explain(both[0]).margin == pytest.approx(plain.explain(X[0], task=float(tasks[0])).margin, abs=1e-9)
 
 
-def test_nothing_changes_and_wrong_input_is_refused():
+def test_explain_changes_nothing_and_refuses_invalid_input():
     X, y, tasks = stream(100)
     model = Budgetron().fit(X, y, tasks=tasks)
     before = model.decision_function(X, tasks=tasks)
@@ -145,7 +145,7 @@ def test_nothing_changes_and_wrong_input_is_refused():
         Budgetron().explain(X[0])
 
 
-def test_words_and_plain_values():
+def test_an_explanation_converts_to_text_and_to_a_dict():
     X, y, tasks = stream(100, d=15)
     found = Budgetron().fit(X, y, tasks=tasks).explain(X[0], task=1)
     assert str(found).startswith(f"margin {found.margin:+.3f} for 1") and "others" in str(found)

@@ -65,7 +65,7 @@ def test_a_model_without_tasks_needs_none(learner):
 
 
 @pytest.mark.parametrize("names", TASKS)
-def test_copies_and_files_know_it(learner, names, tmp_path):
+def test_copies_and_saved_models_still_require_tasks(learner, names, tmp_path):
     model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
     model.save(tmp_path / "with")
     others = [budgetron.load(tmp_path / "with"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
@@ -98,7 +98,7 @@ def test_a_refused_block_does_not_count(learner):
     assert len(model.predict(X)) == 60
 
 
-def test_a_task_column_names_them(learner):
+def test_a_task_column_supplies_the_tasks(learner):
     with_column = np.column_stack([X, TASKS["integers"]])
     model = made(learner).set_params(task_column=3).partial_fit(with_column, Y)
     assert len(model.predict(with_column)) == 60
@@ -107,7 +107,7 @@ def test_a_task_column_names_them(learner):
         model.predict(X)
 
 
-def test_shards(tmp_path):
+def test_shards_refuse_a_call_without_tasks(tmp_path):
     learner = Forgetron(budget=20, kernel=kernels.Gaussian(0.4), graph=graphs.disconnected())
     with ShardedModel(learner, shards=3, workers=2, directory=tmp_path) as model:
         model.partial_fit(X, Y)
@@ -124,7 +124,7 @@ def test_shards(tmp_path):
             model.predict(X)
 
 
-def test_a_host(tmp_path):
+def test_a_host_refuses_a_call_without_tasks(tmp_path):
     with Host.open(tmp_path, make_model=lambda: Budgetron(budget=10)) as host:
         host.learn(X, Y, TASKS["integers"])
     with Host.open(tmp_path) as host:

@@ -45,7 +45,7 @@ def test_columns_without_numbers_are_refused_by_name(library, values, says):
     [pd.Series(["x", "y"] * 20).astype("category"), pl.Series(["x", "y"] * 20, dtype=pl.Categorical)],
     ids=["pandas", "polars"],
 )
-def test_categories(column):
+def test_categorical_columns_are_refused_by_name(column):
     library = pd if isinstance(column, pd.Series) else pl
     with pytest.raises(InputError, match=r"'kind'.*OneHotEncoder"):
         fitted(library.DataFrame({**COLUMNS, "kind": column}))
@@ -77,7 +77,7 @@ def test_numbers_of_every_kind_are_accepted(library):
     assert np.array_equal(model.decision_function(frame), fitted(rows).decision_function(rows))
 
 
-def test_nullable_and_object_columns_that_hold_numbers():
+def test_nullable_and_object_columns_that_hold_numbers_are_accepted():
     frame = pd.DataFrame({"a": pd.array(X[:, 0], dtype="Float64"), "b": X[:, 1].astype(object)})
     assert np.array_equal(fitted(frame).decision_function(frame), fitted(X).decision_function(X))
 
@@ -105,7 +105,7 @@ def test_invalid_frames_are_refused():
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_y_and_tasks_as_series(library):
+def test_labels_and_tasks_may_be_series(library):
     frame = library.DataFrame(COLUMNS)
     labels, users = ["spam" if y else "ham" for y in Y], ["ann", "bob"] * 20
     model = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=library.Series(users))
@@ -132,7 +132,7 @@ def test_an_unknown_task_is_refused_in_the_name_of_the_learner():
         known.predict_one(X[0], task="cid")
 
 
-def test_forgetting_the_one_task_of_a_model_without_tasks():
+def test_a_model_without_tasks_can_forget_its_only_task():
     model = Forgetron(budget=9).fit(X, Y)
     assert model.n_stored_ > 0
     model.forget_task(None)

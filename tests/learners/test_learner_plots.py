@@ -36,7 +36,7 @@ def begun(learner, **parameters):
     return makers.made(learner, kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, tasks=TASKS)
 
 
-def test_budget_share(learner):
+def test_plot_budget_share_has_one_bar_per_task(learner):
     model = begun(learner)
     if model.capacity_ == 0:
         pytest.skip("it stores no examples")
@@ -53,7 +53,7 @@ def test_budget_share(learner):
         model.plot_budget_share(top=0)
 
 
-def test_beliefs():
+def test_plot_beliefs_has_one_bar_per_belief():
     model = begun(Budgetron)
     ax = model.plot_beliefs()
     assert [bar.get_width() for bar in ax.patches] == sorted((weight for _, weight in model.beliefs_), reverse=True)
@@ -74,7 +74,7 @@ def test_the_similarity_plot_shows_the_graph():
         model.plot_similarity([])
 
 
-def test_a_validation():
+def test_plots_of_a_validation_show_its_figures():
     result = evaluate.progressive(Budgetron(budget=20), (X, Y, TASKS), window=50)
     windows, so_far = result.plot_curve().lines
     assert windows.get_xdata().tolist() == [50, 100, 150, 200, 250, 300]

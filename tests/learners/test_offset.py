@@ -27,14 +27,14 @@ def error(margins, y):
     return float(((margins > 0) != y).mean())
 
 
-def test_it_learns_what_the_other_model_leaves():
+def test_a_budgetron_learns_what_the_other_model_does_not_know():
     X, y, tasks, score = personal()
     with_score = error(Budgetron().predict_then_learn(X, y, tasks=tasks, offset=score)[1000:], y[1000:])
     alone = error(Budgetron().predict_then_learn(X, y, tasks=tasks)[1000:], y[1000:])
     assert with_score < alone - 0.01 and with_score < error(score[1000:], y[1000:]) - 0.05
 
 
-def test_single_examples_are_blocks():
+def test_single_examples_with_offsets_equal_blocks():
     X, y, tasks, score = personal(60)
     block, single = Budgetron(), Budgetron()
     margins = block.predict_then_learn(X, y, tasks=tasks, offset=score, classes=[0, 1])
@@ -55,7 +55,7 @@ def test_single_examples_are_blocks():
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
-def test_dicts_and_three_classes(engine):
+def test_offsets_with_dicts_and_three_classes(engine):
     model = Budgetron("64 KiB", engine=engine)
     for step in range(30):
         scores = np.eye(3)[step % 3] * 2
@@ -117,7 +117,7 @@ def test_wrong_offsets_are_refused(wrong):
     model.fit(X, y, tasks=tasks)  # nothing was left behind
 
 
-def test_evaluation():
+def test_a_validation_passes_offsets_to_the_learner():
     X, y, tasks, score = personal(200)
     results = []
     for delay in (0, 3):
@@ -162,7 +162,7 @@ def test_a_log_without_offsets_has_the_bytes_of_earlier_versions():
     assert np.array_equal(decode_block(without_first_rows(scored, 1)).examples.offsets, score[1:])
 
 
-def test_shards(tmp_path):
+def test_shards_require_offsets_after_learning_with_them(tmp_path):
     from budgetron import graphs
 
     X, y, tasks, score = personal(200)

@@ -59,6 +59,6 @@ def test_nothing_is_converted_or_checked_twice(learner, first):
     assert once == dict.fromkeys(("matrix", "labels", "listed", "located", "codes", "first_bad_row", "locate"), 1)
 
 
-def test_fit_converts_once(learner):
+def test_fit_converts_rows_and_labels_once(learner):
     files = called(lambda: learner().fit(X, Y, tasks=TASKS))
     assert files["validation.py"]["matrix"] == files["validation.py"]["labels"] == 1

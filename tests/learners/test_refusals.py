@@ -104,7 +104,7 @@ def refused(call, model, *kinds):
 
 
 @pytest.mark.parametrize("bad", ROWS)
-def test_rows(learner, graph, model, bad):
+def test_invalid_rows_are_refused(learner, graph, model, bad):
     fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], tasks=TASKS[:4]), model)
@@ -118,7 +118,7 @@ def test_rows(learner, graph, model, bad):
 
 
 @pytest.mark.parametrize("bad", LABELS)
-def test_labels(learner, graph, model, bad):
+def test_invalid_labels_are_refused_by_every_learner(learner, graph, model, bad):
     fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
@@ -128,7 +128,7 @@ def test_labels(learner, graph, model, bad):
 
 
 @pytest.mark.parametrize("bad", NAMES)
-def test_tasks(learner, graph, model, bad):
+def test_invalid_tasks_are_refused(learner, graph, model, bad):
     if bad in ("unknown to the graph", "missing") and graph.is_open:
         return
     fresh = makers.made(learner, graph=graph)
@@ -145,20 +145,20 @@ def test_tasks(learner, graph, model, bad):
      np.array([1j, 0, 0]), sparse.csr_matrix([[1.0, 2.0]])],
     ids=str,
 )  # fmt: skip
-def test_one_row(model, bad):
+def test_an_invalid_single_row_is_refused(model, bad):
     refused(lambda: model.learn_one(bad, 1, task=0), model)
     refused(lambda: model.predict_one(bad, task=0), model)
 
 
 @pytest.mark.parametrize("bad", [2, "a", None, np.nan, [1], 0.5], ids=str)
-def test_one_label(learner, graph, model, bad):
+def test_an_invalid_single_label_is_refused(learner, graph, model, bad):
     refused(lambda: model.learn_one(X[0], bad, task=0), model)
     fresh = makers.made(learner, graph=graph)
     refused(lambda: fresh.learn_one(X[0], bad, task=0), fresh)
 
 
 @pytest.mark.parametrize("bad", [99, "ann", [], None, float("nan")], ids=str)
-def test_one_task(learner, graph, model, bad):
+def test_an_invalid_single_task_is_refused(learner, graph, model, bad):
     if bad in (99, "ann", None) and graph.is_open:
         return
     for call in (
@@ -175,7 +175,7 @@ def test_one_task(learner, graph, model, bad):
     [object(), float("nan"), float("inf"), 1j, {"b": object()}],
     ids=["object", "nan", "infinity", "complex", "nested"],
 )
-def test_dicts(learner, value):
+def test_dicts_with_invalid_values_are_refused(learner, value):
     model, bad = learner(), {"a": value}
     refused(lambda: model.learn_one(bad, 1), model)
     model.learn_one({"a": 1.0, "b": "text"}, 1)
@@ -198,7 +198,7 @@ BAD_PARAMETERS = {
 @pytest.mark.parametrize(
     ("parameter", "bad"), [(name, bad) for name, values in BAD_PARAMETERS.items() for bad in values], ids=str
 )
-def test_parameters(learner, parameter, bad):
+def test_invalid_parameters_are_refused(learner, parameter, bad):
     if parameter not in learner().get_params():
         with pytest.raises((TypeError, ValueError)):
             learner(**{parameter: bad})
@@ -210,12 +210,12 @@ def test_parameters(learner, parameter, bad):
     refused(lambda: model.learn_one(X[0], 1), model)
 
 
-def test_one_label_only_in_fit(learner, model):
+def test_fit_refuses_examples_of_one_class(learner, model):
     assert "class" in refused(lambda: model.fit(X[:4], [1, 1, 1, 1], tasks=TASKS[:4]), model)
 
 
 @pytest.mark.parametrize("classes", [[1], [0, 1, 2], ["a", "b"], [0, 0], 3, []], ids=str)
-def test_classes(learner, model, classes):
+def test_invalid_classes_are_refused(learner, model, classes):
     refused(lambda: model.partial_fit(X[:4], [0, 1, 0, 1], tasks=TASKS[:4], classes=classes), model)
     refused(lambda: model.learn_one(X[0], 1, task=0, classes=classes), model)
 
@@ -228,7 +228,7 @@ def test_weights_are_refused_by_rules_without_a_step_size(learner, model):
         assert "sample_weight" in words
 
 
-def test_the_kinds_of_errors(graph, model):
+def test_each_kind_of_invalid_input_has_its_exception(graph, model):
     if not graph.is_open:
         with pytest.raises(UnknownTask):
             model.predict(X[:1], tasks=[99])

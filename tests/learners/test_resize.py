@@ -66,7 +66,7 @@ def test_eviction_by_projection_loses_less_than_removal():
     assert lost[budgetron.BudgetProjectron] < lost[budgetron.RandomBudgetPerceptron]
 
 
-def test_refusals_change_nothing():
+def test_an_invalid_new_budget_is_refused_and_changes_nothing():
     X, _, tasks = stream()
     model = begun(budgetron.Forgetron)
     before = model.decision_function(X, tasks=tasks)
@@ -133,7 +133,7 @@ def test_rows_of_the_latest_tasks_stay():
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_a_budgetron_of_examples(is_sparse):
+def test_a_budgetron_with_a_budget_of_examples_can_grow(is_sparse):
     X, y = rings(2000, is_sparse)
     model = budgetron.Budgetron(budget=100).partial_fit(X, y)
     more = budgetron.Budgetron(budget=300).partial_fit(X, y)

@@ -54,7 +54,7 @@ def test_names_of_scorers_work_in_pipelines_and_searches(routing, name):
     assert scorer(name)(fitted, X, Y, tasks=TASKS) > scorer(name)(fitted, X, Y, tasks=TASKS * 0)
 
 
-def test_several_metrics_and_weights(routing):
+def test_several_metrics_with_sample_weights(routing):
     both = {"auc": scorer("roc_auc"), "hits": scorer("accuracy").set_score_request(sample_weight="importance")}
     search = GridSearchCV(Budgetron(budget=30), {"budget": [30]}, scoring=both, refit="auc", cv=FOLDS)
     weights = (TASKS == 2).astype(float)

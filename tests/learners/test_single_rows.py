@@ -81,7 +81,7 @@ def test_every_learner_predicts_one_row_as_a_block(learner):
     [0.5, 1.0, -2.0, 0.25], np.array([1, 2, 3, 4]), np.ones(8)[::2], np.ones(4, ">f8"), np.ones(4, np.float32),
     memoryview(np.ones(4)), np.array([True, False, True, True]), (1, 2.5, 3, 4), np.ma.array(np.ones(4)),
 ], ids=["list", "integers", "strided", "big-endian", "float32", "view", "flags", "tuple", "masked"])  # fmt: skip
-def test_rows_that_have_to_be_converted(x):
+def test_single_rows_of_other_types_are_converted(x):
     one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y) for _ in range(2))
     as_array = np.asarray(x, dtype=np.float64)
     assert one.predict_one(x) == many.predict(as_array[None])[0]
@@ -148,7 +148,7 @@ BAD_DICTS = [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": {1}}, {"a": 1j},
 
 
 @pytest.mark.parametrize("bad", BAD_DICTS)
-def test_bad_dicts_change_nothing(bad):
+def test_invalid_dicts_are_refused_and_change_nothing(bad):
     model = Budgetron(kernel=None)
     model.learn_one({"a": 1.0}, 1, classes=[0, 1], task="ann")
     model.learn_one({"b": 1.0}, 0, task="ann")
@@ -175,7 +175,7 @@ def test_weights_of_examples_and_classes_count():
     assert state(plain) == state(double) != state(half)
 
 
-def test_sparse_rows_and_models_of_the_other_kind():
+def test_single_sparse_rows_equal_blocks_and_dense_ones_are_refused():
     rows = sparse.csr_matrix(np.where(X > 0, X, 0.0))
     one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(rows[:2], [0, 1]) for _ in range(2))
     assert [one.learn_one(rows[i], int(Y[i])) for i in range(60)] == many.predict_then_learn(rows, Y).tolist()

@@ -33,7 +33,7 @@ def made(learner):
     return makers.made(learner, kernel=kernels.Gaussian(0.1), graph=graphs.disconnected())
 
 
-def test_check_estimator(learner):
+def test_the_checks_of_scikit_learn_pass(learner):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("ignore", SkipTestWarning)
@@ -45,7 +45,7 @@ def test_check_estimator(learner):
     assert sum(check["status"] == "passed" for check in found) > 30
 
 
-def test_pipeline(learner, routing):
+def test_tasks_reach_a_learner_in_a_pipeline(learner, routing):
     pipeline = make_pipeline(StandardScaler(), made(learner)).fit(X, Y, tasks=TASKS)
     scaled = StandardScaler().fit_transform(X)
     alone = made(learner).fit(scaled, Y, tasks=TASKS)
@@ -74,7 +74,7 @@ def test_a_task_column_works_without_metadata_routing(learner):
     assert np.array_equal(predicted, np.concatenate(expected))
 
 
-def test_grid_search(learner, routing):
+def test_a_grid_search_routes_tasks_to_the_learner(learner, routing):
     if not {"graph", "kernel"} <= learner().get_params().keys():
         pytest.skip("it has no graph or kernel to choose")
     grid = {"graph": [graphs.complete(coupling=float("inf")), graphs.disconnected()]}

@@ -21,7 +21,7 @@ KERNEL = kernels.Gaussian(0.4)
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected(), graphs.complete(coupling=float("inf"))])
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("store", ["dense", "float32", "sparse", "linear"])
-def test_core_is_reference(graph, classes, store):
+def test_the_core_computes_the_standard_deviation_of_the_reference(graph, classes, store):
     rows = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0)) if store == "sparse" else X
     rows = rows.astype(np.float32) if store == "float32" else rows
     kernel = None if store == "linear" else KERNEL

@@ -41,7 +41,7 @@ def blocks():
     return [slice(start, start + SIZE) for start in range(0, len(X), SIZE)]
 
 
-def test_predictions_beside_learning(learner):
+def test_predictions_during_learning_are_those_of_a_model_between_two_blocks(learner):
     model = made(learner)
     after = []
     for block in blocks():
@@ -85,7 +85,7 @@ def test_learning_from_several_threads_loses_nothing(learner):
     assert model.n_mistakes_ == wrong
 
 
-def test_refitting_beside_predictions(learner):
+def test_predictions_during_a_refit_are_those_of_one_of_the_models(learner):
     model = made(learner).fit(X[:SIZE], Y[:SIZE], tasks=TASKS[:SIZE])
     failures, done = [], threading.Event()
 
@@ -123,13 +123,13 @@ def test_invalid_n_jobs_are_refused(n_jobs):
         model.predict(X, n_jobs=n_jobs)
 
 
-def test_n_jobs_through_a_pipeline():
+def test_n_jobs_reaches_the_learner_in_a_pipeline():
     with config_context(enable_metadata_routing=True):
         pipeline = make_pipeline(StandardScaler(), Perceptron()).fit(X, Y, tasks=TASKS)
         assert (pipeline.predict(X, tasks=TASKS, n_jobs=2) == pipeline.predict(X, tasks=TASKS)).all()
 
 
-def test_two_first_calls_at_once(learner):
+def test_two_threads_may_make_the_first_call_at_once(learner):
     for _ in range(20):
         model, barrier = made(learner), threading.Barrier(2)
 

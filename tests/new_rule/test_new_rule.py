@@ -44,11 +44,11 @@ def site(tmp_path_factory):
     return site
 
 
-def test_a_rule_in_numpy(site, tmp_path):
+def test_a_new_rule_works_in_numpy(site, tmp_path):
     assert run(site, HERE / "used.py", "numpy", tmp_path) == "used\n"
 
 
-def test_the_command_line_has_it(site, tmp_path):
+def test_the_command_line_offers_the_new_rule(site, tmp_path):
     lines = [f"u{i % 3},{i % 7},{i % 5},{int(i % 7 > 3)}" for i in range(200)]
     (tmp_path / "s.csv").write_text("\n".join(["user,a,b,label", *lines]))
     for name in ("HashedPerceptron", "hashp"):
@@ -66,7 +66,7 @@ def test_the_rule_is_not_there_without_its_files():
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_compiled_rule(tmp_path):
+def test_a_new_rule_works_in_the_core(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):

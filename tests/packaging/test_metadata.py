@@ -16,13 +16,13 @@ def text(path):
     return (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_one_version():
+def test_all_files_name_the_same_version():
     assert f"version: {budgetron.__version__}\n" in text("CITATION.cff")
     assert f"version: {budgetron.__version__}\n" in text("conda/recipe.yaml")
     assert f"## [{budgetron.__version__}]" in text("CHANGELOG.md")
 
 
-def test_conda_asks_for_the_same():
+def test_the_conda_recipe_has_the_same_requirements():
     listed = {re.sub(r"\s", "", line) for line in re.findall(r"^    - (.+)$", text("conda/recipe.yaml"), re.M)}
     for needed in [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]:
         assert needed in listed, needed
@@ -42,7 +42,7 @@ def test_every_action_is_pinned_to_a_commit():
             assert re.search(r"@[0-9a-f]{40}$", action), f"{workflow.name}: {action}"
 
 
-def test_workflows_call_what_exists():
+def test_workflows_call_only_commands_that_exist():
     targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.M))
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         content = workflow.read_text(encoding="utf-8")

@@ -64,7 +64,7 @@ def test_a_loaded_model_continues_bit_for_bit(make, kind, tmp_path):
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("name", LEARNERS)
-def test_every_way_of_copying(name, way, tmp_path):
+def test_every_way_of_copying_gives_a_model_that_continues(name, way, tmp_path):
     for is_sparse in (False, True):
         X, y, tasks = stream(160, is_sparse)
         model = model_of(name).partial_fit(X[:100], y[:100], tasks=tasks[:100])
@@ -73,7 +73,7 @@ def test_every_way_of_copying(name, way, tmp_path):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
-def test_beliefs_that_were_dropped_and_tasks_that_were_forgotten(kernel, engine, tmp_path):
+def test_dropped_beliefs_and_forgotten_tasks_stay_so_after_loading(kernel, engine, tmp_path):
     """All parts but one have had no weight for so long that each further example drops one of them."""
     X, y, tasks = stream(300)
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
@@ -126,7 +126,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("task", NAMES, ids=lambda name: "frozenset" if isinstance(name, frozenset) else repr(name))
-def test_names_of_all_kinds(task, tmp_path):
+def test_task_names_of_every_type_are_saved(task, tmp_path):
     model = budgetron.Perceptron(kernel=kernels.Linear())
     model.predict_then_learn([[1.0], [2.0], [3.0]], [0, 1, 0], tasks=[task, task, "other"])
     again = reloaded(model, tmp_path / "m")
@@ -157,7 +157,7 @@ def test_a_task_whose_name_has_no_json_form_is_shown_by_its_id(tmp_path):
      np.array([1, 2], dtype=">i4"), np.array([datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)], dtype=object)],
     ids=repr,
 )  # fmt: skip
-def test_labels_of_all_kinds(labels, tmp_path):
+def test_labels_of_every_type_are_saved(labels, tmp_path):
     labels = np.asarray(labels)
     X = np.arange(12.0).reshape(-1, 1)
     y = labels[np.arange(12) % len(labels)]
@@ -169,7 +169,7 @@ def test_labels_of_all_kinds(labels, tmp_path):
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, -1), (1, 0), (True, False), (1.0, -1.0), (0, 1), (-1, 1)])
-def test_classes_that_are_half_known(first, then, tmp_path):
+def test_a_model_that_knows_one_of_two_classes_is_saved(first, then, tmp_path):
     model = budgetron.Forgetron(kernel=kernels.Linear(1.0)).partial_fit([[1.0, 2.0]], [first])
     again = reloaded(model, tmp_path / "m")
     assert again._classes.settled == model._classes.settled
@@ -188,7 +188,7 @@ def test_parameters_columns_and_graphs_are_kept(tmp_path):
     assert again.get_params() == model.get_params() and again._graph == graphs.complete()
 
 
-def test_a_stream_of_dicts(tmp_path):
+def test_a_model_of_dicts_continues(tmp_path):
     model = budgetron.Budgetron(budget=4, kernel=None)
     rows = [{"a": 1.0, "kind": "x"}, {"b": 2.0}, {"a": -1.0, "kind": "y"}]
     for row, label in zip(rows, [1, 0, 1], strict=True):
@@ -209,7 +209,7 @@ def test_a_model_of_one_task_and_names_within_bytes(tmp_path):
     assert any(str(task).startswith("#") for task in model.active_set_.task)
 
 
-def test_growing_sparse_stores(tmp_path):
+def test_sparse_stores_continue_to_grow_after_loading(tmp_path):
     rng = np.random.default_rng(1)
     X = sparse.csr_matrix(rng.normal(size=(900, 40)) * (rng.random((900, 40)) < 0.3))
     y = rng.integers(2, size=900)

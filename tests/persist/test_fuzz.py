@@ -46,23 +46,23 @@ def fuzz(kind, folders, count):
     return refused, taken
 
 
-def test_changed_bytes(folders):
+def test_files_with_changed_bytes_are_rejected(folders):
     assert fuzz("bytes", folders, 2000) == (2000, 0)
 
 
-def test_changed_contents_with_the_right_digest(folders):
+def test_files_with_changed_contents_and_a_right_digest_are_rejected_or_harmless(folders):
     refused, taken = fuzz("inside", folders, 300)
     assert refused + taken == 300 and refused > taken > 0
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_changed_bytes_long(folders):
+def test_many_files_with_changed_bytes_are_rejected(folders):
     assert fuzz("bytes", folders, 100_000) == (100_000, 0)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_changed_contents_long(folders):
+def test_many_files_with_changed_contents_are_rejected_or_harmless(folders):
     refused, taken = fuzz("inside", folders, 12_000)
     assert refused + taken == 12_000 and refused > taken > 0

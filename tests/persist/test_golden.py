@@ -26,7 +26,7 @@ def made():
     return module.models()
 
 
-def test_every_format_is_here():
+def test_files_of_every_format_are_committed():
     assert {int(path.name.split("-")[1]) for path in GOLDEN.glob("format-*.budgetron")} == set(range(1, FORMAT + 1))
 
 
@@ -37,7 +37,7 @@ FIRST_GENERATION = [name for name in NAMES if "budgetron" in name]
 
 @pytest.mark.parametrize("engine", [None, "numpy"])
 @pytest.mark.parametrize("number, name", sorted(FILES))
-def test_every_format(number, name, engine):
+def test_files_of_every_format_are_read_and_continue(number, name, engine):
     model = budgetron.load(GOLDEN / f"format-{number}-{name}.budgetron", engine=engine)
     fresh, is_sparse = made()[name]
     assert type(model) is type(fresh) and model.n_seen_ == LEARNED

@@ -275,11 +275,11 @@ def test_invalid_content_is_rejected(name, change, word, files, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["random", "inverse", "shared"])
-def test_a_small_file_that_asks_for_much_memory(name, files, tmp_path):
+def test_a_small_file_that_asks_for_much_memory_is_rejected(name, files, tmp_path):
     refused(tmp_path / "m", corrupted(files[name], say(2**50, "settings", "capacity")), "bytes", "needs", "max_bytes")
 
 
-def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
+def test_a_small_budgetron_file_that_asks_for_much_memory_is_rejected(files, tmp_path):
     """Rows of tasks and frequencies are allocated as needed, within `max_bytes`; all else must be in the file."""
     for name, value in (("filter_frequencies", 2**16), ("own_cells", 2**40), ("fourier_cells", 2**40)):
         refused(tmp_path / "m", corrupted(files["budgetron"], say(value, "settings", "parameters", name)))
@@ -287,7 +287,7 @@ def test_a_small_budgetron_that_asks_for_much_memory(files, tmp_path):
     refused(tmp_path / "m", many, max_bytes="2 MiB")
 
 
-def test_the_container(files, tmp_path):
+def test_a_damaged_container_is_rejected(files, tmp_path):
     content = files["random"]
     refused(tmp_path / "m", b"", "a Budgetron model")
     refused(tmp_path / "m", content[:40], "unchanged since it was saved")
@@ -305,7 +305,7 @@ def test_the_container(files, tmp_path):
     refused(tmp_path / "m", packed(b"{}", {"c": np.zeros(1, dtype=np.complex64)}), "complex64")
 
 
-def test_sizes_and_places(files, tmp_path):
+def test_invalid_sizes_and_offsets_of_arrays_are_rejected(files, tmp_path):
     (tmp_path / "m").write_bytes(files["forgetron"])
     refused(tmp_path / "m", files["forgetron"], "at most 1000 bytes", "max_bytes", max_bytes=1000)
     refused(tmp_path / "m", files["budgetron"], "max_bytes", max_bytes="20 KiB")

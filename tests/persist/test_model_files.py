@@ -67,7 +67,7 @@ def test_permissions_are_those_of_any_file(model, tmp_path):
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o604
 
 
-def test_links_folders_and_devices(model, tmp_path, monkeypatch):
+def test_saving_to_links_folders_and_devices(model, tmp_path, monkeypatch):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "m")
     model.save(tmp_path / "link")

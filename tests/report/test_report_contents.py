@@ -62,7 +62,7 @@ def test_the_digest_is_that_of_the_file(tmp_path):
     assert report.digest_of(tmp_path) == report.digest_of(tmp_path / "none") == ""
 
 
-def test_instructions_to_reproduce():
+def test_a_report_says_how_to_reproduce_it():
     html, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS), command="budgetron run 'my data.csv'",
                       source="my data.csv", digest="sha256:12ab", seed=7)
     for words in ("budgetron run &#x27;my data.csv&#x27;", "sha256:12ab", "Forgetron(budget=5)", "scikit-learn",
@@ -82,7 +82,7 @@ def test_instructions_to_reproduce():
         (Budgetron(budget=10), sparse.csr_matrix(ROWS), [1.5, (2, "b"), None] * 100),
     ],
 )
-def test_any_run_can_be_reported(model, rows, tasks):
+def test_every_kind_of_run_can_be_reported(model, rows, tasks):
     html, _ = text_of(model, (rows, LABELS, tasks))
     assert html.count("<section") == html.count("</section>") >= 6
     assert data_of(html)["tasks"]["rows"] and ("NaN" not in html)
@@ -98,7 +98,7 @@ def test_no_memory_limit_is_stated_that_may_be_exceeded():
         assert "It will never take more than" not in html and "no limit, or not known in advance" in html
 
 
-def test_a_run_of_nothing_and_a_run_without_its_model():
+def test_a_report_of_no_examples_and_a_report_without_a_model():
     empty = evaluate.progressive(Forgetron(budget=5), iter(()))
     assert "the stream was empty" in report.rendered(validation=empty)
     result = evaluate.progressive(Forgetron(budget=5), (ROWS, LABELS, TASKS))
@@ -110,7 +110,7 @@ def test_pages_are_bounded(pages):
     assert pages["many"].stat().st_size < 1_200_000
 
 
-def test_refusals(tmp_path):
+def test_an_invalid_validation_or_context_is_refused(tmp_path):
     result = evaluate.progressive(Forgetron(budget=5), (ROWS, LABELS, TASKS))
     with pytest.raises(InputTypeError, match="validation must be a result of evaluate"):
         report.write(tmp_path / "r.html", validation={})

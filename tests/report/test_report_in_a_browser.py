@@ -83,7 +83,7 @@ def test_a_line_of_a_chart_is_hidden_with_the_keyboard(opened, pages):
     assert "u-off" in name.locator("..").get_attribute("class")
 
 
-def test_headings_landmarks_and_contents(opened, pages):
+def test_a_report_has_headings_landmarks_and_contents(opened, pages):
     page = opened(pages["usual"])
     for one in ("html[lang=en] main", "h1", "header", "nav", "footer"):
         assert page.locator(one).count() == 1
@@ -114,7 +114,7 @@ def test_an_injected_script_does_not_run(browser, pages, tmp_path):
     page.close()
 
 
-def test_ten_thousand_tasks(opened, pages):
+def test_a_report_of_ten_thousand_tasks_is_shown(opened, pages):
     page = opened(pages["many"])
     assert "10,000 of 10,000 tasks" in page.get_by_role("status").inner_text() and len(names(page)) == 25
     page.get_by_label("Search tasks").fill("user 9999")

@@ -29,18 +29,18 @@ def client(service):
 
 @pytest.fixture
 def trained(client):
-    """A client of a service whose models have learned spam from ham, and what other tests of the file taught them."""
-    return _taught(client)
+    """A client of a service whose two models have learned SPAM. Other tests of the file may have added examples."""
+    return _after_learning_spam(client)
 
 
 @pytest.fixture
 def trained_alone(tmp_path):
-    """A client of a service of its own, whose models have learned spam from ham and nothing else."""
+    """A client of a new service for one test, whose two models have learned SPAM and nothing else."""
     with running(tmp_path, *MODELS) as service, service.client() as client:
-        yield _taught(client)
+        yield _after_learning_spam(client)
 
 
-def _taught(client):
+def _after_learning_spam(client):
     for path in ("/v1/learn", "/v1/models/flag/learn"):
         answer = client.post(path, json={**SPAM, "key": "the first two"})
         assert answer.status_code == 200, answer.text

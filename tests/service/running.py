@@ -130,3 +130,16 @@ def limited(tmp_path, **limits):
         process.terminate()
         process.wait(300)
         process.stderr.close()
+
+
+def expect_error(answer, status, kind):
+    """Check the status and the kind of an error answer, and return its message."""
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["kind"] == kind, answer.text
+    return answer.json()["error"]["message"]
+
+
+def model_file(model, path):
+    """Save the model and return the bytes of the file."""
+    model.save(path)
+    return path.read_bytes()

@@ -18,7 +18,7 @@ SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
                      {"features": [1.0, 3.0], "label": "spam", "task": "ann"}]}  # fmt: skip
 
 
-def test_actions_of_administrators(tmp_path):
+def test_every_action_of_an_administrator_is_recorded(tmp_path):
     keys = tmp_path / "keys"
     tokens = {role: api_keys.add(keys, f"the-{role}", role) for role in api_keys.ROLES}
     tokens["one model"] = api_keys.add(keys, "of-spam", "admin", models=("spam",))
@@ -40,8 +40,10 @@ def test_actions_of_administrators(tmp_path):
         assert client.delete(f"{path}/tasks/bob", headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=model, headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=b"no", headers=headers["admin"]).status_code == 422
-        assert client.delete(f"{path}/tasks/bob", headers=headers["learn"]).status_code == 403  # no action
-        assert client.get("/v1/audit", headers=headers["one model"]).status_code == 403  # it has other models' lines
+        # refused, so it is no line of the log
+        assert client.delete(f"{path}/tasks/bob", headers=headers["learn"]).status_code == 403
+        # the log contains lines about other models
+        assert client.get("/v1/audit", headers=headers["one model"]).status_code == 403
         before = client.get("/v1/audit", headers=headers["admin"]).json()["actions"]
         service.kill()
     found = [(line["who"], line["action"], line["outcome"]) for line in reversed(before)]
@@ -61,8 +63,9 @@ def test_actions_of_administrators(tmp_path):
         "seconds": by_action["POST corrections", "done"]["seconds"],
     }  # fmt: skip
     assert by_action["PUT snapshot", "done"]["bytes"] == len(model)
-    assert "bob" not in repr(before)  # a task may be a person: what was forgotten is not written down here
-    log = AuditLog(data)  # a kill loses nothing of it
+    # a task may be a person, so the audit log must not contain the name of a forgotten task
+    assert "bob" not in repr(before)
+    log = AuditLog(data)  # the log is complete after a kill
     assert [line.number for line in log.lines()] == [line["number"] for line in before]
     log.close()
     assert os.stat(data / audit.NAME).st_mode & 0o077 == 0
@@ -71,7 +74,7 @@ def test_actions_of_administrators(tmp_path):
 def test_an_interrupted_action_has_no_outcome_and_old_lines_are_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(audit, "MAX_LINES", 3)
     log = AuditLog(tmp_path / "new")
-    assert log.lines() == [] and not (tmp_path / "new").exists()  # looking creates nothing
+    assert log.lines() == [] and not (tmp_path / "new").exists()  # reading creates no file
     for i in range(5):
         number = log.begin("ann", "::1", f"action {i}", None)
     log.end(number, "done", {"n": 1})
@@ -82,7 +85,7 @@ def test_an_interrupted_action_has_no_outcome_and_old_lines_are_dropped(tmp_path
     later.close()
 
 
-def test_what_cannot_be_recorded_is_not_done(tmp_path):
+def test_an_action_that_cannot_be_recorded_is_not_done(tmp_path):
     log = AuditLog(tmp_path / "file")
     (tmp_path / "file").write_text("no directory")
     done = []
@@ -93,5 +96,5 @@ def test_what_cannot_be_recorded_is_not_done(tmp_path):
 
     with pytest.raises(DiskRefused):
         event_loops.run(act(True))
-    event_loops.run(act(False))  # a download goes on, with a line of the server log
+    event_loops.run(act(False))  # a download continues, and the server log says that it was not recorded
     assert done == [False]

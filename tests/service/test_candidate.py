@@ -37,7 +37,7 @@ def forgetron(tmp_path):
     return path.read_bytes()
 
 
-def test_it_learns_what_the_model_learns(tmp_path, forgetron):
+def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
     """Through snapshots, rollbacks and restarts without a clean end."""
     host, versions = opened(tmp_path / "data")
     with pytest.raises(NothingLearned):
@@ -69,7 +69,7 @@ def test_it_learns_what_the_model_learns(tmp_path, forgetron):
     host.close()
 
 
-def test_what_it_refuses_concerns_only_the_candidate(tmp_path):
+def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):
     narrow = tmp_path / "narrow"
     X, y, tasks = batch(1, d=2)
     Perceptron().fit(X, y, tasks=tasks).save(narrow)
@@ -89,7 +89,7 @@ def test_what_it_refuses_concerns_only_the_candidate(tmp_path):
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the model is replaced", "after it"])
-def test_an_interrupted_promotion(tmp_path, forgetron, monkeypatch, before):
+def test_an_interrupted_promotion_is_complete_or_undone(tmp_path, forgetron, monkeypatch, before):
     host, versions = opened(tmp_path / "data")
     learn(host, versions, 0)
     versions.save("other", forgetron)

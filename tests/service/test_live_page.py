@@ -65,7 +65,7 @@ def card(page, name):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_it_shows_the_service_at_work(opened, service, least_contrast, width, scheme):
+def test_the_page_shows_the_service_at_work(opened, service, least_contrast, width, scheme):
     page = opened(service, width, scheme)
     page.wait_for_selector("#main:not([hidden])")
     assert card(page, "Tasks") == "21" and "live" in page.get_by_role("status").first.inner_text()
@@ -90,7 +90,7 @@ def test_it_shows_the_service_at_work(opened, service, least_contrast, width, sc
     assert page.title() == "Budgetron" and page.locator("img").count() == 0
 
 
-def test_it_follows_what_is_learned_until_it_is_paused(opened, service):
+def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     page = opened(service)
     page.wait_for_selector("#main:not([hidden])")
     labels = page.locator(".card:nth-child(2) small")
@@ -106,7 +106,7 @@ def test_it_follows_what_is_learned_until_it_is_paused(opened, service):
     page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
 
 
-def test_a_prediction_is_the_services_own(opened, service):
+def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     page = opened(service, expected=["400 (Bad Request)", "422 ("])
     page.wait_for_selector("#main:not([hidden])")
     page.get_by_label("Task", exact=True).fill("user 3")
@@ -179,7 +179,7 @@ def test_a_service_that_was_killed_before_its_first_label_is_followed_again(open
             page.locator("#status", has_text="is live").wait_for()
 
 
-def test_with_keys_it_asks_for_one_and_forgets_it(opened, tmp_path):
+def test_the_page_asks_for_a_key_and_forgets_it(opened, tmp_path):
     token = api_keys.add(tmp_path / "keys", "eye", "predict")
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])

@@ -22,7 +22,7 @@ def known(pending, ids):
     return [name for name in ids if pending.get(name) is not None]
 
 
-def test_a_flood_is_bounded_and_evicts_only_its_own(tmp_path):
+def test_a_client_that_floods_evicts_only_its_own_predictions(tmp_path):
     pending = Pending(tmp_path, 1000, 100_000)
     others = {name: pending.put([example(100)] * 40, name) for name in ("ann", "bob")}
     for _ in range(50):
@@ -34,7 +34,7 @@ def test_a_flood_is_bounded_and_evicts_only_its_own(tmp_path):
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 500_000
 
 
-def test_the_number_is_bounded_fairly_too(tmp_path):
+def test_the_number_of_predictions_is_divided_fairly_among_clients(tmp_path):
     pending = Pending(tmp_path, 100, 10**9)
     first = pending.put([example(10)] * 100, "ann")
     second = pending.put([example(10)] * 30, "bob")
@@ -61,7 +61,7 @@ def test_a_failed_write_leaves_the_counts_as_they_were(tmp_path):
     pending.close()
 
 
-def test_a_file_of_the_first_format(tmp_path):
+def test_a_file_of_the_first_format_is_read(tmp_path):
     db = sqlite3.connect(tmp_path / "pending.sqlite")
     db.executescript(
         "CREATE TABLE pending (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER,"

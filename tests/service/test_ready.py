@@ -35,7 +35,7 @@ def reason(client):
 
 
 @BOTH
-def test_a_full_disk(tmp_path, arguments):
+def test_a_service_with_a_full_disk_is_not_ready(tmp_path, arguments):
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
         pytest.skip(f"no prlimit on {sys.platform}")
@@ -50,7 +50,7 @@ def test_a_full_disk(tmp_path, arguments):
         assert learn(client).status_code == 200
 
 
-def test_a_full_disk_that_labels_found_first(tmp_path):
+def test_a_service_is_not_ready_after_a_label_did_not_fit_on_the_disk(tmp_path):
     """The block that did not fit is larger than the file that is written as a test. The service is not ready before the
     block fits."""
     resource = pytest.importorskip("resource")
@@ -70,7 +70,7 @@ def test_a_full_disk_that_labels_found_first(tmp_path):
         assert client.post("/v1/learn", json=many).status_code == 200
 
 
-def test_a_disk_that_others_fill(tmp_path):
+def test_a_service_is_not_ready_while_others_fill_its_disk(tmp_path):
     """A real file system of 8 MiB, filled by another file, if this user may mount one."""
     place = tmp_path / "small"
     place.mkdir()
@@ -93,7 +93,7 @@ def test_a_disk_that_others_fill(tmp_path):
 
 
 @BOTH
-def test_a_later_owner(tmp_path, arguments):
+def test_a_service_with_a_later_owner_is_not_ready(tmp_path, arguments):
     with running(tmp_path, *arguments) as service, service.client() as client:
         assert learn(client).status_code == 200
         until(lambda: is_ready(client))
@@ -106,7 +106,7 @@ def test_a_later_owner(tmp_path, arguments):
 
 
 @BOTH
-def test_a_directory_that_is_moved_away_and_back(tmp_path, arguments):
+def test_a_service_is_not_ready_while_its_directory_is_moved_away(tmp_path, arguments):
     with running(tmp_path, *arguments) as service, service.client() as client:
         assert learn(client).status_code == 200
         until(lambda: is_ready(client))
@@ -121,7 +121,7 @@ def test_a_directory_that_is_moved_away_and_back(tmp_path, arguments):
         assert learn(client).status_code == 200
 
 
-def test_a_directory_that_is_removed(tmp_path):
+def test_a_service_whose_directory_is_removed_is_not_ready(tmp_path):
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         assert learn(client).status_code == 200
         until(lambda: is_ready(client))

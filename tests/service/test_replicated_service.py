@@ -214,7 +214,7 @@ def test_a_standby_takes_over_after_a_silence(tmp_path):
     url = str(tmp_path / "copy")
     with Host.open(tmp_path / "owner", Perceptron) as host:
         host.learn([[0.0, 1.0], [1.0, 0.0]], [0, 1])
-        Replicator(host.directory, open_store(f"{url}/default")).copy()  # and then nothing more
+        Replicator(host.directory, open_store(f"{url}/default")).copy()  # the owner copies once and then stops
         standby = Replication("default", tmp_path / "standby", CopySettings(url, True, 0.02, take_over_after=0.1), 1000)
         follower = standby.open(None)
         until(lambda: (standby.state()["role"], standby.state()["epoch"]) == ("owner", 2))
@@ -224,7 +224,7 @@ def test_a_standby_takes_over_after_a_silence(tmp_path):
         follower.close()
 
 
-def test_what_cannot_be_copied_or_followed(tmp_path):
+def test_models_that_cannot_be_copied_or_followed_are_refused(tmp_path):
     for options, words in (
         (("--replicate-to", tmp_path / "copy", "--shards", 2), "Models in shards cannot be copied continuously"),
         (("--standby-of", tmp_path / "copy"), "Start the owner first"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 import httpx
 import numpy as np
 import pytest
-from running import Running, running
+from running import Running, expect_error, running
 
 from budgetron import Budgetron, RandomBudgetPerceptron, graphs, kernels
 from budgetron.distributed import Placement, ShardedModel, Unfinished
@@ -49,12 +49,6 @@ def margins_of(client, X, tasks):
     return [prediction["margin"] for prediction in answer.json()["predictions"]]
 
 
-def problem(answer, status, kind):
-    assert answer.status_code == status, answer.text
-    assert answer.json()["error"]["kind"] == kind, answer.text
-    return answer.json()["error"]["message"]
-
-
 def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
     X, y, tasks = made(300)
     with ShardedModel(learner(), shards=4) as alone:
@@ -62,7 +56,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
         last = alone.decision_function(X[:50], tasks=tasks[:50]).tolist()
         by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
-        problem(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
+        expect_error(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
         for number, part in enumerate(_parts(300, 100)):
             request = body(X[part], y[part], tasks[part], key=f"part {number}")
             first, again = client.post("/v1/learn", json=request).json(), client.post("/v1/learn", json=request).json()
@@ -72,7 +66,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
         assert margins_of(client, X[:50], tasks[:50]) == last
         waiting = client.post("/v1/predict", json={"features": [1, 0, 0], "task": 5, "remember": True}).json()["id"]
         service.kill()
-    with running(tmp_path) as service, service.client() as client:  # it knows that it is in shards
+    with running(tmp_path) as service, service.client() as client:  # the directory records that the model is in shards
         assert margins_of(client, X[:50], tasks[:50]) == last
         model = client.get("/v1/model").json()
         assert model["budget_scope"] == "shard" and model["seen"] == 300 and model["capacity"] == 40
@@ -82,7 +76,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
         label = {"id": waiting, "label": "spam"}
         assert client.post("/v1/feedback", json=label).json()["status"] == "learned"
         assert client.post("/v1/feedback", json=label).json()["status"] == "repeated"
-        problem(client.post("/v1/feedback", json={**label, "label": "ham"}), 409, "conflict")
+        expect_error(client.post("/v1/feedback", json={**label, "label": "ham"}), 409, "conflict")
         assert client.get("/v1/model").json()["seen"] == 301
         assert 'budgetron_shards{model="default"} 4.0' in client.get("/metrics").text
         assert service.stop() == 0
@@ -93,8 +87,8 @@ def test_no_shard_learns_from_a_reused_key(service):
     with service.client() as client:
         assert client.post("/v1/learn", json=body(X, y, tasks, key="mine")).status_code == 200
         before = client.get("/v1/model").json()
-        problem(client.post("/v1/learn", json=body(X[::-1], y, tasks, key="mine")), 409, "key_reused")
-        problem(client.post("/v1/learn", json=body(X, y, tasks[::-1], key="mine")), 409, "key_reused")
+        expect_error(client.post("/v1/learn", json=body(X[::-1], y, tasks, key="mine")), 409, "key_reused")
+        expect_error(client.post("/v1/learn", json=body(X, y, tasks[::-1], key="mine")), 409, "key_reused")
         assert client.get("/v1/model").json() == before
 
 
@@ -104,10 +98,10 @@ def test_no_shard_learns_from_a_request_with_an_invalid_row(service):
         client.post("/v1/learn", json=body(*made(20)))
         before = client.get("/v1/model").json()["seen"]
         y[-1] = "egg"
-        message = problem(client.post("/v1/learn", json=body(X, y, tasks, key="egg")), 422, "refused")
+        message = expect_error(client.post("/v1/learn", json=body(X, y, tasks, key="egg")), 422, "refused")
         assert "'egg'" in message
         assert client.get("/v1/model").json()["seen"] == before
-        y[-1] = "ham"  # a refused key was not used up
+        y[-1] = "ham"  # a refused request does not use up its key
         assert client.post("/v1/learn", json=body(X, y, tasks, key="egg")).json()["repeated"] is False
 
 
@@ -115,10 +109,10 @@ def test_operations_that_shards_lack_are_reported(service):
     with service.client() as client:
         client.post("/v1/learn", json=body(*made(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
-            assert "a model in shards" in problem(answer, 501, "in_shards")
+            assert "a model in shards" in expect_error(answer, 501, "in_shards")
         for method, path in (("GET", "versions"), ("PUT", "versions/v1"), ("POST", "versions/v1"), ("POST", "rollback"),
                              ("POST", "promote"), ("DELETE", "candidate")):  # fmt: skip
-            message = problem(client.request(method, f"/v1/{path}"), 501, "in_shards")
+            message = expect_error(client.request(method, f"/v1/{path}"), 501, "in_shards")
             assert "neither versions nor a candidate" in message and "copy its directory" in message
         assert client.post("/v1/snapshot").status_code == 200
         assert client.get("/v1/tasks/3").json()["stored"] > 0
@@ -139,8 +133,8 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
         # Another owner takes the log of the last shard. The other shards learn their rows of the next request, this one
         # cannot.
         Host.open(tmp_path / "default" / "shards" / "shard-00003", epoch=1_500_000).close()
-        assert "request is on disk" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
-        assert "This call wrote nothing" in problem(client.post("/v1/learn", json=second), 503, "unfinished")
+        assert "request is on disk" in expect_error(client.post("/v1/learn", json=second), 503, "unfinished")
+        assert "This call wrote nothing" in expect_error(client.post("/v1/learn", json=second), 503, "unfinished")
         assert client.get("/readyz").status_code == 503
         seen = [shard["seen"] for shard in client.get("/v1/model").json()["shards"]]
         assert sum(seen) > 100 and seen[3] == (np.array(_shards(tasks[:100])) == 3).sum()
@@ -162,10 +156,11 @@ def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
         assert client.post("/v1/learn", json=requests[0]).json()["margins"] == expected[0]
         with closing(sqlite3.connect(tmp_path / "default" / "shards" / "shard-00002" / "host.sqlite")) as log:
             log.execute("CREATE TRIGGER full BEFORE INSERT ON log BEGIN SELECT RAISE(ABORT, 'no more'); END")
-            assert "no more" in problem(client.post("/v1/learn", json=requests[1]), 503, "unfinished")
-            problem(client.post("/v1/learn", json=requests[2]), 503, "unfinished")
+            assert "no more" in expect_error(client.post("/v1/learn", json=requests[1]), 503, "unfinished")
+            expect_error(client.post("/v1/learn", json=requests[2]), 503, "unfinished")
             log.execute("DROP TRIGGER full")
-        assert client.post("/v1/learn", json=requests[2]).json()["margins"] == expected[2]  # the second before it
+        # after the second request, which is finished first
+        assert client.post("/v1/learn", json=requests[2]).json()["margins"] == expected[2]
         second = client.post("/v1/learn", json=requests[1]).json()
         assert second["repeated"] and second["margins"] == expected[1]
         assert client.get("/v1/model").json()["seen"] == 300 and client.get("/readyz").status_code == 200
@@ -213,7 +208,7 @@ def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
-def test_kills_at_any_moment(tmp_path, kills):
+def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tmp_path, kills):
     rng = np.random.default_rng(4)
     blocks = [made(int(rng.integers(1, 60)), seed) for seed in range(100, 100 + 40 * kills)]
     answers, service = [], Running(tmp_path, LEARNER, *SHARDS)
@@ -229,7 +224,8 @@ def test_kills_at_any_moment(tmp_path, kills):
                 except httpx.TransportError:
                     client.close()
                     service.stop()
-                    service = Running(tmp_path, LEARNER)  # named again: it may have been killed before it began
+                    # the learner is given again: the service may have been killed before it created the model
+                    service = Running(tmp_path, LEARNER)
                     client = service.client()
         X, _, tasks = made(60, seed=5)
         margins = margins_of(client, X, tasks)
@@ -247,7 +243,7 @@ def test_kills_at_any_moment(tmp_path, kills):
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
     first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
-    assert first.name != second.name  # so keys made from the numbers of one are never taken for those of the other
+    assert first.name != second.name  # so a key that contains a number of one journal never equals a key of the other
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()
@@ -282,7 +278,7 @@ def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
 
 
 @pytest.mark.long
-def test_shards_on_ray(tmp_path):
+def test_a_service_with_shards_on_ray_learns_as_in_process(tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     X, y, tasks = made(200, seed=6)
     with ShardedModel(learner(), shards=4) as alone:

@@ -26,7 +26,7 @@ def margins(client, n=40):
 
 
 def compared(client, n):
-    """The candidate beside the model in use, once it has learned n labels."""
+    """The comparison of the candidate with the model in use, after the candidate has learned n labels."""
     found = client.versions()["candidate"]
     return found if (found["candidate"]["overall"] or {}).get("n") == n else None
 
@@ -40,7 +40,7 @@ def curved(tmp_path):
     return path
 
 
-def test_versions_of_a_served_model(tmp_path, curved, browser):
+def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved, browser):
     data = tmp_path / "data"
     arguments = ("Perceptron kernel=linear", "--snapshot-every", 150)
     with running(data, *arguments) as service, Client(service.url) as client:
@@ -90,7 +90,7 @@ def test_versions_of_a_served_model(tmp_path, curved, browser):
         assert (alone.version == "v2") == (TASKS[0] in by_candidate)
         service.kill()
 
-    # After a kill the candidate is as if nothing had happened.
+    # After a kill the candidate continues from the same state.
     with running(data, *arguments) as service, Client(service.url) as client:
         again = client.predict_many(batch(40, seed=99)[0], TASKS)
         assert [(one.version, one.margin) for one in again] == [(one.version, one.margin) for one in answers]
@@ -110,7 +110,7 @@ def test_versions_of_a_served_model(tmp_path, curved, browser):
 
 
 @pytest.mark.parametrize("name", ["../v1", "", "candidate-1", "a b", "x" * 65])
-def test_names_that_are_not_accepted(tmp_path, name):
+def test_invalid_version_names_are_refused(tmp_path, name):
     from budgetron.durable.versions import Versions
 
     with pytest.raises(InputError, match="letters, digits"):
@@ -118,7 +118,7 @@ def test_names_that_are_not_accepted(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_version_does_not_change(tmp_path):
+def test_a_saved_version_cannot_be_changed(tmp_path):
     from budgetron.durable.versions import MAX_VERSIONS, NoVersion, Versions
 
     versions = Versions(tmp_path)
@@ -129,7 +129,7 @@ def test_a_version_does_not_change(tmp_path):
     assert Versions(tmp_path).read("v1") == b"one"
     with pytest.raises(NoVersion, match="v1"):
         versions.read("v2")
-    for position in range(10):  # what replacements save by themselves does not accumulate
+    for position in range(10):  # versions that a replacement saves automatically are deleted when there are too many
         versions.replaced("activate", "v1", versions.save_replaced(b"old %d" % position, position), position, "")
     assert len(versions.names()) <= 7 and versions.read("replaced-9") == b"old 9"
     for n in range(MAX_VERSIONS - len(versions.names())):

@@ -18,7 +18,7 @@ from budgetron.service.lifecycle import Service
 from budgetron.service.model.writer import WriterEnded
 from budgetron.service.settings import ServiceSettings
 
-SECONDS = 60  # a request that is not answered by then hangs
+SECONDS = 60  # a request without an answer after this time counts as hanging
 
 
 def made(classes):
@@ -67,7 +67,8 @@ def test_figures_of_another_model_do_not_end_the_writer(tmp_path, contents):
             for label in (0, 1):
                 answer = await hosted.writer.submit(example(label), 1)
                 assert answer.margins.shape == ((1, 3) if turn % 2 else (1,))
-            hosted.host.restore(contents[(turn + 1) % 2])  # past the service, so the figures are not replaced
+            # directly, not through the service, so the statistics are not replaced
+            hosted.host.restore(contents[(turn + 1) % 2])
         assert hosted.writer._thread.is_alive() and hosted.writer.waiting == 0
 
     serving(tmp_path, test)
@@ -96,7 +97,8 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
     async def not_now(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Service, "_revive_writers", not_now)  # it would finish before this test
+    # otherwise the writer would be restarted before the checks below
+    monkeypatch.setattr(Service, "_revive_writers", not_now)
 
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread

@@ -51,7 +51,7 @@ def test_the_smallest_epsilon_is_the_best(
     assert norm <= theory.random_budget_radius(budget, c, bound.epsilon) * (1 + 1e-12)
 
 
-def test_no_bound_beyond_the_radius() -> None:
+def test_a_comparator_beyond_the_radius_has_no_bound() -> None:
     assert (
         theory.random_budget_bound(0.0, theory.random_budget_radius(100, 0.7), 0.0, 0.7, 100).mistakes
         == math.inf
@@ -91,7 +91,7 @@ def test_theorem_2_is_not_trivial_and_holds(seed: int) -> None:
     assert str(promise) == f"{made} against this comparator"
 
 
-def test_both_theorems_while_the_budget_overflows() -> None:
+def test_both_theorems_hold_while_the_budget_overflows() -> None:
     stream, graph = easy(0, n=20_000, share=0.9, flipped=0.03), graphs.complete(n_tasks=K)
     forgetron = fitted(Forgetron(300, kernels.Linear(), graph), stream)
     coins = [

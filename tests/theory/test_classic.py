@@ -36,7 +36,7 @@ def hinge(y, values):
 
 @pytest.mark.parametrize("seed", STREAMS)
 @pytest.mark.parametrize("graph", [graphs.complete(n_tasks=K), graphs.complete(), graphs.disconnected()], ids=repr)
-def test_perceptron(seed, graph):
+def test_the_bound_of_the_perceptron_holds(seed, graph):
     X, tasks, y, parts, _ = drawn(seed)
     models = Perceptron(kernel=kernels.Linear(), graph=graph), LinearPerceptron(graph=graph)
     mistakes = {model.fit(X, y, tasks=tasks).n_mistakes_ for model in models}
@@ -49,7 +49,7 @@ def test_perceptron(seed, graph):
 
 
 @pytest.mark.parametrize("seed", STREAMS)
-def test_p_norm(seed):
+def test_the_bound_of_the_p_norm_perceptron_holds(seed):
     X, tasks, *_ = drawn(seed)
     X = np.sign(X)  # X_∞ = 1, and few columns matter
     weights = np.zeros((K, D))
@@ -60,7 +60,7 @@ def test_p_norm(seed):
 
 
 @pytest.mark.parametrize("seed", STREAMS)
-def test_second_order(seed):
+def test_the_bound_of_the_second_order_perceptron_holds(seed):
     X, tasks, y, parts, _ = drawn(seed)
     graph = graphs.complete(n_tasks=K)
     model = SecondOrderPerceptron(budget=None, kernel=kernels.Linear(), graph=graph)
@@ -79,7 +79,7 @@ def test_second_order(seed):
 
 @pytest.mark.parametrize("seed", STREAMS)
 @pytest.mark.parametrize("budget", [30, 150])
-def test_fixed_shrink(seed, budget):
+def test_the_bound_of_the_fixed_shrink_forgetron_holds(seed, budget):
     X, tasks, y, parts, part = drawn(seed, shifts=seed % 4)
     graph = graphs.complete(n_tasks=K)
     model = ShiftingPerceptron(budget=budget, kernel=kernels.Linear(), graph=graph).fit(X, y, tasks=tasks)

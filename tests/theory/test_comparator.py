@@ -120,7 +120,7 @@ def test_shifting_adds_up_the_steps_and_switches_at_its_positions() -> None:
     np.testing.assert_allclose(short, np.concatenate(pieces)[:12])
 
 
-def test_refusals() -> None:
+def test_invalid_comparators_and_shifts_are_refused() -> None:
     g = table(0)
     with pytest.raises(ValueError, match="weights must be of shape"):
         theory.Comparator(("a",), g.rows, g.weights, KERNEL, GRAPH)

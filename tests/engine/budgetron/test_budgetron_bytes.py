@@ -20,7 +20,7 @@ FORMS = [
 
 @pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "clusters", "edges"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_bytes_of_is_a_bound(form, graph, made, stream, learn):
+def test_bytes_of_bounds_the_memory_of_the_core(form, graph, made, stream, learn):
     """Above what the core counts after every block, and not by much once all rows are there."""
     settings = made(graph, **({"max_task_rows": 5} | form))
     rows = {name: form[name] for name in ("d", "is_sparse", "dtype") if name in form}
@@ -64,7 +64,7 @@ def test_budgets_are_kept_and_used(made_stream, budget):
 @pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "edges"])
 @pytest.mark.parametrize("budget", ["32 KiB", "96 KiB", "5 MiB"])
 @pytest.mark.parametrize("shape", [(3, 2), (40, 9), (400, 2)], ids=str)
-def test_any_budget_is_kept(shape, budget, graph, all_graphs):
+def test_any_byte_budget_is_kept_or_refused(shape, budget, graph, all_graphs):
     """Or refused at the first block, with the bytes that are needed."""
     d, classes = shape
     rng = np.random.default_rng(6)

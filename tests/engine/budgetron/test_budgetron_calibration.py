@@ -36,7 +36,7 @@ def test_the_scale_of_three_classes_is_found(scale):
     np.testing.assert_allclose(np.exp(z).sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_an_offset_is_found():
+def test_calibration_finds_an_offset():
     """A class that has become twice as frequent adds log 2."""
     rng = np.random.default_rng(2)
     m = 1.5 * rng.normal(size=(20_000, 1))
@@ -44,7 +44,7 @@ def test_an_offset_is_found():
     assert learned(m, codes).offset[0] == pytest.approx(np.log(2), abs=0.2)
 
 
-def test_no_example_moves_it_far():
+def test_no_example_moves_the_calibration_far():
     """The step is bounded for every margin and every weight of the example."""
     one = Calibration(1)
     one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)

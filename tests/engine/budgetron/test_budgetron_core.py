@@ -56,7 +56,7 @@ def same_state(core, definition, within):
 @pytest.mark.parametrize(
     ("form", "graph", "n_outputs", "weighted"), list(covering(list(FORMS), GRAPHS, [1, 3], [False, True]))
 )
-def test_core_is_reference(form, graph, n_outputs, weighted, made, stream, learn):
+def test_the_core_equals_the_reference_for_every_part_and_graph(form, graph, n_outputs, weighted, made, stream, learn):
     within = EXACT if form in FLOAT64 else ROUNDED
     settings = made(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])
     X, codes, tasks = stream(100, classes=max(2, n_outputs), **rows_of(form))
@@ -101,7 +101,7 @@ def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("d", [1, 2, 40])
-def test_few_and_many_columns(form, d, made, stream, learn):
+def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, made, stream, learn):
     """One column, no rows of tasks at all (pooled), and many classes."""
     for graph, n_outputs in (("pooled", 1), ("complete", 30)):
         settings = made(graph, d=d, n_outputs=n_outputs, **FORMS[form])
@@ -112,7 +112,7 @@ def test_few_and_many_columns(form, d, made, stream, learn):
 
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_values_of_any_size(is_sparse, size, made, stream, learn):
+def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, made, stream, learn):
     """Up to the largest that rows may have: nothing overflows, and typical sizes of the table fit in float32."""
     settings = made(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
@@ -129,7 +129,7 @@ def test_values_of_any_size(is_sparse, size, made, stream, learn):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_empty_rows(is_sparse, made, learn):
+def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, made, learn):
     """A row of zeros, sparse: of no features at all, is learned from by the bias."""
     settings = made(is_sparse=is_sparse)
     X = sparse.csr_matrix((30, 4)) if is_sparse else np.zeros((30, 4))

@@ -13,7 +13,7 @@ ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_core_is_reference(is_sparse, n_outputs):
+def test_the_core_equals_the_reference_with_offsets(is_sparse, n_outputs):
     settings = small_settings("complete", n_outputs=n_outputs, is_sparse=is_sparse, max_task_rows=3)
     X, codes, tasks = small_stream(80, classes=max(2, n_outputs), is_sparse=is_sparse)
     offsets = np.random.default_rng(1).normal(size=(80, n_outputs)) * 3
@@ -43,7 +43,7 @@ def test_a_new_model_predicts_the_offset(kind):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_zero_is_no_offset(kind):
+def test_an_offset_of_zero_changes_nothing(kind):
     settings = small_settings("complete", max_task_rows=3)
     X, codes, tasks = small_stream(50)
     ids, clusters = settings.graph.locate(list(tasks))

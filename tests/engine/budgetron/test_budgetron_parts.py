@@ -104,7 +104,7 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stre
     np.testing.assert_allclose(answers[0], answers[-1], rtol=1e-5, atol=1e-5)
 
 
-def test_the_last_part_stays(made, stream, learn):
+def test_the_only_part_is_never_dropped(made, stream, learn):
     settings = made(frequencies=0, latent=0, filters=[(1.0, 0.1, 0.0)])
     engine = reference.Engine(settings)
     X, codes, tasks = stream(20)

@@ -1,5 +1,5 @@
 """A Budgetron gives bytes and time to the parts with the most weight: more frequencies on curved streams, the bytes of
-dropped parts, and few examples for parts that rest."""
+dropped parts, and few examples for parts that sleep."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_frequencies_are_used_where_they_help(kind, made, learn):
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("form", [{}, {"graph": "disconnected"}, {"graph": "edges"}, {"n_outputs": 3}], ids=str)
-def test_both_engines_grow_alike(form, made, learn):
+def test_both_engines_add_the_same_frequencies(form, made, learn):
     X, codes, tasks = ring(700)
     codes = codes + (X[:, 2] > 1) * codes if "n_outputs" in form else codes
     engines = [kind(made(**SIZES, **form)) for kind in ENGINES]
@@ -119,7 +119,7 @@ def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
 
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
-def test_both_engines_give_the_bytes_alike(made, learn):
+def test_both_engines_reassign_bytes_alike(made, learn):
     settings = made(**SIZES, rows_may_grow=True, max_task_rows=4)
     X, codes, tasks = ring(700)
     for left in (0, 2, 4):
@@ -135,7 +135,7 @@ def test_both_engines_give_the_bytes_alike(made, learn):
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("cut", [1, 37, 5000])
-def test_more_rows_within_the_budget_however_the_stream_is_cut(cut, made, learn):
+def test_block_sizes_do_not_change_when_rows_are_added(cut, made, learn):
     """Rows that are allowed in the middle of a block are there when its next examples need them."""
     settings = made(**SIZES, rows_may_grow=True, max_task_rows=20)
     X, codes, _ = straight(3000)
@@ -156,44 +156,44 @@ def test_a_small_problem_stays_small():
     assert model.memory_bytes_ < 160 * 2**10
 
 
-# ---- parts that rest
+# ---- parts that sleep
 
-RESTING = 4  # AdaGrad at the first rate
+SLEEPING = 4  # AdaGrad at the first rate
 
 
-def resting(kind, settings, learn):
-    """An engine one of whose parts has been idle for so long that it rests, and the stream."""
+def with_a_sleeping_part(kind, settings, learn):
+    """An engine in which part SLEEPING had almost no weight for SLEEP_AFTER examples, and the rest of the stream."""
     X, codes, tasks = ring(700)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
     state = engine.state()
     assert len(state["part_idle"]) == len(state["belief_weight"])
     weights = np.full(len(state["belief_weight"]), 0.2)
-    weights[RESTING] = 1e-4
+    weights[SLEEPING] = 1e-4
     state["belief_weight"], state["n_seen"] = weights / weights.sum(), 8 * 500
-    state["part_idle"] = np.where(np.arange(len(weights)) == RESTING, mixture.SLEEP_AFTER, 0)
+    state["part_idle"] = np.where(np.arange(len(weights)) == SLEEPING, mixture.SLEEP_AFTER, 0)
     return kind.restore(settings, state), X[600:], codes[600:], tasks[600:]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_resting_part_sees_one_example_in_eight(kind, made, learn):
+def test_a_sleeping_part_sees_one_example_in_eight(kind, made, learn):
     settings = made(max_task_rows=5)
-    engine, X, codes, tasks = resting(kind, settings, learn)
+    engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     for i in range(24):
         before = engine.state()
         learn(engine, X[i : i + 1], codes[i : i + 1], tasks[i : i + 1])
         after = engine.state()
-        same = after["belief_weight"][RESTING] == before["belief_weight"][RESTING]
+        same = after["belief_weight"][SLEEPING] == before["belief_weight"][SLEEPING]
         same &= np.array_equal(after["adagrad0_weights"], before["adagrad0_weights"])
         assert same == (i % mixture.WAKE_EVERY != 0)
         assert np.isclose(after["belief_weight"].sum(), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_prediction_is_that_of_the_parts_awake(kind, made, learn):
-    """The margin that learning returns is the one that a prediction just before it gives, also while a part rests."""
+def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, made, learn):
+    """The margin that learning returns is the one that a prediction just before it gives, also while a part sleeps."""
     settings = made(max_task_rows=5)
-    engine, X, codes, tasks = resting(kind, settings, learn)
+    engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     ids, clusters = settings.graph.locate(list(tasks))
     for i in range(10):
         row = slice(i, i + 1)
@@ -203,10 +203,10 @@ def test_a_prediction_is_that_of_the_parts_awake(kind, made, learn):
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("form", [{}, {"n_outputs": 3}, {"graph": "edges"}], ids=str)
-def test_parts_rest_alike_in_both_engines(form, made, learn):
+def test_parts_sleep_alike_in_both_engines(form, made, learn):
     found = []
     for kind in ENGINES:
-        engine, X, codes, tasks = resting(kind, made(max_task_rows=None, **form), learn)
+        engine, X, codes, tasks = with_a_sleeping_part(kind, made(max_task_rows=None, **form), learn)
         margins = learn(engine, X, codes, tasks)[0]
         ids, clusters = engine.settings.graph.locate(list(tasks))
         spread = engine.query("variances", X, ids, clusters)["variance"]

@@ -45,7 +45,7 @@ def bisected(f, code, omega, v):
 @pytest.mark.parametrize("v", [1e-4, 0.3, 20.0])
 @pytest.mark.parametrize("omega", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("f", [[0.0], [-7.0], [3.0], [0.5, -1.0, 2.0], [9.0, -9.0, 0.0]])
-def test_a_step_against_bisection(f, omega, v):
+def test_the_step_size_equals_that_of_bisection(f, omega, v):
     for code in range(max(2, len(f))):
         alpha, h = step(np.array(f), code, omega, v)
         expected, _ = bisected(f, code, omega, v)
@@ -81,7 +81,7 @@ def laplace(prior, X, y):
 
 
 @pytest.mark.parametrize("prior", [0.5, 4.0])
-def test_a_filter_is_logistic_laplace(prior):
+def test_a_filter_equals_logistic_regression_with_laplace_steps(prior):
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=(25, 3)), np.ones(25)])
     y = (X @ [1.0, -2.0, 0.5, 0.2] + rng.normal(size=25) > 0).astype(int)
@@ -94,7 +94,7 @@ def test_a_filter_is_logistic_laplace(prior):
     np.testing.assert_allclose(part.P, P, atol=1e-8)
 
 
-def test_own_weights_of_related_tasks():
+def test_updates_of_related_tasks_written_out():
     """v_j += α r_j S_j φ and S_j ← S_j/(1 + h r_j² S_j φ²), written out for two related tasks."""
     part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, 0, full_covariance=True, shared=True, own=True)
     rows = [np.zeros(part.row_width) for _ in range(2)]
@@ -119,7 +119,7 @@ def test_own_weights_of_related_tasks():
 # ---- the mixture
 
 
-def test_mixture_by_hand():
+def test_the_mixture_computed_by_hand():
     f, w = np.array([[0.0], [np.log(3)]]), np.array([0.25, 0.75])  # the classes have ½ and ¾
     p = 0.25 * 0.5 + 0.75 * 0.75
     assert mixture.margins(f, w)[0] == pytest.approx(np.log(p / (1 - p)))
@@ -128,7 +128,7 @@ def test_mixture_by_hand():
     np.testing.assert_allclose(mixture.weights(f, w, 1, 2.0), expected, rtol=1e-12)
 
 
-def test_mixture_of_classes_and_of_certainty():
+def test_the_mixture_of_three_classes_and_of_extreme_margins():
     f = np.array([[2.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
     p = 0.3 * softmax(f[0]) + 0.7 * softmax(f[1])
     np.testing.assert_allclose(mixture.margins(f, np.array([0.3, 0.7])), np.log(p), rtol=1e-12)
@@ -150,7 +150,7 @@ def scaled(column):
 
 
 @pytest.mark.parametrize("where", [0, 1, 2, 50])
-def test_one_row_of_huge_values(where):
+def test_one_row_of_huge_values_does_not_spoil_the_scales(where):
     column = np.random.default_rng(0).normal(size=2000)
     column[where] = 1e9
     z, _ = scaled(column)
@@ -158,7 +158,7 @@ def test_one_row_of_huge_values(where):
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
-def test_codes_for_missing_values(share):
+def test_codes_for_missing_values_do_not_compress_other_values(share):
     """A code such as −999 for missing values must not compress the range of the others."""
     rng = np.random.default_rng(1)
     column, missing = rng.normal(50, 2, size=4000), rng.random(4000) < share
@@ -169,7 +169,7 @@ def test_codes_for_missing_values(share):
     assert (np.abs(z) <= CLIP).all() and z[missing[2000:]].max() < present.min() + 1.0
 
 
-def test_heavy_tails_constant_and_far_columns():
+def test_scales_of_heavy_tailed_constant_and_shifted_columns():
     rng = np.random.default_rng(2)
     tails = rng.standard_cauchy(size=4000)
     z, _ = scaled(tails)
@@ -202,7 +202,7 @@ def test_hashes_are_splitmix64():
     assert mix64(np.array(ids)).tolist() == [splitmix64(i % 2**64) for i in ids]
 
 
-def test_gaussian_integers():
+def test_hashes_become_integers_with_a_gaussian_distribution():
     h = mix64(np.arange(200_000))
     drawn = gaussian(h)
     sums = [sum(int(one).to_bytes(8, "little")) - 1020 for one in h[:500]]

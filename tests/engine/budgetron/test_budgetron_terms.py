@@ -50,14 +50,14 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
     total = answers[-1]["fourier"].reshape(20, -1, 3, n_outputs).sum(axis=(1, 2))
     for place, terms in enumerate(cut(answers[-1], X[:20], 4, n_outputs)):
         x = next(iter(rule.store.instances(X[place : place + 1])))
-        f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0], rule.parts)  # none of them rests
+        f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0], rule.parts)  # none of the parts sleeps
         expected = rule.calibration.scale * rule.w @ f + rule.calibration.offset
         np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[place], expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_sources(kind, form):
+def test_each_graph_has_only_its_sources_of_terms(kind, form):
     """Nothing is shared between disconnected tasks, nothing is a task's own where all are one, and only a graph with
     edges or clusters, or learned kinds of tasks, has related ones."""
     for graph, absent in (("disconnected", [0, 2]), ("pooled", [1, 2]), ("complete", [2])):

@@ -58,7 +58,7 @@ def rows_of(rng, n, d, is_sparse, dtype="float64"):
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rule", RULES)
-def test_memory_bytes_against_the_allocator(rule, is_sparse):
+def test_memory_bytes_agree_with_the_allocator(rule, is_sparse):
     rng = np.random.default_rng(0)
     n, d = 3000, 2000 if is_sparse else 60
     X = rows_of(rng, n, d, is_sparse)
@@ -128,7 +128,7 @@ def test_byte_budgets_are_kept_at_every_step(name, kind, budget):
     "n_tasks", [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
 @pytest.mark.parametrize("budget", [50, "1 MiB"])
-def test_a_stream_of_ever_new_tasks(learner, budget, n_tasks):
+def test_memory_is_bounded_on_a_stream_of_new_tasks(learner, budget, n_tasks):
     """Each task occurs once. The memory stays within the bound that was computed before the first example."""
     if "budget" not in learner().get_params():
         return
@@ -155,7 +155,7 @@ def names_bytes(model):
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("n_outputs", [1, 4])
 @pytest.mark.parametrize("rule", RULES[1:])
-def test_bytes_of_is_a_bound(rule, n_outputs, is_sparse):
+def test_the_memory_formula_bounds_the_memory_of_the_engine(rule, n_outputs, is_sparse):
     """The formula of the memory planner is an upper bound of the engine's memory, and not much higher."""
     rng = np.random.default_rng(3)
     n, d = 1500, 500 if is_sparse else 30

@@ -41,7 +41,7 @@ def fed(engine, X, codes, task_ids):
 
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_gamma_after_every_row(kind, is_sparse):
+def test_gamma_is_estimated_again_at_powers_of_two(kind, is_sparse):
     X, codes, task_ids = stream(80, 12, is_sparse)
     engine = kind(settings_of("random_budget_perceptron", 12, sparse=is_sparse))
     for t in range(80):
@@ -54,7 +54,7 @@ def test_gamma_after_every_row(kind, is_sparse):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_rows_that_do_not_vary(kind):
+def test_gamma_is_one_over_d_if_rows_do_not_vary(kind):
     engine = kind(settings_of("forgetron"))
     fed(engine, np.full((70, 4), 7.0), np.arange(70, dtype=np.int32) % 2, np.zeros(70, dtype=np.int64))
     assert engine.kernel.gamma == 1 / 4
@@ -63,7 +63,7 @@ def test_rows_that_do_not_vary(kind):
 @needs_core
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("rule", RULES)
-def test_core_is_reference(rule, is_sparse):
+def test_the_core_estimates_gamma_as_the_reference_does(rule, is_sparse):
     X, codes, task_ids = stream(150, 8, is_sparse)
     settings = settings_of(rule, 8, sparse=is_sparse)
     core, definition = native.Engine(settings), reference.Engine(settings)

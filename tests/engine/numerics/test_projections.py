@@ -54,8 +54,8 @@ def run(engine, updates, eta, seed=0):
     return rng
 
 
-def kept_delta2(state, k, k_tt):
-    """δ² of each row of k, from the engine's inverse or factor."""
+def updated_delta2(state, k, k_tt):
+    """δ² of each row of k, from the inverse or the factor that the engine has updated step by step."""
     n = len(state["key"])
     triangle = np.zeros((n, n))
     triangle[np.tril_indices(n)] = state["inverse" if "inverse" in state else "factor"]
@@ -92,7 +92,7 @@ def examine(engine, rng, eta):
     if engine.settings.rule == "budget_projectron":
         similar = np.where(tasks[:, None] == task_ids, 1.0, 0.5), np.where(task_ids[:, None] == task_ids, 1.0, 0.5)
     k, H = exact(probes, rows) * similar[0], exact(rows, rows) * similar[1]
-    errors = np.abs(kept_delta2(engine.state(), k.astype(np.float64), 1.0) - fresh_delta2(H, k, 1.0))
+    errors = np.abs(updated_delta2(engine.state(), k.astype(np.float64), 1.0) - fresh_delta2(H, k, 1.0))
     margins = engine.margins(probes, tasks, np.zeros_like(tasks))
     weights = np.stack([engine.task_weights(int(task), 0)[0] for task in tasks])
     expected = (KERNEL(probes, rows) * weights).sum(axis=1)
@@ -101,7 +101,7 @@ def examine(engine, rng, eta):
 
 @pytest.mark.parametrize("eta", ETAS)
 @pytest.mark.parametrize("rule", RULES)
-def test_near_duplicates(rule, eta):
+def test_projections_of_near_duplicates_stay_accurate(rule, eta):
     engine = engine_of(rule, 40, eta)
     delta2_error, margin_error, _ = examine(engine, run(engine, 4000, eta), eta)
     assert delta2_error < 1e-6 and margin_error < 1e-6
@@ -113,7 +113,7 @@ def test_near_duplicates(rule, eta):
 @pytest.mark.parametrize(("capacity", "updates"), [(200, 10**6), (2000, 10**4)])
 @pytest.mark.parametrize("eta", ETAS)
 @pytest.mark.parametrize("rule", RULES)
-def test_near_duplicates_in_full(rule, eta, capacity, updates):
+def test_projections_of_near_duplicates_stay_accurate_with_large_budgets(rule, eta, capacity, updates):
     engine = engine_of(rule, capacity, eta)
     delta2_error, margin_error, _ = examine(engine, run(engine, updates, eta), eta)
     assert delta2_error < 1e-6 and margin_error < 1e-6
@@ -127,7 +127,7 @@ def test_the_streams_are_ill_conditioned():
 
 @pytest.mark.parametrize("eta", [1e-1, 1e-5])
 @pytest.mark.parametrize("rule", RULES)
-def test_forgetting_keeps_the_matrix(rule, eta):
+def test_the_matrix_stays_accurate_when_tasks_are_forgotten(rule, eta):
     engine = engine_of(rule, 40, eta)
     for seed in range(10):
         rng = run(engine, 300, eta, seed)
@@ -142,7 +142,7 @@ def test_forgetting_keeps_the_matrix(rule, eta):
 @pytest.mark.parametrize(
     "kernel", [kernels.Linear(), kernels.Linear(normalize=True), kernels.Gaussian(0.5), kernels.Polynomial(2)], ids=str
 )
-def test_huge_tiny_and_equal_rows(rule, kernel, scale):
+def test_margins_of_huge_tiny_and_equal_rows_are_finite(rule, kernel, scale):
     """Every accepted row has finite margins."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, N_FEATURES)) * scale

@@ -74,7 +74,7 @@ def test_float32_is_near_float64(rule, ratio):
 @pytest.mark.parametrize("eta", [0.0, 1e-3, 0.02])
 @pytest.mark.parametrize("ratio", [0.0, 1e3, 1e4])
 @pytest.mark.parametrize("rule", PROJECTING)
-def test_small_eta_in_float32(rule, ratio, eta):
+def test_a_small_eta_with_float32_rows_gives_finite_margins(rule, ratio, eta):
     """Near-duplicates and a small η: δ² of float32 rows is noise, and must not be divided by."""
     X, codes, task_ids = stream(1500, ratio, seed=1, spread=0.3)
     X[1::3] = X[::3]  # duplicates
@@ -91,7 +91,7 @@ def test_small_eta_in_float32(rule, ratio, eta):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("ratio", [0.0, 100.0, 1e4])
 @pytest.mark.parametrize("rule", RULES)
-def test_core_is_reference_off_centre(rule, ratio, dtype):
+def test_the_core_equals_the_reference_on_shifted_rows(rule, ratio, dtype):
     X, codes, task_ids = stream(220, ratio, seed=2)
     core, definition = (kind(settings_of(rule, dtype, capacity=12)) for kind in (native.Engine, reference.Engine))
     (f, flags), (g, expected) = fed(core, X, codes, task_ids), fed(definition, X, codes, task_ids)
@@ -104,7 +104,7 @@ def test_core_is_reference_off_centre(rule, ratio, dtype):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_float64_far_from_0(kind):
+def test_float64_rows_far_from_zero_keep_their_accuracy(kind):
     """Mean 1e8 and spread 1: without a reference point, even double leaves half a digit of ‖x − y‖²."""
     rng = np.random.default_rng(0)
     Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean is exact
@@ -151,7 +151,7 @@ def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
 
 
 @needs_core
-def test_sparse_float32_rows_far_from_0():
+def test_sparse_float32_rows_far_from_zero_are_accurate():
     """Their products are summed in double, so they need no reference point at these ratios."""
     X, codes, task_ids = stream(600, 1e3)
     single = native.Engine(settings_of("budget_projectron", "float32", is_sparse=True))
@@ -162,7 +162,7 @@ def test_sparse_float32_rows_far_from_0():
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ENGINES)
-def test_blocks_and_restarts_do_not_matter(kind, rule):
+def test_block_sizes_and_restarts_do_not_change_the_reference_point(kind, rule):
     X, codes, task_ids = stream(180, 1e3, seed=5)
     X[[0, 60]] = 7e6
     X[90:] -= 5e3  # the stream moves elsewhere
@@ -179,7 +179,7 @@ def test_blocks_and_restarts_do_not_matter(kind, rule):
         assert np.array_equal(values, cut.state()[name]), name
 
 
-def test_a_file_continues(tmp_path):
+def test_a_loaded_model_continues_with_its_reference_point(tmp_path):
     X, codes, task_ids = stream(200, 1e3, seed=6)
     model = budgetron.BudgetProjectron(20, kernels.Gaussian(GAMMA))
     model.partial_fit(X[:100], codes[:100], tasks=task_ids[:100])
@@ -211,7 +211,7 @@ def test_an_alternating_stream_moves_the_point_rarely():
 
 @needs_core
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_point_is_counted(dtype):
+def test_memory_bytes_include_the_reference_point(dtype):
     plain = settings_of("random_budget_perceptron", dtype, capacity=64, kernel=kernels.Linear(), n_features=500)
     centred = settings_of("random_budget_perceptron", dtype, capacity=64, n_features=500)
     more = native.Engine(centred).memory_bytes() - native.Engine(plain).memory_bytes()
@@ -223,7 +223,7 @@ def test_the_point_is_counted(dtype):
 @needs_core
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e6, 1e17])
 @pytest.mark.parametrize("rule", RULES)
-def test_huge_tiny_and_equal_float32_rows(rule, scale):
+def test_margins_of_huge_tiny_and_equal_float32_rows_are_finite(rule, scale):
     """Every accepted row has finite margins."""
     X, codes, task_ids = stream(300, 0.0, seed=9)
     X = (X.astype(np.float64) * scale).astype(np.float32)
@@ -248,7 +248,7 @@ def test_rows_too_large_for_float32_are_refused(kind):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_gamma_beyond_float32(kind):
+def test_a_gamma_beyond_float32_is_used(kind):
     engine = kind(settings_of("perceptron", "float32", gamma=1e300))
     X = np.ones((4, D), dtype=np.float32)
     margins, _ = fed(engine, X, np.array([1, 1, 1, 1], np.int32), np.zeros(4, np.int64))
@@ -272,7 +272,7 @@ def off_centre(updates, block=2000):
 
 
 @needs_core
-def test_long_streams_off_centre():
+def test_errors_on_a_long_drifting_stream_are_alike_in_both_precisions():
     wrong, largest, engines = off_centre(10_000)
     assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] + 20 and largest < 100
     assert all(rebuilds(engine) == 0 for engine in engines)
@@ -281,7 +281,7 @@ def test_long_streams_off_centre():
 @needs_core
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_long_streams_off_centre_in_full():
+def test_errors_on_a_million_drifting_rows_are_alike_in_both_precisions():
     wrong, largest, engines = off_centre(10**6)
     assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] and largest < 100
     assert all(rebuilds(engine) <= 10 for engine in engines)

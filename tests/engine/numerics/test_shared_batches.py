@@ -26,7 +26,8 @@ GRAPHS = {
     "clusters": graphs.clusters({task: task % 7 for task in range(TASKS)}),
     "path": graphs.from_edges([(task, task + 1) for task in range(TASKS - 1)], tasks=range(TASKS)),
 }
-# No limit; a limit that rows reach, so that they are folded; one below 4 B, where the core has neither log nor matrix.
+# No limit; a limit that the rows reach, so that the least recently updated row is evicted; a limit below 4 B, where
+# the core keeps neither the log of evictions nor the Gram matrix.
 LIMITS = {"unlimited": None, "folding": 4 * B, "few": 2 * B}
 
 
@@ -91,7 +92,7 @@ def same_bits(one, other):
 
 
 @pytest.mark.parametrize(("graph", "limit", "n_outputs", "is_sparse"), list(cases()))
-def test_stopping_anywhere_changes_no_bit(graph, limit, n_outputs, is_sparse):
+def test_saving_at_any_step_changes_no_bit(graph, limit, n_outputs, is_sparse):
     case = Case(graph, limit, n_outputs, is_sparse, seed=1)
     whole = native.Engine(case.settings)
     margins, _ = case.learn(whole, 0, N)

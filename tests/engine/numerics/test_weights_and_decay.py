@@ -29,7 +29,7 @@ def check_state(engine):
             assert not is_subnormal(values), name
 
 
-def test_the_largest_weight_through_the_learner():
+def test_the_largest_sample_weight_gives_finite_probabilities():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(40, 4))
     model = budgetron.Budgetron(20)
@@ -61,15 +61,15 @@ def test_task_rows_do_not_decay_to_subnormal_numbers(kind):
 @needs_core
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_task_rows_do_not_decay_to_subnormal_numbers_in_full():
+def test_task_rows_do_not_decay_to_subnormal_numbers_on_long_streams():
     for at, engine in enumerate(decaying(native.Engine, steps=10**6)):
         if at % 100 == 0:
             check_state(engine)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_forgetron_that_shrank_to_nothing(kind):
-    """All weights of a Forgetron shrink together; the oldest may be tiny when the common factor is folded into them."""
+def test_a_forgetron_whose_weights_shrank_to_nothing_still_learns(kind):
+    """All weights of a Forgetron shrink together; the oldest may be tiny when the common factor is applied."""
     settings = make_settings(
         rule="forgetron", kernel=kernels.Gaussian(1.0), graph=graphs.complete(), n_features=1, capacity=3
     )  # fmt: skip

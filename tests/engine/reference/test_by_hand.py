@@ -36,7 +36,7 @@ def test_perceptron_on_the_complete_graph_of_three_tasks(run):
     assert model.weights_of(8).tolist() == [[0.25, -0.5, 0.25]]
 
 
-def test_multiclass_perceptron(run):
+def test_the_perceptron_with_three_classes(run):
     # Three classes. (1,0) of class 2: all 0, a mistake against class 0, the lowest of the tied: (−1, 0, +1).
     # (1,0) of class 1: f = (−1, 0, 1), a mistake against class 2: (0, +1, −1).
     # (1,1) of class 1: f = (−1, 1, 0), right.
@@ -127,7 +127,7 @@ def test_shared_projectron_updates_other_tasks(run):
     assert [model.weights_of(task)[0, 0] for task in range(3)] == pytest.approx([0, -0.75, -0.25])
 
 
-def test_gaussian_margin(run):
+def test_a_margin_with_the_gaussian_kernel(run):
     # ‖(0,0) − (1,1)‖² = 2: f = exp(−½·2) = 1/e.
     model = run("perceptron", 2, kernel=kernels.Gaussian(gamma=0.5))
     model.learn([(0, 0)], [1])

@@ -20,7 +20,7 @@ def settings_of(rule, **more):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_two_outputs_are_the_binary_rule(run, stream, rule):
+def test_two_outputs_equal_the_binary_rule(run, stream, rule):
     X, codes, tasks = stream(250, 5, n_tasks=4)
     binary = run(rule, 5, **settings_of(rule, graph=PATH))
     twofold = run(rule, 5, **settings_of(rule, graph=PATH, n_outputs=2))
@@ -34,7 +34,7 @@ def test_two_outputs_are_the_binary_rule(run, stream, rule):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("rule", RULES)
-def test_sparse_is_dense(run, stream, rule, n_outputs):
+def test_sparse_rows_are_learned_as_dense_rows(run, stream, rule, n_outputs):
     X, codes, tasks = stream(200, 6, n_tasks=3, n_classes=max(n_outputs, 2))
     X[::17] = 0.0  # rows without a non-zero
     dense = run(rule, 6, **settings_of(rule, n_outputs=n_outputs))
@@ -110,7 +110,7 @@ def test_the_inverse_is_that_of_the_gram_matrix(run, stream, rule):
 
 
 @pytest.mark.parametrize("rule", RULES[1:])
-def test_never_above_budget_or_pool(run, stream, rule):
+def test_budget_and_pool_are_never_exceeded(run, stream, rule):
     X, codes, tasks = stream(300, 6, n_tasks=3)
     model = run(rule, 6, **settings_of(rule, sparse=True, pool=25))
     fewer = 0
@@ -141,7 +141,7 @@ def test_a_zero_vector_is_a_mistake_that_changes_nothing(run, rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_duplicates(run, rule):
+def test_the_same_row_with_changing_labels(run, rule):
     # The same x with labels that flip: f = 0, then ±1, 0, … by the Perceptron's count of + and −.
     model = run(rule, 2, **settings_of(rule))
     margins, flags = model.learn([(0.3, 0.4)] * 5, [1, 0, 0, 1, 1])

@@ -73,7 +73,7 @@ def naive(X, codes, tasks, S, B, n_outputs):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("B", [1, 7])
-def test_against_the_rule_in_feature_space(run, stream, n_outputs, B):
+def test_the_forgetron_equals_the_rule_in_feature_space(run, stream, n_outputs, B):
     X, codes, tasks = stream(250, 5, n_tasks=4, n_classes=max(n_outputs, 2))
     model = run("forgetron", 5, graph=graphs.from_similarity(PATH), capacity=B, n_outputs=n_outputs)
     margins, _ = model.learn(X, codes, tasks)

@@ -19,7 +19,7 @@ def least_squares(basis, targets):
     return solution, targets - solution @ basis
 
 
-def test_alpha_and_delta():
+def test_alpha_and_delta_are_those_of_least_squares():
     rng = np.random.default_rng(0)
     stored, x = rng.normal(size=(5, 9)), rng.normal(size=9)
     gram = Gram(noise=0.0)

@@ -75,7 +75,7 @@ def naive(X, codes, tasks, S, all_count, B, eta, n_outputs):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_against_the_naive_table(run, stream, name, n_outputs):
+def test_shared_projectron_equals_the_full_table(run, stream, name, n_outputs):
     graph, S, all_count = GRAPHS[name]
     X, codes, tasks = stream(160, 14, n_tasks=4, n_classes=max(n_outputs, 2), seed=5)
     tasks = np.where(np.arange(160) < 50, tasks % 3, tasks)  # one task appears late
@@ -93,7 +93,7 @@ def test_against_the_naive_table(run, stream, name, n_outputs):
 
 def test_at_the_limit_the_least_recently_updated_row_is_evicted(run):
     # Open complete graph, d = 1, o = ½. Tasks 0 and 1 store e0 and e1: with the sum that makes three rows.
-    # Task 2 stores e2: row 0 is folded. Task 0 falls back to o·s = ½ everywhere, task 1 keeps 1 on e1.
+    # Task 2 stores e2: row 0 is evicted. Task 0 falls back to o·s = ½ everywhere, task 1 keeps 1 on e1.
     model = run("shared_projectron", 4, capacity=4, eta=0.1, max_task_rows=3)
     model.learn(np.eye(4)[:3], [1, 1, 1], [0, 1, 2])
     assert model.weights_of(0).tolist() == [[0.5, 0.5, 0.5]]

@@ -47,7 +47,7 @@ def assert_same(settings, seed):
 
 
 @pytest.mark.parametrize("step, maintenance, kind", COMBINATIONS, ids=lambda one: getattr(one, "name", one))
-def test_engines_agree(step, maintenance, kind):
+def test_engines_agree_on_every_step_and_maintenance(step, maintenance, kind):
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
         step=step, maintenance=maintenance, rate=0.4, regularization=0.02, clip=3.0, rank=0.4, seed=5, **KINDS[kind],

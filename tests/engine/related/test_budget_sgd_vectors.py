@@ -25,14 +25,14 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_vectors(name, after_stream):
+def test_presets_of_budget_sgd_agree_with_their_vectors(name, after_stream):
     parameters, mistakes, stored, probe = VECTORS[name]
     run = after_stream("budget_sgd", **parameters)
     assert (run.mistakes, run.stored, run.probe) == (mistakes, stored, probe)
 
 
 @pytest.mark.parametrize("after_stream", ["numpy"], indirect=True)
-def test_merging(after_stream, monkeypatch):
+def test_merging_agrees_with_its_vector_up_to_a_tie(after_stream, monkeypatch):
     """In this stream ±β of equal size are merged: h and 1 − h lose the same. We take the lower h.
 
     The code of the vector compares the sizes, which differ by rounding only. With its choice the definition gives its
@@ -55,7 +55,7 @@ def test_merging(after_stream, monkeypatch):
     ((-0.2, 0.7, 0.6), -0.168632, 0.590353, 0.013483),
     ((0.4, 0.4, 0.1), 0.202945, 0.456441, 0.143661),
 ])  # fmt: skip
-def test_merged_pairs(pair, h, weight, loss):
+def test_merged_pairs_agree_with_their_vectors(pair, h, weight, loss):
     a, b, kappa = pair
     found, lost = merged(a * a, b * b, a * b, kappa)
     of_z = abs(a * kappa ** ((1 - found) ** 2) + b * kappa ** (found**2))

@@ -16,7 +16,7 @@ def rule_of(graph, D, d=2, gamma=0.5):
     return reference.Engine(settings).rule
 
 
-def test_vector(monkeypatch):
+def test_fourier_sgd_agrees_with_the_vector_of_fogd(monkeypatch):
     """u = (1, 0), (0, 1), (1, −1) and η = 0.2 on features that are not normalised."""
     from budgetron.engine.reference.rules import fourier_sgd
 

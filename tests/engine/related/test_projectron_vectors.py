@@ -17,7 +17,7 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_vectors(name, after_stream):
+def test_projectrons_agree_with_their_vectors(name, after_stream):
     capacity, parameters, mistakes, stored, probe, margin_updates = VECTORS[name]
     run = after_stream("projectron", capacity, **parameters)
     assert (run.mistakes, run.stored, run.probe, run.margin_updates) == (mistakes, stored, probe, margin_updates)

@@ -43,22 +43,22 @@ def probe(engine, task=1):
     ({"shrink": POLYNOMIAL, "amount": 0.5, "capacity": None}, 34, 34, -0.78781),
     ({"shrink": FIXED, "capacity": 8}, 40, 8, -0.57409),
 ], ids=["Shifting Perceptron", "fixed-shrink Forgetron"])  # fmt: skip
-def test_shifting(after_stream, parameters, mistakes, stored, value):
+def test_shifting_perceptrons_agree_with_their_vectors(after_stream, parameters, mistakes, stored, value):
     run = after_stream("shifting_perceptron", **parameters)
     assert (run.mistakes, run.stored, run.probe) == (mistakes, stored, value)
 
 
-def test_multitask_perceptron(kind):
+def test_the_multitask_perceptron_agrees_with_its_vector(kind):
     engine = learned(kind, "linear_perceptron")
     assert (engine.n_mistakes, probe(engine)) == (26, 0.10086)
 
 
-def test_multitask_p_norm_perceptron(kind):
+def test_the_multitask_p_norm_perceptron_agrees_with_its_vector(kind):
     engine = learned(kind, "linear_perceptron", norm=3.0)
     assert (engine.n_mistakes, probe(engine)) == (34, 0.03070)
 
 
-def test_second_order_perceptron(kind):
+def test_the_second_order_perceptron_agrees_with_its_vector(kind):
     engine = learned(kind, "second_order_perceptron", kernels.Linear())
     assert (engine.n_mistakes, engine.n_stored, probe(engine)) == (27, 27, 0.01732)
 
@@ -71,7 +71,7 @@ def test_second_order_perceptron(kind):
     (LOGDET, 0.01, True, 27, 0.65833, -0.07745),
 ], ids=["logdet", "von Neumann", "covariance", "batch", "logdet as printed"])  # fmt: skip
 @pytest.mark.parametrize("rank", [None, 3])
-def test_relations(kind, relations, rate, as_printed, mistakes, value, c_01, rank):
+def test_learned_relations_agree_with_their_vectors(kind, relations, rate, as_printed, mistakes, value, c_01, rank):
     """Of three tasks a sketch of rank 3 loses nothing."""
     parameters = {"relations": relations, "rate": rate, "as_printed": as_printed, "start": 30, "tasks": 3, "rank": rank}
     engine = learned(kind, "relation_perceptron", **parameters)

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from budgetron import kernels
 
 
-def test_what_is_stored(storing):
+def test_stored_examples_are_rows_of_the_stream(storing):
     model = made(storing).partial_fit(X, Y, tasks=TASKS)
     active = model.active_set_
     assert len(active) == model.n_stored_ <= (model.capacity_ or N) and model.n_seen_ == N
@@ -44,7 +44,7 @@ def test_task_weights_make_the_margins(learner):
     )
 
 
-def test_gamma_scale(storing):
+def test_gamma_scale_is_estimated_from_the_first_rows(storing):
     some, most = 1 / (4 * X[:32].var()), 1 / (4 * X[:64].var())
     for n, expected in ((31, 1 / 4), (32, some), (63, some), (90, most)):
         for cuts in ([], [5, 33], range(1, n)):
@@ -64,7 +64,7 @@ def test_attributes_need_a_first_example(learner):
         _ = model.active_set_
 
 
-def test_forget_task(storing):
+def test_forget_task_removes_the_examples_of_the_task(storing):
     model = made(storing).partial_fit(X, Y, tasks=[f"user {task}" for task in TASKS])
     kept = [name for name in model.active_set_.task if name != "user 1"]
     model.forget_task("user 1")

@@ -21,7 +21,7 @@ def test_a_single_first_label_that_implies_the_other_is_accepted(learner, first,
     assert model.predict_one(X[0], task="ann") in (first, second)
 
 
-def test_after_a_lone_first_label_the_model_is_as_if_classes_had_been_named(learner):
+def test_a_single_first_label_gives_the_same_model_as_named_classes(learner):
     for negative in (-1, 0):
         y = np.where(Y, 1, negative)
         first = int(np.flatnonzero(Y)[0])
@@ -34,7 +34,7 @@ def test_after_a_lone_first_label_the_model_is_as_if_classes_had_been_named(lear
 
 
 @pytest.mark.parametrize("label", ["spam", 2, "1"])
-def test_another_lone_first_label_needs_classes(learner, label):
+def test_a_single_first_label_that_implies_no_other_needs_classes(learner, label):
     model = made(learner)
     with pytest.raises(InputError, match="classes"):
         model.learn_one(X[0], label)
@@ -54,7 +54,7 @@ def test_an_unknown_label_is_refused_once_the_classes_are_known(learner):
 
 
 @pytest.mark.parametrize("names", [["ham", "spam"], [3, 7], [False, True], ["a", "b", "c"], [0.0, 1.0, 2.0]], ids=str)
-def test_any_labels(learner, names):
+def test_labels_of_any_type_are_learned(learner, names):
     codes = np.arange(N) % len(names)
     labels = np.array(names)[codes]
     model, coded = made(learner).fit(X, labels, tasks=TASKS), made(learner).fit(X, codes, tasks=TASKS)
@@ -63,7 +63,7 @@ def test_any_labels(learner, names):
     same(model, coded)
 
 
-def test_the_sign_of_a_margin(learner):
+def test_a_positive_margin_means_the_second_class(learner):
     only = "gaussian_only" in learner.exemptions
     model = made(learner, kernel=KERNEL if only else kernels.Linear()).fit(X, Y, tasks=TASKS)
     margins = model.decision_function(X, tasks=TASKS)
@@ -74,7 +74,7 @@ def test_the_sign_of_a_margin(learner):
     assert model.decision_function(zero, tasks=[0]) == 0 and model.predict(zero, tasks=[0]) == model.classes_[0]
 
 
-def test_margins_of_several_classes(learner):
+def test_the_predicted_class_has_the_largest_margin(learner):
     y = np.arange(N) % 3
     model = made(learner)
     assert model.predict_then_learn(X, y, tasks=TASKS).shape == (N, 3)

@@ -27,7 +27,7 @@ def test_float32_stays_float32(storing):
 @pytest.mark.parametrize(
     "kind", [sparse.csc_matrix, sparse.coo_matrix, sparse.csr_array, np.asfortranarray, np.ndarray.tolist]
 )
-def test_kinds_of_rows(learner, kind):
+def test_every_kind_of_row_gives_the_same_model(learner, kind):
     base = sparse.csr_matrix(X) if sparse.issparse(kind(X)) else X
     same(made(learner).partial_fit(kind(X), Y, tasks=TASKS), made(learner).partial_fit(base, Y, tasks=TASKS))
 

@@ -30,7 +30,7 @@ def test_equal_names_are_one_task(learner):
         assert np.array_equal(model.decision_function(X, tasks=[alias] * N), model.decision_function(X, tasks=[1] * N))
 
 
-def test_without_tasks_there_is_one(storing):
+def test_without_tasks_all_examples_are_of_one_task(storing):
     """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
     learner = storing
     alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
@@ -42,11 +42,11 @@ CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series,
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_tasks_in_any_container(learner, container):
+def test_tasks_may_be_in_any_container(learner, container):
     same(made(learner).partial_fit(X, Y, tasks=container(TASKS)), made(learner).partial_fit(X, Y, tasks=TASKS))
 
 
-def test_task_column(learner):
+def test_a_task_column_equals_the_argument_tasks(learner):
     expected = made(learner).fit(X, Y, tasks=TASKS)
     for column in (0, 2, -1):
         place = column if column >= 0 else 4
@@ -63,7 +63,7 @@ def test_task_column(learner):
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_frames(learner, library):
+def test_a_task_column_of_a_data_frame(learner, library):
     frame = library.DataFrame({name: X[:, place] for place, name in enumerate("abcd")})
     users = library.Series([f"user {task}" for task in TASKS])
     labels = library.Series(["spam" if y else "ham" for y in Y])

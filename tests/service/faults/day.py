@@ -1,6 +1,6 @@
 """A day of a service, in fast motion: faults of every kind at random moments, under load, one after the other.
 
-    python -m pytest tests/service/test_day.py --long
+    python -m pytest tests/service/faults/test_day.py --long
 
 At the end every acknowledged example was learned exactly once. Precisely: in the order of their record numbers, and
 with the model files that the operator uploaded in between, the acknowledged examples are fed to a new model in this
@@ -172,10 +172,10 @@ class Day:
 
     def _replace_model(self):
         """Download the model, let it learn on, and upload it again: what it learned in between is undone."""
-        with self._admin() as client, self._senders_held():
+        with self._admin() as client, self._senders_paused():
             client.snapshot(self.folder / "model")
         time.sleep(0.05)
-        with self._admin() as client, self._senders_held():
+        with self._admin() as client, self._senders_paused():
             position = client.restore(self.folder / "model")
             self.uploads.append((position, (self.folder / "model").read_bytes()))
 
@@ -198,7 +198,7 @@ class Day:
         if self.backup is None:
             self._back_up()
         path, position = self.backup
-        with self._senders_held():
+        with self._senders_paused():
             self._end(self.rng.choice([signal.SIGTERM, signal.SIGKILL]))
             place = self.folder / "data" / "default"
             command = [sys.executable, "-m", "budgetron", "restore", path, place]
@@ -237,17 +237,17 @@ class Day:
         self.streams.append(stream)
         stream.start()
 
-    # ---- help
+    # ---- helpers
 
     def _admin(self):
         return Client(self.url, self.admin, timeout=60)
 
-    def _senders_held(self):
-        return _Held(self)
+    def _senders_paused(self):
+        return _SendersPaused(self)
 
 
-class _Held:
-    """While the senders rest: every example that was sent is acknowledged."""
+class _SendersPaused:
+    """A context in which the senders pause: every example that was sent is acknowledged."""
 
     def __init__(self, day):
         self._day = day
@@ -255,7 +255,7 @@ class _Held:
     def __enter__(self):
         threads = (*self._day.senders, self._day.probe)
         self._day.hold.set()
-        for thread in threads:  # one that has not seen the signal yet sets it after its turn
+        for thread in threads:  # a thread that has not seen `hold` yet sets `resting` after its request
             thread.resting.clear()
         until(lambda: self._day._errors() or all(thread.resting.is_set() for thread in threads))
 
@@ -264,5 +264,5 @@ class _Held:
 
 
 def run(folder, faults, seed):
-    """So many faults, and the comparison. Returns what happened."""
+    """Run a day with this number of faults and compare the models. Returns counts of what happened."""
     return Day(folder, seed).run(faults)

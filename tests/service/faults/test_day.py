@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a disk is filled with prlimit, which Linux has")
 
 
-def test_a_few_faults_of_every_kind(tmp_path):
+def test_nothing_is_lost_in_a_day_with_a_few_faults_of_every_kind(tmp_path):
     from day import FAULTS, run
 
     happened = run(tmp_path, 14, seed=1)
@@ -19,7 +19,7 @@ def test_a_few_faults_of_every_kind(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_three_hundred_faults(tmp_path):
+def test_nothing_is_lost_in_a_day_with_three_hundred_faults(tmp_path):
     from day import run
 
     happened = run(tmp_path, 300, seed=2)

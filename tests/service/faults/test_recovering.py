@@ -1,4 +1,4 @@
-"""The service listens before its models are recovered: health checks are answered, other requests are told to wait."""
+"""The service listens before its models are recovered: health checks are answered, other requests get 503."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from running import Running
 from budgetron.durable import Host
 
 
-def test_sigterm_under_load(tmp_path):
+def test_sigterm_under_load_loses_nothing(tmp_path):
     service = Running(tmp_path, "RandomBudgetPerceptron budget=30", "--grace", 20)
     acknowledged, streamed, errors = [], [], []
 
@@ -69,6 +69,6 @@ def test_sigterm_under_load(tmp_path):
         assert len(set(acknowledged)) == len(acknowledged)
 
 
-def test_ctrl_c_has_its_exit_code(tmp_path):
+def test_ctrl_c_exits_with_code_130(tmp_path):
     service = Running(tmp_path)
     assert service.stop(signal.SIGINT) == 130

@@ -24,7 +24,7 @@ def scope(peer, *forwarded):
     ("peer", "forwarded", "client"),
     [
         ("192.0.2.1", [], "192.0.2.1"),
-        ("192.0.2.1", ["198.51.100.9"], "192.0.2.1"),  # not a proxy of ours: what it says does not count
+        ("192.0.2.1", ["198.51.100.9"], "192.0.2.1"),  # not a trusted proxy: its header is ignored
         ("10.0.0.1", ["198.51.100.9"], "198.51.100.9"),
         ("10.0.0.1", ["1.1.1.1, 198.51.100.9"], "198.51.100.9"),  # the client invented the first one
         ("10.0.0.1", ["1.1.1.1", "198.51.100.9, 10.0.0.2"], "198.51.100.9"),  # two proxies, two headers
@@ -35,11 +35,11 @@ def scope(peer, *forwarded):
         ("::ffff:10.0.0.1", ["::ffff:198.51.100.9"], "198.51.100.9"),
     ],
 )
-def test_whose_request_it_is(peer, forwarded, client):
+def test_the_client_address_is_read_from_trusted_proxies_only(peer, forwarded, client):
     assert Addresses(["10.0.0.0/8"]).of(scope(peer, *forwarded)) == client
 
 
-def test_addresses_without_a_network_and_wrong_proxies():
+def test_clients_without_an_address_are_named_and_invalid_proxies_refused():
     assert name("testclient") == "testclient" and Addresses([]).of({"client": None, "headers": []}) == "unknown"
     with pytest.raises(InputError, match="--trusted-proxy must be an address or a network"):
         Addresses(["nginx.local"])
@@ -53,7 +53,7 @@ def test_the_table_of_addresses_is_bounded(monkeypatch):
     for i in range(rates.MAX_ADDRESSES + 50):
         assert limited.admit(f"a{i}") == 0
         if i % 1000 == 0:
-            assert limited.admit("busy") > 0  # it is asked often, and therefore not forgotten
+            assert limited.admit("busy") > 0  # this address is used often, so its entry is not evicted
     assert len(limited.addresses) == rates.MAX_ADDRESSES
     now[0] += 1
     assert limited.admit("busy") == 0 and limited.admit("busy") == 1.0
@@ -64,11 +64,11 @@ class FakeConnection:
         self.key, self.peer, self.address, self.is_reserved = (peer, port), peer, name(peer), False
 
 
-def test_connections_per_address():
+def test_connections_per_address_are_limited():
     connections = Connections(100, 1.0, per_address=2, is_trusted=lambda peer: peer == "10.0.0.1")
     mine = [FakeConnection("192.0.2.1", port) for port in range(6)]
     accepted = [connections.add(one) for one in mine]
-    assert accepted == [True] * 4 + [False] * 2  # two of them get only an answer that says why
+    assert accepted == [True] * 4 + [False] * 2  # two of them get a 503 with the reason
     assert [one.is_reserved for one in mine[:4]] == [False, False, True, True]
     proxy = [FakeConnection("10.0.0.1", port) for port in range(6)]
     assert all(connections.add(one) and not one.is_reserved for one in proxy)
@@ -99,7 +99,7 @@ def test_the_slow_log_is_bounded_and_says_how_much_it_left_out(monkeypatch):
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory):
-    """A service that believes what this machine says about clients, with a slow log of everything."""
+    """A service that trusts this machine as a proxy, and logs every request as slow."""
     flags = ("--trusted-proxy", "127.0.0.1", "--slow", "0.000001")
     with running(tmp_path_factory.mktemp("proxied"), "Budgetron budget=10", *flags) as service:
         yield service

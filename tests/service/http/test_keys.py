@@ -64,7 +64,7 @@ def test_every_path_requires_its_role(client, tokens, route):
         assert (status not in (401, 403)) if allowed else status == 403, (role, status)
 
 
-def test_the_services_own_paths(client, tokens):
+def test_health_paths_need_no_key_and_metrics_need_one(client, tokens):
     for path, (role, _) in OWN_PATHS.items():
         assert client.get(path).status_code == (200 if role is None else 401), path
         assert client.get(path, headers=bearer(tokens[1]["predict"])).status_code == 200, path
@@ -150,7 +150,7 @@ def test_a_bad_key_file_is_refused_without_showing_it(tmp_path, content):
     assert "0" * 20 not in str(refused.value)
 
 
-def test_the_command(tmp_path):
+def test_keys_are_added_and_listed_by_the_command(tmp_path):
     path = str(tmp_path / "keys")
     made = CliRunner().invoke(main, ["keys", "add", path, "app", "predict", "--rate", "100"])
     assert made.exit_code == 0 and made.stdout.startswith("bt_")
@@ -165,7 +165,7 @@ def test_the_command(tmp_path):
         assert CliRunner().invoke(main, ["keys", "add", path, name, "learn"]).exit_code == 2
 
 
-def test_rates(monkeypatch):
+def test_a_rate_limit_allows_two_seconds_of_examples_at_once(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("budgetron.service.http.rates.time", SimpleNamespace(monotonic=lambda: now[0]))
     rates, key = Rates(0.0), ApiKey("app", "learn", b"", 100.0)
@@ -179,7 +179,7 @@ def test_rates(monkeypatch):
     assert rates.seconds_to_wait(key, 10**6) == 0
 
 
-def test_too_many_requests(tmp_path):
+def test_requests_beyond_the_rate_get_429_with_retry_after(tmp_path):
     path = tmp_path / "keys"
     token = api_keys.add(path, "app", "learn", rate=0.01)  # too slow for a second request on any machine
     with running(tmp_path / "data", "--keys", path) as service, service.client(headers=bearer(token)) as client:
@@ -189,7 +189,7 @@ def test_too_many_requests(tmp_path):
         assert int(refused[0].headers["retry-after"]) >= 1
 
 
-def test_beyond_this_machine_without_keys_is_refused(tmp_path):
+def test_serving_other_machines_without_keys_is_refused(tmp_path):
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         with pytest.raises(InputError, match="this machine's own address"):
             ServiceSettings(tmp_path, host=host).checked()
@@ -200,7 +200,7 @@ def test_beyond_this_machine_without_keys_is_refused(tmp_path):
     assert done.exit_code == 2 and "budgetron keys" in done.output
 
 
-def test_tls(tmp_path):
+def test_a_service_with_a_certificate_answers_https(tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     made = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "1",
@@ -214,7 +214,7 @@ def test_tls(tmp_path):
             assert client.get("/healthz").status_code == 200
 
 
-def test_what_the_command_refuses(tmp_path):
+def test_serve_refuses_invalid_options(tmp_path):
     invoke = CliRunner().invoke
     for arguments, words in (
         (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "an existing model file"), (["Nothing"], "--learner"),

@@ -67,7 +67,7 @@ def test_invalid_labels_are_refused(client):
     assert client.get("/v1/snapshot").content == before
 
 
-def test_limits_of_lengths(client):
+def test_bodies_that_are_too_long_get_413(client):
     answer = client.post("/v1/predict", content=b" " * (9 * 2**20), headers=JSON)
     assert answer.status_code == 413 and "bytes" in answer.json()["error"]["message"]
 
@@ -85,7 +85,7 @@ def test_limits_of_lengths(client):
     assert "too_long" in long_line.text
 
 
-def test_paths_methods_and_kinds(client):
+def test_unknown_paths_methods_and_content_types_get_4xx(client):
     assert client.get("/v1/predict").status_code == 405
     assert client.get("/v1/predict").headers["allow"] == "POST"
     assert client.post("/healthz").status_code == 405
@@ -104,7 +104,7 @@ def _wire(service):
     return socket.create_connection((place.hostname, place.port), timeout=300)
 
 
-def test_bytes_that_are_not_http(service, client):
+def test_bytes_that_are_not_http_do_no_harm(service, client):
     rng = random.Random(0)
     for content in (b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01" + bytes(200), b"GET /" + b"a" * 100_000,
                     b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
@@ -123,7 +123,7 @@ def test_bytes_that_are_not_http(service, client):
 
 @pytest.mark.parametrize("n", [1_500, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
-def test_fuzzed_requests(service, client, n):
+def test_random_requests_crash_nothing_and_use_no_more_memory(service, client, n):
     """Random requests, most of them nearly valid, some cut or changed. The process does not crash, and its memory does
     not grow."""
     rng = random.Random(1)

@@ -11,7 +11,7 @@ schemathesis = pytest.importorskip("schemathesis")
 @pytest.mark.parametrize("examples", [8, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_schemathesis(tmp_path, examples):
+def test_every_response_follows_the_openapi_document(tmp_path, examples):
     from hypothesis import HealthCheck, Phase, settings
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import (

@@ -89,7 +89,7 @@ STATUSES = {  # class → status, and whether the response has Retry-After
 
 
 @pytest.mark.parametrize(("kind", "expected"), STATUSES.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_the_status_of_each_class(kind, expected):
+def test_each_exception_class_has_its_status(kind, expected):
     answer = problem_of(kind("words"))
     assert (answer.status, "retry-after" in answer.headers) == expected
     assert answer.message == "words"

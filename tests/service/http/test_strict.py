@@ -25,12 +25,12 @@ TWICE = {
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_a_name_twice_is_malformed(trained, name):
+def test_a_json_object_with_a_repeated_name_is_malformed(trained, name):
     answer = trained.post("/v1/predict", content=TWICE[name], headers=JSON)
     assert answer.status_code == 400 and "twice" in answer.json()["error"]["message"]
 
 
-def test_a_name_twice_in_a_line_or_in_features(trained):
+def test_a_repeated_name_in_a_line_or_in_features_is_malformed(trained):
     good = b'{"features":[1,2],"label":"ham","task":"ann"}'
     lines = good + b"\n" + good.replace(b'"task"', b'"label":"spam","task"')
     answers = trained.post("/v1/learn", content=lines, headers={"Content-Type": "application/x-ndjson"}).text
@@ -67,7 +67,7 @@ def as_json(value):
 
 @given(VALUES)
 @settings(max_examples=300, deadline=None)
-def test_exactly_the_texts_with_a_name_twice_are_rejected(value):
+def test_exactly_the_texts_with_a_repeated_name_are_rejected(value):
     text, twice = as_json(value)
     decoder = StrictDecoder(object)
     if twice:
@@ -105,7 +105,7 @@ def ask(url, *headers, version="1.1"):
         return int(wire.recv(65536).split()[1])
 
 
-def test_headers_that_are_sent_twice_or_not_at_all(tmp_path):
+def test_repeated_and_missing_headers_are_rejected(tmp_path):
     path = tmp_path / "keys"
     key = f"Authorization: Bearer {api_keys.add(path, 'app', 'predict')}"
     with running(tmp_path / "data", "--keys", path) as service:

@@ -41,7 +41,7 @@ NESTED = {"geo": {"lat": 6, "at": {"hour": 1}}, "tags": ["a", "b"], "size": 2}
 FLAT = {"geo.lat": 6, "geo.at.hour": 1, "tags": "a b", "size": 2}
 
 
-def test_nested_objects_are_those_of_a_file(client):
+def test_nested_objects_are_encoded_as_in_a_file(client):
     client, path = client
     model, columns = io.load_model(path)
     expected = model.predict_proba(columns.encode([FLAT]), tasks=["u1"])[0].tolist()
@@ -72,7 +72,7 @@ def test_unknown_names_are_refused_or_reported(client):
 
 
 @pytest.mark.parametrize("label", [True, "true", "True"])
-def test_every_spelling_of_a_boolean_label(client, label):
+def test_every_spelling_of_a_boolean_label_is_accepted(client, label):
     client, path = client[0], "/v1/models/learning/learn"
     answer = client.post(path, json={"features": NESTED, "task": "u1", "label": label})
     assert answer.status_code == 200, answer.text

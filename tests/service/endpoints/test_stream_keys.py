@@ -68,7 +68,7 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
     with service.client() as client:
         until(lambda: seen(client) > 0)
     service.process.send_signal(signal.SIGTERM)
-    stream.send(given[700:720])  # the service reads these after it was told to stop
+    stream.send(given[700:720])  # the service reads these lines after SIGTERM
     stream.read_until(b'"done":false')
     stream.close()
     assert service.stop() == 0
@@ -84,7 +84,7 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
-def test_cuts_refused_lines_and_other_content(tmp_path, arguments):
+def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path, arguments):
     given = lines(300)
     with running(tmp_path, *arguments) as service, service.client() as client:
         learned(client, given[:77], "s")
@@ -109,7 +109,7 @@ def test_cuts_refused_lines_and_other_content(tmp_path, arguments):
         assert learned(client, given[:10])[-1]["done"] and seen(client) == 218
 
 
-def test_two_connections_send_the_same_stream_at_once(tmp_path):
+def test_a_stream_sent_by_two_connections_at_once_is_learned_once(tmp_path):
     given = lines(1000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         streams = [Stream(service.url, "both") for _ in range(2)]

@@ -28,7 +28,7 @@ def saved(tmp_path):
     return tmp_path / "mail.budgetron"
 
 
-def test_raw_columns(tmp_path, saved):
+def test_records_are_encoded_and_learned_as_from_the_file_and_survive_a_kill(tmp_path, saved):
     service = Running(tmp_path / "data", str(saved))
     bare, columns = io.load_model(saved)
     with service.client() as client:

@@ -17,7 +17,7 @@ def examples(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0.5, "yes", "no")
 
 
-def test_decisions_over_http(tmp_path) -> None:
+def test_a_served_model_decides_or_abstains_and_continues_after_a_kill(tmp_path) -> None:
     X, y = examples(2000, 0)
     model = Budgetron(budget=20)
     model.operating_point = OperatingPoint(max_error=0.1)

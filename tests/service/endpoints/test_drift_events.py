@@ -10,7 +10,7 @@ import numpy as np
 from running import running
 
 
-def test_alarms_reach_the_events(tmp_path) -> None:
+def test_drift_alarms_are_sent_as_events(tmp_path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 2)).round(3)
     y = np.where(X[:, 0] > 0, "yes", "no")

@@ -11,7 +11,7 @@ from budgetron.experiments.blocks import BLOCKS
 from budgetron.experiments.printed import COLUMNS, printed
 
 
-def made_runs(n_orders: int = 3, above_print: float = 0.5, noise: float = 0.3) -> list[dict[str, Any]]:
+def synthetic_runs(n_orders: int = 3, above_print: float = 0.5, noise: float = 0.3) -> list[dict[str, Any]]:
     """Runs as in the JSON files, with every F about `above_print` points above the printed one."""
     rng = np.random.default_rng(0)
     runs = []
