@@ -17,7 +17,7 @@ LEARNER = BudgetProjectron(budget=80, kernel=kernels.Gaussian(gamma=0.4), graph=
 
 
 def test_all_workers_after_the_stated_number_of_observations_and_never_more():
-    scaler, workers, counts = Autoscaler(least=2, most=6, high=100, calm=3), 2, []
+    scaler, workers, counts = Autoscaler(min_workers=2, max_workers=6, high=100, calm=3), 2, []
     for waiting in [10_000] * 10 + [0] * 30:
         workers += scaler.change(waiting, workers)
         counts.append(workers)
@@ -26,7 +26,7 @@ def test_all_workers_after_the_stated_number_of_observations_and_never_more():
 
 
 def test_a_queue_that_comes_and_goes_does_not_change_the_workers():
-    scaler = Autoscaler(least=1, most=4, high=100, calm=3)
+    scaler = Autoscaler(min_workers=1, max_workers=4, high=100, calm=3)
     assert [scaler.change(waiting, 2) for waiting in (0, 0, 50, 0, 0, 200, 0, 0)] == [0] * 8
 
 
@@ -39,7 +39,7 @@ def test_the_service_adds_and_removes_workers_of_a_model_in_shards():
         margins = [model.predict_then_learn(X[:200], y[:200], tasks=tasks[:200])]
         host, writer = SimpleNamespace(model=model), SimpleNamespace(waiting=1000)
         served = SimpleNamespace(name="m", in_shards=True, hosted=SimpleNamespace(begun=True), host=host, writer=writer)
-        scaler = Autoscaler(least=1, most=3, high=100, calm=1)
+        scaler = Autoscaler(min_workers=1, max_workers=3, high=100, calm=1)
         changes = [event_loops.run(scale_once(served, scaler)) for _ in range(4)]
         assert changes == [1, 1, 0, 0] and len(model.workers_) == 3
         margins.append(model.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]))

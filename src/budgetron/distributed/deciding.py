@@ -22,11 +22,15 @@ from budgetron.distributed.split.placement import WHO
 class ShardDeciding(OnDisk):
     """The methods of a sharded model that decide, and count what was decided."""
 
+    # ---- defined by `ShardedModel`
+
     def _get_validator(self) -> InputValidator:
         raise NotImplementedError
 
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> Any:
         raise NotImplementedError
+
+    # ---- decisions
 
     @property
     def operating_point(self) -> OperatingPoint | None:

@@ -195,7 +195,7 @@ def _store(settings: Settings, slots: int) -> int:
     postings = pool * (24 if item == 8 else 16) + 64
     # Features that many slots share are dense columns, at most pool / 8B of them: one value per slot and a header.
     columns = pool // (8 * slots) * (slots * item + 96)
-    # While all values are whole numbers they are stored as int16. Both forms exist during the conversion to floats.
+    # While all values are integers they are stored as int16. During the conversion to floats both forms exist.
     converting = pool * 2
     # The rows themselves: a 4-byte feature index per non-zero and an eighth more, and bookkeeping per slot.
     return index + postings + columns + converting + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import sqlite3
-from urllib.parse import urlsplit
 
 import pytest
+from ndjson_client import SHARDS, Stream, learned, seen
 from running import Running, running, until
 
 LOCAL = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5",)
-SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 def lines(n, start=0):
@@ -21,42 +18,6 @@ def lines(n, start=0):
         json.dumps({"features": [i % 13 / 13, i % 7 / 7], "label": i % 2, "task": f"t{i % 5}"}).encode() + b"\n"
         for i in range(start, start + n)
     ]
-
-
-def learned(client, given, key=None):
-    headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
-    answer = client.post("/v1/learn", content=b"".join(given), headers=headers)
-    return [json.loads(line) for line in answer.text.splitlines()]
-
-
-def seen(client):
-    return client.get("/v1/model").json()["seen"]
-
-
-class Stream:
-    """A keyed stream over a socket, to be sent piece by piece."""
-
-    def __init__(self, url, key):
-        place = urlsplit(url)
-        self._wire = socket.create_connection((place.hostname, place.port), timeout=300)
-        self._wire.sendall(
-            b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-            b"Idempotency-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % key.encode()
-        )
-        self.received = b""
-
-    def send(self, given):
-        for line in given:
-            self._wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
-
-    def read_until(self, text):
-        while text not in self.received:
-            piece = self._wire.recv(65536)
-            assert piece, f"ended without {text!r}: {self.received[-500:]!r}"
-            self.received += piece
-
-    def close(self):
-        self._wire.close()
 
 
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])

@@ -7,8 +7,8 @@ import signal
 import time
 
 import pytest
+from ndjson_client import NDJSON, SHARDS, Stream, learned, seen
 from running import Running, running
-from test_stream_keys import NDJSON, SHARDS, Stream, learned, seen
 
 LOCAL = ("Forgetron budget=20",)
 BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])

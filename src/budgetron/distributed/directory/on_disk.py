@@ -28,6 +28,8 @@ class OnDisk(Introspection):
     directory: Any
     _term: int
 
+    # ---- defined by `ShardedModel`
+
     def __init__(self, learner: Any, **parameters: Any) -> None:
         raise NotImplementedError
 
@@ -36,6 +38,8 @@ class OnDisk(Introspection):
 
     def _reopen(self, term: int) -> None:
         raise NotImplementedError
+
+    # ---- files
 
     def _check_directory(self) -> None:
         """Raise `InputError` if the directory of a new model contains one already."""

@@ -108,7 +108,7 @@ class ReplicatedModel(ShardedModel):
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes of all replicas' models and of what is kept of the last exchange. At most the byte budget, if any."""
+        """Bytes of all replicas' models and of the baselines of the last exchange. At most the byte budget, if any."""
         baselines = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
         return super().memory_bytes_ + baselines
 

@@ -47,8 +47,8 @@ def cut(folder: Path, position: int) -> None:
     try:
         if position == log.position:
             return
-        kept = [number for number in log.snapshots if number <= position]
-        if not kept or position > log.position:
+        snapshots = [number for number in log.snapshots if number <= position]
+        if not snapshots or position > log.position:
             oldest = min(log.snapshots, default=0)
             accepted = f"a record of the log, {oldest} to {log.position}"
             remedy = "Earlier records are part of a snapshot. A copy (serve --replicate-to) goes back further."
@@ -58,6 +58,6 @@ def cut(folder: Path, position: int) -> None:
             for table, column in (("log", "number"), ("snapshot", "number"), ("answer", "number"),
                                   ("stream_block", "number"), ("correction", "position")):  # fmt: skip
                 db.execute(f"DELETE FROM {table} WHERE {column} > ?", (position,))
-            log.set_owner("position = ?, snapshot = ?, previous = ?", position, *[*kept, None][:2])
+            log.set_owner("position = ?, snapshot = ?, previous = ?", position, *[*snapshots, None][:2])
     finally:
         log.close()

@@ -1,7 +1,7 @@
 """Where a copy is stored: a directory, or anything that fsspec opens (s3://, gs://, sftp://, memory://).
 
-Objects are written whole and never changed, except the small `head` objects, which are replaced whole. Nothing else is
-required of a store than that: an object is there as a whole or not at all, and a listing shows every finished write.
+Objects are never changed, except the small `head` objects, which are replaced. A store must guarantee two things: a
+reader sees an object completely or not at all, and a listing shows every finished write.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ async def snapshot(call: Call) -> Response:
 
 
 async def backup(call: Call) -> Response:
-    """The whole state of the model in one file, taken while learning continues."""
+    """The complete state of the model in one file, read while learning continues."""
     host = call.model.host
     path = host.directory / f"{TEMPORARY}{secrets.token_hex(8)}"
     try:

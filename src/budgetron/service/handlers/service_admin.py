@@ -1,4 +1,4 @@
-"""GET and PUT limits, and GET audit: what belongs to the whole service and not to one model."""
+"""GET and PUT limits, and GET audit: operations of the service, not of one model."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ServiceCall:
     # ---- the body
 
     async def body(self, limit: int | None = None) -> bytes:
-        """The whole body. Rejected if it is longer than `limit` or arrives too slowly."""
+        """The complete body of the request. Rejected if it is longer than `limit` or arrives too slowly."""
         limit = self.limits.body_bytes if limit is None else limit
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:

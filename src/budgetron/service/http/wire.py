@@ -340,5 +340,5 @@ labelled_line = StrictDecoder(LabelledExample)
 
 
 def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
-    """A whole response."""
+    """A response whose body is complete, not a stream."""
     return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)
