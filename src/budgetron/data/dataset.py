@@ -35,7 +35,7 @@ class DataSet:
     licence: str = "unknown"
     citation: str = ""
     source: str = ""
-    time_ordered: bool = False
+    time_ordered: bool = False  # whether the rows are in the order of time, so that shuffling would lose information
     shuffle_seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ from budgetron.errors import OperationalError
 FOLDER_VARIABLE = "BUDGETRON_DATA"
 CACHE_VARIABLE = "BUDGETRON_CACHE"
 MIRROR_VARIABLE = "BUDGETRON_MIRROR"
+# For connecting, and for each read from the connection. A slow download may take longer in all.
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -169,6 +170,7 @@ class _Bar:
 
     @total.setter
     def total(self, size: int) -> None:
+        # The size is 0 if the server does not state it; then the bar only moves, without a percentage.
         self._display.update(self._task, total=size or None, completed=0)
 
     def update(self, step: int) -> None:

@@ -40,4 +40,5 @@ def standardized(X: Any) -> Any:
 
 
 def _inverse(lengths: Any) -> Any:
+    """Return 1/length, and 0 for a length of 0."""
     return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)

@@ -105,6 +105,7 @@ def is_available(name: str, *, folder: Folder = None) -> bool:
     if entry.package is not None:
         return find_spec(entry.package) is not None
     try:
+        # The same search as in `fetch`, but nothing is downloaded.
         where = own_folder(folder) or cache_folder()
     except MissingExtra:  # pooch, which knows where the cache is, is not installed
         return False

@@ -43,6 +43,7 @@ def kinds(
     <DataSet kinds: n=6000, d=10, k=40>
     """
     rng = np.random.default_rng(seed)
+    # The weights of the kind, plus a small deviation of each task: the cosine within a kind is about 0.96.
     weights = rng.normal(size=(n_kinds, d))[np.arange(n_tasks) % n_kinds] + 0.2 * rng.normal(size=(n_tasks, d))
     return _drawn("kinds", weights, n, noise, rng)
 

@@ -94,6 +94,7 @@ def stream(
     else:
         X = rng.standard_normal((n, d))
     features = _features(form, d, rng)
+    # φ(x): the features in which the answer is linear.
     lifted = features(X)
 
     relation = relatedness if graph is None else similarities_on(graph, names)
@@ -139,6 +140,7 @@ def _text(n: int, d: int, words: int, rng: np.random.Generator) -> tuple[Any, Fl
     drawn = rng.choice(d, size=int(lengths.sum()), p=frequency)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     X = csr_matrix((np.ones(len(drawn)), drawn, ends), shape=(n, d))
+    # A word that was drawn several times becomes one entry with its count.
     X.sum_duplicates()
     return X, frequency
 
@@ -160,6 +162,7 @@ def _decreasing(count: int, power: float) -> Floats:
 
 
 def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
+    """Return the names of the tasks: those of the graph, otherwise 0, 1, …."""
     named = None if graph is None else graph.tasks
     if named is None:
         stated = None if graph is None else graph.n_tasks
@@ -173,6 +176,7 @@ def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
 
 
 def _as_array(names: list[Any]) -> NDArray[Any]:
+    # np.array would convert a mixture of integers and strings to strings.
     if all(isinstance(name, int) for name in names) or all(isinstance(name, str) for name in names):
         return np.array(names)
     array = np.empty(len(names), dtype=object)
@@ -191,6 +195,7 @@ def _check(
     words: int,
 ) -> None:
     who = "synthetic.stream"
+    # "xor" multiplies pairs of features. With a single word, no weights are orthogonal to the mean of the counts.
     fewest = 2 if form in ("xor", "text") else 1
     tasks = 1 if n_tasks is None else n_tasks
     for name, count, least in (("n", n, 1), ("d", d, fewest), ("n_tasks", tasks, 1), ("words", words, 1)):

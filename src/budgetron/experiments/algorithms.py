@@ -22,10 +22,11 @@ from budgetron.learners import (
 )
 
 ETA = 0.01  # the projection threshold η of mtbprj and mtbprj-2
-BASELINE = "k-perceptrons"
+BASELINE = "k-perceptrons"  # one Perceptron per task, without a budget
+# The paper's names of RandomBudgetPerceptron, Forgetron, BudgetProjectron and SharedProjectron, with a task graph.
 PAPER = ("mtrbp", "mtforg", "mtbprj", "mtbprj-2")
 PROJECTIONS = ("mtbprj", "mtbprj-2")
-SAME_BYTES_AS = "mtbprj-2"
+SAME_BYTES_AS = "mtbprj-2"  # the row whose memory Budgetron may use
 OURS_AT_B = "Budgetron, kernel only"
 OURS_AT_BYTES = "Budgetron, equal bytes"
 

@@ -23,9 +23,9 @@ class TableBlock:
     title: str
     set_name: str
     kernel: Kernel
-    formula: str
+    formula: str  # the kernel, for the headings
     unit_norm: bool  # whether rows are scaled to length 1 first
-    in_paper: bool = True
+    in_paper: bool = True  # whether the paper has this block
 
 
 _SQUARE = Polynomial(2, 1.0, normalize=True)

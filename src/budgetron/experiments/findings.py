@@ -61,6 +61,7 @@ def differences(table: Table) -> dict[Key, float]:
 
 
 def _near_print(table: Table, blocks: list[TableBlock]) -> Finding:
+    """Check that our values are close to the printed ones on average."""
     apart = differences(table)
     mean = sum(abs(points) for points in apart.values()) / len(apart)
     signed = sum(apart.values()) / len(apart)
@@ -77,6 +78,7 @@ def _near_print(table: Table, blocks: list[TableBlock]) -> Finding:
 
 
 def _none_far_below(table: Table, blocks: list[TableBlock]) -> Finding:
+    """Check that no cell is far below its printed value."""
     apart = differences(table)
     lowest, highest = min(apart, key=apart.__getitem__), max(apart, key=apart.__getitem__)
     below = tuple(
@@ -91,6 +93,7 @@ def _none_far_below(table: Table, blocks: list[TableBlock]) -> Finding:
 
 
 def _complete_wins(table: Table, blocks: list[TableBlock]) -> Finding:
+    """Check that the complete graph is better than the disconnected one, for each algorithm and budget."""
     pairs = {
         f"{block.name} {name} {share} %": table.paired(
             (block.name, name, "C", share), (block.name, name, "D", share)
@@ -103,6 +106,7 @@ def _complete_wins(table: Table, blocks: list[TableBlock]) -> Finding:
 
 
 def _projections_win(table: Table, blocks: list[TableBlock]) -> Finding:
+    """Check that both projection algorithms are better than both algorithms that only evict."""
     pairs = {
         f"{block.name} {graph} {share} %: {projection} against {other}": table.paired(
             (block.name, projection, graph, share), (block.name, other, graph, share)
@@ -117,6 +121,7 @@ def _projections_win(table: Table, blocks: list[TableBlock]) -> Finding:
 
 
 def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
+    """Check that all paired differences are positive, or negative only within the noise."""
     run = {name: pair for name, pair in pairs.items() if pair is not None}
     ahead = {name: pair for name, pair in run.items() if pair.mean > 0}
     behind = tuple(
@@ -131,6 +136,7 @@ def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
 
 
 def _ours(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
+    """Check that a row of Budgetron reaches its goals on the complete graph; see `_missed`."""
     misses = tuple(_missed(table, blocks, name, strict))
     lowest: dict[str, list[str]] = {"C": [], "D": []}
     for block in blocks:
@@ -151,6 +157,7 @@ def _ours(table: Table, blocks: list[TableBlock], name: str, how: str, strict: b
 
 
 def _missed(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> Iterator[str]:
+    """Yield the cells that miss a goal: the printed baseline, or with `strict` the goals at equal bytes."""
     for block in blocks:
         for share in SHARES:
             key = (block.name, name, "C", share)

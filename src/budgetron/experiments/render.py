@@ -14,7 +14,7 @@ from budgetron.experiments.table import Key, Table
 
 FIGURE = "f-against-budget.svg"
 _HEADS = [f"{graph} {share} %" for graph, share in COLUMNS]
-_READING = (
+_HOW_TO_READ = (
     "F-measure in per cent: mean ± standard error over the orders, then in brackets the printed value and "
     "our value minus it. C is the complete task graph, D the disconnected one; the budget B is that share of what "
     "the k Perceptrons store."
@@ -23,7 +23,7 @@ _READING = (
 
 def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
     """Render the table and the findings as Markdown, with a link to the figure."""
-    lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_READING}", ""]
+    lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_HOW_TO_READ}", ""]
     for block in table.blocks:
         lines += [f"{heading} {block.title}, {block.formula}", "", _baseline(table, block), ""]
         lines += [*_rows(table, block, "F", "f_measure"), ""]
@@ -39,7 +39,7 @@ def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure
 
 def html(table: Table, found: Sequence[Finding], figure: str) -> str:
     """Render one self-contained HTML page; `figure` is SVG text."""
-    body = [f"<h1>Table 1</h1><p>{escape(_READING)} {table.n_orders} orders.</p>", figure]
+    body = [f"<h1>Table 1</h1><p>{escape(_HOW_TO_READ)} {table.n_orders} orders.</p>", figure]
     for block in table.blocks:
         body.append(
             f"<h2>{escape(block.title)}, {escape(block.formula)}</h2><p>{escape(_baseline(table, block))}</p>"

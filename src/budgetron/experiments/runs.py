@@ -76,6 +76,7 @@ class Run:
 
     @property
     def effort(self) -> float:
+        # Rough measurements, only for the estimate of the time left.
         heavy = {"school": 2.0, "school-0.5": 3.0, "sentiment": 2.0}.get(self.block, 0.5)
         return heavy * algorithm_named(self.algorithm).effort
 
@@ -198,6 +199,7 @@ def write_json(path: Path, content: Json) -> None:
     # One line per cell, so that a change in version control shows which cell it is.
     lines = ",\n  ".join(_compact(cell) for cell in content["cells"])
     head = _compact({name: value for name, value in content.items() if name != "cells"})
+    # head[:-1] drops the closing brace, so that the cells can be appended.
     part.write_text(f'{head[:-1]},"cells":[\n  {lines}]}}\n', encoding="utf-8")
     os.replace(part, path)
 

@@ -98,6 +98,7 @@ class Table:
             sizes = {name: self.median(key, name) for name in ("stored", "bytes", "seconds")}
             records.append(names | found | {"printed": self.printed(key)} | sizes)
         return [
+            # JSON has no NaN.
             {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in r.items()} for r in records
         ]
 
@@ -116,5 +117,6 @@ def table_of(runs: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _estimate(values: NDArray[np.float64]) -> Estimate:
+    """Return mean and standard error; one value has no standard error (NaN)."""
     n = len(values)
     return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan, n)

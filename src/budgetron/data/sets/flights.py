@@ -63,6 +63,7 @@ def _weather(table: Any) -> Any:
 def _columns(flights: Any) -> dict[str, Any]:
     from pandas import to_datetime
 
+    # The time as an angle: 23:59 and 0:00 are neighbours on a circle, but not as numbers.
     turn = 2 * np.pi * (flights["hour"] + flights["minute"] / 60) / 24
     weekday = to_datetime(flights[["year", "month", "day"]]).dt.day_of_week
     return {

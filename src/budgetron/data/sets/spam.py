@@ -42,6 +42,7 @@ def _parse(contents: Mapping[str, bytes]) -> Examples:
 
     blocks, labels, tasks = [], [], []
     for inbox, file in _FILES.items():
+        # Columns are counted from 1 in the files.
         X, sign = load_svmlight_file(io.BytesIO(contents[file.name]), n_features=_WORDS, zero_based=False)
         blocks.append(X)
         labels.append(sign > 0)

@@ -38,6 +38,7 @@ class Row:
 
 
 def _eta(one: KernelSet) -> float:
+    """Return the step size of the study for this data set."""
     return 0.2 if one.n_classes == 2 else 0.5
 
 
@@ -63,6 +64,7 @@ def _bogd(one: KernelSet, seed: int) -> Any:
 
 
 def _published_bogd(one: KernelSet, seed: int) -> Any:
+    """Create BOGD as published, which differs from the study's code; see `_bogd`."""
     if one.n_classes > 2:
         return _sgd(one, "bogd", regularization=1e-5, clip=None, random_state=seed)
     return _sgd(one, "bogd", regularization=1 / one.n**2, random_state=seed)
@@ -73,6 +75,7 @@ def _projectron(one: KernelSet, preset: str) -> Any:
 
 
 def _fogd(one: KernelSet, seed: int) -> Any:
+    # η · D with D = 4B, because the features of `FourierSgd` are normalised.
     rate = (0.002 if one.n_classes == 2 else 0.005) * 4 * one.budget
     return FourierSgd(budget=one.budget, kernel=KERNEL, rate=rate, random_state=seed)
 

@@ -66,6 +66,7 @@ class KernelRun:
             # The error of always predicting the most frequent class.
             "majority": round(1 - float(np.bincount(y - y.min()).max()) / len(y), 6),
             "stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3),
+            # Whether the order is one that the study stored with the data, and not a random one of ours.
             "stored_order": self.order < len(arrays.orders),
         }  # fmt: skip
         write_json(

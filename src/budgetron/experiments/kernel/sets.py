@@ -150,6 +150,7 @@ def _read(path: Path) -> tuple[Any, Any, Any]:
         content = loadmat(io.BytesIO(path.read_bytes()))
         rows = np.asarray(content["data"].todense() if hasattr(content["data"], "todense") else content["data"])
         orders = content["ID_all"] if "ID_all" in content else content["ID_list"]
+        # The first column is the label. MATLAB counts the rows in an order from 1.
         return rows[:, 1:].astype(np.float32), rows[:, 0], orders[:20].astype(np.int64) - 1
     except Exception as problem:  # readers of damaged files raise errors of many kinds
         raise DataCorrupt(f"{path} cannot be read as a data set ({problem}). Remove it and fetch it again.") from None

@@ -46,10 +46,13 @@ class Row:
 
 
 def _graph(stream: str) -> Any:
+    """Return the complete graph of the stream's tasks; their number sets how related they are."""
     return graphs.complete(n_tasks={"opposed": 3, "kinds": 40, "grid": 100}.get(stream))
 
 
 def _relations(kind: str, rate: float = 0.01, **parameters: Any) -> Callable[[str], Any]:
+    """Return a function that creates a `RelationPerceptron` of this kind for a stream."""
+
     def make(stream: str) -> Any:
         tasks, start = {"opposed": 3, "kinds": 40, "grid": 100}[stream], 100 if stream == "opposed" else 500
         return RelationPerceptron(kind, rate=rate, start=start, n_tasks=tasks, **parameters)

@@ -94,9 +94,11 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
 
 def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats:
     """Return the cosines between the tasks' linear functions, or the correlations of their weights."""
+    # A Budgetron mixes several models, whose functions need not be linear; it has its own method.
     if hasattr(model, "beliefs_"):
         return np.asarray(model.task_similarity(tasks))
     d = model.n_features_in_
+    # The margins of a linear function without a constant, on the unit vectors, are its weights.
     w = np.array([model.decision_function(np.eye(d), tasks=[task] * d) for task in tasks])
     if centred:
         w = w - w.mean(axis=1, keepdims=True)
@@ -106,11 +108,13 @@ def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats
 
 
 def _scaled(C: Floats) -> Floats:
+    """Scale a covariance matrix to correlations, with 1 on the diagonal."""
     scale = np.sqrt(np.maximum(np.diag(C), 1e-300))
     return np.asarray(C / np.outer(scale, scale))
 
 
 def _listed(matrix: Floats, tasks: list[int]) -> list[list[float]]:
+    """Return the rows and columns of these tasks, as lists for JSON."""
     found: list[list[float]] = matrix[np.ix_(tasks, tasks)].round(4).tolist()
     return found
 

@@ -30,7 +30,7 @@ class RelationStream:
     """A stream: its name, a description, and a function that draws it."""
 
     name: str
-    says: str
+    description: str
     draw: Callable[[int], Drawn]
     shifts: bool = False
 

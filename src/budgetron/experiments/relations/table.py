@@ -79,7 +79,7 @@ def _opposed(found: Found, heading: str) -> list[str]:
 def _errors(found: Found, streams: list[str]) -> list[str]:
     draws = ", ".join(f"{name} {len(found[name])}" for name in streams)
     lines = [f"Errors in per cent, mean ± standard deviation over the draws ({draws}).", ""]
-    lines += [f"- *{name}*: {STREAMS[name].says}." for name in streams]
+    lines += [f"- *{name}*: {STREAMS[name].description}." for name in streams]
     lines += ["", "| | " + " | ".join(streams) + " |", "|---|" + "---:|" * len(streams)]
     for row in ROWS:
         cells = [100 * values(found, name, row.name, "error") for name in streams]

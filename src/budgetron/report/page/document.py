@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from budgetron.report.page.text import escape
 
+# In this order: the page's own rules override those of uPlot.
 STYLES = ("uplot.css", "page.css")
 
 

@@ -15,13 +15,13 @@ from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, ta
 
 def beliefs(validation: Validation, model: Any) -> Section | None:
     """Return the section with the final weights and a chart over time; None for a model without beliefs."""
-    held: list[tuple[Belief, float]] = getattr(model, "beliefs_", [])
-    if not held:
+    weighted: list[tuple[Belief, float]] = getattr(model, "beliefs_", [])
+    if not weighted:
         return None
-    ranked = sorted(held, key=lambda pair: -pair[1])
+    ranked = sorted(weighted, key=lambda pair: -pair[1])
     rows = [(str(belief), as_percent(weight)) for belief, weight in ranked]
     heads = ("Belief", "Weight")
-    markup = paragraph(found(held, len(validation.per_task))) + table(heads, rows)
+    markup = paragraph(summary(weighted, len(validation.per_task))) + table(heads, rows)
     points = [point for point in validation.curve if point.beliefs]
     if len(points) < 2:
         return Section("beliefs", "Beliefs", markup)
@@ -41,25 +41,25 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
         "series": series,
     }
     best, weight = ranked[0]
-    says = f"The weights of the beliefs over time; at the end “{best}” has {as_percent(weight)}."
-    return Section("beliefs", "Beliefs", markup + chart("beliefs", "Weights over time", says), {"beliefs": weights})
+    caption = f"The weights of the beliefs over time; at the end “{best}” has {as_percent(weight)}."
+    return Section("beliefs", "Beliefs", markup + chart("beliefs", "Weights over time", caption), {"beliefs": weights})
 
 
-def found(held: list[tuple[Belief, float]], n_tasks: int) -> str:
+def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     """Summarize the weights of the beliefs in a sentence."""
     # The weight of all beliefs with a property is the probability that the model gives it.
-    apart = sum(weight for belief, weight in held if belief.apart)
-    kinds = sum(weight for belief, weight in held if belief.learned)
-    curved = sum(weight for belief, weight in held if belief.curved)
-    moving = sum(weight for belief, weight in held if belief.adapting)
+    unrelated = sum(weight for belief, weight in weighted if belief.apart)
+    kinds = sum(weight for belief, weight in weighted if belief.learned)
+    curved = sum(weight for belief, weight in weighted if belief.curved)
+    moving = sum(weight for belief, weight in weighted if belief.adapting)
     if n_tasks < 2:
         related = "nothing about tasks, since there is only one"
     elif kinds >= 0.5:
         related = f"that there are kinds of tasks ({as_percent(kinds, 0)})"
-    elif apart < 0.5:
-        related = f"that tasks are alike ({as_percent(1 - apart, 0)})"
+    elif unrelated < 0.5:
+        related = f"that tasks are alike ({as_percent(1 - unrelated, 0)})"
     else:
-        related = f"that tasks differ ({as_percent(apart, 0)})"
+        related = f"that tasks differ ({as_percent(unrelated, 0)})"
     shape = (
         f"that the boundary is curved ({as_percent(curved, 0)})"
         if curved >= 0.5

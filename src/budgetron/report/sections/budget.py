@@ -27,9 +27,10 @@ def budget(validation: Validation, model: Any) -> Section | None:
     charts: dict[str, Chart] = {}
     parts = []
     if any(point.budget_share for point in points):
-        charts["share"], says, figures = _share(points)
-        parts.append(chart("share", "Stored examples by task", says, figures))
+        charts["share"], caption, figures = _share(points)
+        parts.append(chart("share", "Stored examples by task", caption, figures))
     capacity = getattr(model, "capacity_", None)
+    # The capacity is None for a learner without a limit, and 0 for a learner that stores no examples.
     if capacity != 0:
         charts["stored"] = line_chart(points, "stored", [point.stored for point in points], "count")
         if capacity:
@@ -42,8 +43,8 @@ def budget(validation: Validation, model: Any) -> Section | None:
         if limit is not None and limit < 4 * points[-1].memory_bytes:  # a far limit would flatten the curve
             charts["memory"]["mark"] = {"label": "limit", "value": limit}
         bound = "" if limit is None else f" It will never take more than {as_bytes(limit)}, apart from task names."
-        says = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
-        parts.append(chart("memory", "Memory", says))
+        caption = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
+        parts.append(chart("memory", "Memory", caption))
     note = "All tasks share the stored examples; none are reserved for a task."
     if capacity == 0:
         note = "The model stores weights, not examples."
@@ -70,6 +71,7 @@ def memory_limit(model: Any) -> int | None:
 
 
 def _share(points: list[Point]) -> tuple[Chart, str, str]:
+    """Return the chart of the tasks' shares of the stored examples, its caption and the table of its numbers."""
     # Choose tasks by their share over the complete run: at the end, an early task may have no stored examples left.
     weight: Counter[Hashable] = Counter()
     for point in points:
@@ -85,13 +87,13 @@ def _share(points: list[Point]) -> tuple[Chart, str, str]:
     x = [point.position for point in points]
     last = points[-1].budget_share
     largest = max(last, key=lambda task: last[task], default=None) if last else None
-    says = "Each task's share of the stored examples over time"
+    caption = "Each task's share of the stored examples over time"
     if largest is not None:
-        says += f"; at the end {name_of(largest)} has the most, {as_percent(last[largest])}"
+        caption += f"; at the end {name_of(largest)} has the most, {as_percent(last[largest])}"
     rows = [
         (as_count(point.position), *(as_percent(point.budget_share.get(task, 0.0)) for task in top))
         for point in thinned(points, _ROWS)
     ]
     figures = table(("Examples", *(name_of(task, 18) for task in top)), rows, caption="Share of the stored examples")
     described = {"x": x, "xLabel": "examples", "format": "percent", "stacked": True, "series": series}
-    return described, f"{says}.", figures
+    return described, f"{caption}.", figures

@@ -15,19 +15,20 @@ def curves(validation: Validation) -> Section:
     if not points:
         return Section("curves", "Over time", paragraph("Nothing was learned: the stream was empty."))
     charts: dict[str, Chart] = {
-        "error": _two(points, "error", "percent"),
-        "f": _two(points, "f_measure", "percent"),
+        "error": _two_lines(points, "error", "percent"),
+        "f": _two_lines(points, "f_measure", "percent"),
         "mistakes": line_chart(points, "mistakes so far", [point.so_far.mistakes for point in points], "count"),
     }
     constant = constant_prediction_error(validation)
     if constant is not None:
         charts["error"]["mark"] = {"label": "always the most frequent label", "value": rounded(constant)}
     last = points[-1]
+    # Leave out a short last window: its value would be mostly noise.
     full = [point.window for point in points if _is_large_enough(point, points)]
     window = as_count(max(point.window.n for point in points))
     parts = [
-        chart("error", "Error", _went("Error", full[0].error, full[-1].error, window), _figures(points)),
-        chart("f", "F-measure", _went("F-measure", full[0].f_measure, full[-1].f_measure, window)),
+        chart("error", "Error", _first_and_last("Error", full[0].error, full[-1].error, window), _figures(points)),
+        chart("f", "F-measure", _first_and_last("F-measure", full[0].f_measure, full[-1].f_measure, window)),
         chart(
             "mistakes",
             "Mistakes",
@@ -40,9 +41,9 @@ def curves(validation: Validation) -> Section:
         # If a label is rare, the error says little, so AUC and average precision come first.
         parts = [*parts, *ranked] if validation.rare is None else [*ranked, *parts]
     if last.so_far.log_loss is not None:
-        charts["loss"] = _two(points, "log_loss", "number")
-        says = f"Log loss: {last.so_far.log_loss:.3f} overall, {full[-1].log_loss:.3f} in the last window."
-        parts.append(chart("loss", "Log loss", says))
+        charts["loss"] = _two_lines(points, "log_loss", "number")
+        caption = f"Log loss: {last.so_far.log_loss:.3f} overall, {full[-1].log_loss:.3f} in the last window."
+        parts.append(chart("loss", "Log loss", caption))
     hint = (
         "The F-measure is the harmonic mean of precision and recall. Move the pointer over a chart to read values, "
         "drag to zoom in, double-click to zoom out."
@@ -54,11 +55,11 @@ def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     """Return the charts of AUC and average precision, and describe them in `charts`."""
     points, one = validation.curve, validation.overall
     windows = [point.window for point in points if _is_large_enough(point, points)]
-    charts["auc"] = _two(points, "auc", "number")
+    charts["auc"] = _two_lines(points, "auc", "number")
     charts["auc"]["mark"] = {"label": "random", "value": 0.5}
     # From 0.5, the value of random scores, unless some window is worse.
-    charts["auc"]["range"] = [min(0.5, *_known(charts["auc"])), 1]
-    charts["precision"] = _two(points, "average_precision", "number")
+    charts["auc"]["range"] = [min(0.5, *_defined_values(charts["auc"])), 1]
+    charts["precision"] = _two_lines(points, "average_precision", "number")
     share = validation.share_of_positives
     if share is not None:
         charts["precision"]["mark"] = {"label": "random", "value": rounded(share)}
@@ -73,7 +74,8 @@ def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     return [chart("auc", "AUC", auc, _ranked_figures(points)), chart("precision", "Average precision", precision)]
 
 
-def _known(described: Chart) -> list[float]:
+def _defined_values(described: Chart) -> list[float]:
+    """Return the values of all lines of a chart, without gaps."""
     return [value for series in described["series"] for value in series["values"] if value is not None]
 
 
@@ -98,7 +100,7 @@ def constant_prediction_error(validation: Validation) -> float | None:
     return float(1 - counted.counts.sum(axis=1).max() / counted.counts.sum())
 
 
-def _two(points: list[Point], figure: str, form: str) -> Chart:
+def _two_lines(points: list[Point], figure: str, form: str) -> Chart:
     """Return a chart with two lines: a metric per window, and the metric over all examples so far."""
     in_windows = [
         rounded(getattr(point.window, figure)) if _is_large_enough(point, points) else None for point in points
@@ -119,7 +121,8 @@ def _is_large_enough(point: Point, points: list[Point]) -> bool:
     return 2 * point.window.n >= max(other.window.n for other in points)
 
 
-def _went(name: str, first: float | None, last: float | None, window: str) -> str:
+def _first_and_last(name: str, first: float | None, last: float | None, window: str) -> str:
+    """Describe how a metric changed from the first to the last window."""
     return (
         f"{name} went from {as_percent(first)} in the first window to {as_percent(last)} in the last, "
         f"of up to {window} examples each."

@@ -13,7 +13,7 @@ from budgetron.decisions.words import point_words
 from budgetron.report.page import name_of
 from budgetron.report.parts import Chart, Section, chart, pairs, paragraph, rounded, thinned
 
-_POINTS = 200
+_POINTS = 200  # of the chart
 
 
 def decisions(model: Any) -> Section | None:
@@ -24,14 +24,17 @@ def decisions(model: Any) -> Section | None:
     markup, charts = pairs(point_words(point, lambda label: name_of(label, 24))), {}
     if point.costs is not None:
         charts["costs"] = _costs(point)
-        says = "The cost per example of each threshold without questions, on the examples counted. The best is marked."
-        markup += f'<div class="pair">{chart("costs", "Cost by threshold", says)}</div>'
+        caption = (
+            "The cost per example of each threshold without questions, on the examples counted. The best is marked."
+        )
+        markup += f'<div class="pair">{chart("costs", "Cost by threshold", caption)}</div>'
     if point.max_error is not None:
         markup += paragraph(_guarantee(point), "note")
     return Section("decisions", "Decisions", markup, charts)
 
 
 def _guarantee(point: OperatingPoint) -> str:
+    """Return what `max_error` promises, and under which conditions."""
     return (
         "If the model did not change, and examples are independent draws from one distribution, then with probability "
         f"{100 * point.confidence:g} % at most {100 * (point.max_error or 0.0):g} % of the future decisions for each "
@@ -52,6 +55,7 @@ def _costs(point: OperatingPoint) -> Chart:
     first, last = (int(np.searchsorted(share, limit)) for limit in (0.001, 0.999))
     part = slice(min(first, int(cost.argmin())), max(last, int(cost.argmin())) + 1)
     cost, scores = cost[part], edges(point.scale or 1.0)[part]
+    # The lowest edge is −∞, which JSON cannot represent.
     x = expit(scores) if point.log_odds else np.maximum(scores, -1e300)
     points = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _POINTS)
     described: Chart = {

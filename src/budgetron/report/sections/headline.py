@@ -14,28 +14,30 @@ from budgetron.report.sections.curves import constant_prediction_error
 
 def headline(validation: Validation, model: Any, context: Context) -> str:
     """Return the head of the page, with one card per figure."""
-    one = validation.overall
+    overall = validation.overall
     constant, more = as_percent(constant_prediction_error(validation)), "" if validation.others is None else " +"
     errors = [
-        ("Error", as_percent(one.error), f"always the most frequent label: {constant}"),
+        ("Error", as_percent(overall.error), f"always the most frequent label: {constant}"),
         ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task has the same weight"),
-        ("F-measure", as_percent(one.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
+        ("F-measure", as_percent(overall.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
     ]
     ranked = _ranked_cards(validation)
     cards = [
+        # If one label is rare, the error is small for any learner. Then the ranking metrics come first.
         *(errors if validation.rare is None else ranked),
         *(ranked if validation.rare is None else errors),
-        ("Examples", as_count(one.n), f"{as_count(one.mistakes)} mistakes"),
+        ("Examples", as_count(overall.n), f"{as_count(overall.mistakes)} mistakes"),
         ("Tasks", as_count(len(validation.per_task)) + more, _others(validation)),
         *_model_cards(model),
     ]
-    if one.log_loss is not None and validation.calibration is not None:
-        cards.append(("Log loss", f"{one.log_loss:.3f}", f"calibration error {as_percent(validation.calibration.ece)}"))
-        cards.append(("Brier score", as_decimal(one.brier), "mean squared error of the probabilities"))
+    if overall.log_loss is not None and validation.calibration is not None:
+        calibration = f"calibration error {as_percent(validation.calibration.ece)}"
+        cards.append(("Log loss", f"{overall.log_loss:.3f}", calibration))
+        cards.append(("Brier score", as_decimal(overall.brier), "mean squared error of the probabilities"))
     if validation.n_alarms:
         cards.append(("Drift alarms", as_count(validation.n_alarms), "the loss has risen"))
     if context.seconds:
-        cards.append(("Time", as_seconds(context.seconds), f"{as_count(one.n / context.seconds)} examples/s"))
+        cards.append(("Time", as_seconds(context.seconds), f"{as_count(overall.n / context.seconds)} examples/s"))
     if context.bad_rows:
         total = "" if context.rows is None else f"of {as_count(context.rows)}"
         cards.append(("Rows left out", as_count(context.bad_rows), total))
@@ -59,17 +61,18 @@ def _rare(label: Any, share: float) -> str:
 
 
 def _ranked_cards(validation: Validation) -> list[tuple[str, str, str]]:
-    one = validation.overall
-    if one.auc is None:
+    """Return the cards of AUC, average precision and precision at k; none if nothing was ranked."""
+    overall = validation.overall
+    if overall.auc is None:
         return []
     share = as_decimal(validation.share_of_positives)
     cards = [
-        ("AUC", as_decimal(one.auc), "0.5 is random, 1 is perfect"),
-        ("Average precision", as_decimal(one.average_precision), f"random: {share}"),
+        ("AUC", as_decimal(overall.auc), "0.5 is random, 1 is perfect"),
+        ("Average precision", as_decimal(overall.average_precision), f"random: {share}"),
     ]
-    if one.precision_at_k is not None:
+    if overall.precision_at_k is not None:
         name = f"Precision at {as_count(validation.k)}"
-        cards.append((name, as_percent(one.precision_at_k), "of the highest scores"))
+        cards.append((name, as_percent(overall.precision_at_k), "of the highest scores"))
     return cards
 
 
@@ -85,6 +88,7 @@ def _others(validation: Validation) -> str:
 
 
 def _model_cards(model: Any) -> list[tuple[str, str, str]]:
+    """Return the cards of stored examples and memory; none for a learner of another library."""
     if not hasattr(model, "n_stored_"):
         return []
     limit = model.capacity_

@@ -30,6 +30,7 @@ def confusion(validation: Validation) -> Section | None:
 
 
 def _square(counted: Confusion) -> str:
+    """Return the confusion matrix as a table."""
     labels = [name_of(label, 24) for label in counted.classes]
     heads = "".join(f'<th scope="col" class="number">{escape(label)}</th>' for label in labels)
     rows = []
@@ -49,6 +50,7 @@ def _square(counted: Confusion) -> str:
 
 
 def _most_confused(counted: Confusion) -> str:
+    """Return a table of the pairs of classes that are confused most often."""
     counts = counted.counts.copy()
     np.fill_diagonal(counts, 0)
     # The most frequent errors; the diagonal, which is correct, was set to 0.
@@ -70,10 +72,14 @@ def ranking(validation: Validation) -> Section | None:
         return None
     fpr, tpr = found.roc()
     recall, precision = found.precision_recall()
-    of_pr, of_roc = _spread(recall), _spread(fpr)
+    # A browser need not draw more than about 200 points of each curve.
+    few = _spread(fpr)
+    fpr, tpr = fpr[few], tpr[few]
+    few = _spread(recall)
+    recall, precision = recall[few], precision[few]
     charts: dict[str, Chart] = {
-        "roc": _unit_chart(fpr[of_roc], tpr[of_roc], "share of negatives", "share of positives", fpr[of_roc]),
-        "pr": _unit_chart(recall[of_pr], precision[of_pr], "recall", "precision", None),
+        "roc": _unit_chart(fpr, tpr, "share of negatives", "share of positives", diagonal=fpr),
+        "pr": _unit_chart(recall, precision, "recall", "precision", diagonal=None),
     }
     share = validation.share_of_positives
     if share is not None:
@@ -97,6 +103,7 @@ def ranking(validation: Validation) -> Section | None:
 
 
 def _within(error: float | None) -> str:
+    """Return how exact an area is: with many distinct scores, they are counted in bins."""
     return "" if not error else f" (within {error:.3f})"
 
 
@@ -107,6 +114,7 @@ def _spread(x: Floats) -> NDArray[np.intp]:
 
 
 def _unit_chart(x: Floats, y: Floats, across: str, up: str, diagonal: Floats | None) -> Chart:
+    """Describe a square chart with both axes from 0 to 1, and the line of random scores if it is a diagonal."""
     series: list[dict[str, Any]] = [{"label": up, "values": [rounded(value) for value in y.tolist()]}]
     if diagonal is not None:
         series.append({"label": "random", "values": [rounded(value) for value in diagonal.tolist()], "thin": True})
@@ -122,7 +130,7 @@ def calibration(validation: Validation) -> Section | None:
     if counted is None or not counted.n.sum():
         return None
     bins = counted.bins()
-    says = (
+    caption = (
         "The share of examples that came true, against the predicted probability. Perfect probabilities lie on the "
         f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counted.ece)}."
     )
@@ -144,5 +152,5 @@ def calibration(validation: Validation) -> Section | None:
             {"label": "perfect", "values": x, "thin": True},
         ],
     }
-    markup = f'<div class="pair">{chart("reliability", "Reliability", says, figures)}</div>'
+    markup = f'<div class="pair">{chart("reliability", "Reliability", caption, figures)}</div>'
     return Section("calibration", "Calibration", markup, {"reliability": reliability})

@@ -18,9 +18,9 @@ from budgetron.report.page import as_count, escape, name_of
 from budgetron.report.parts import Section, figure, paragraph, table
 from budgetron.report.sections.graph_drawing import draw_graph
 
-MAX_TASKS = 24
+MAX_TASKS = 24  # more rows of a matrix do not fit on a screen
 _PROBES = 200  # the number of stored examples on which the tasks' margins are compared
-_MAX_EDGES = 400
+_MAX_EDGES = 400  # more lines would hide each other
 _MAX_WRITTEN = 12  # with more tasks, a matrix shows only shades and no numbers
 
 Floats = NDArray[np.float64]
@@ -41,22 +41,24 @@ def relations(validation: Validation, model: Any) -> Section | None:
     assumed = learned is None or isinstance(graph, Explicit) or len(graph.components(chosen)) > 1
     parts = _assumptions(validation, graph, chosen, names, similarity) if assumed else []
     if learned is not None:
+        # The learned matrix has its own order, because the components of the graph say nothing about it.
         order = neighbours(learned)
         learned, whose = learned[np.ix_(order, order)], [names[place] for place in order]
-        says = (
+        caption = (
             "The similarity of the functions that the model has learned for the tasks: 1 means the same, 0 "
             "unrelated, −1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side "
             "by side; columns have the order of the rows."
         )
-        parts.append(figure("Who helps whom", _matrix(learned, whose, says), says, _pairs(whose, learned)))
+        parts.append(figure("Who helps whom", _matrix(learned, whose, caption), caption, _pairs(whose, learned)))
     else:
         correlations = _margin_correlations(model, chosen)
     if correlations is not None:
-        says = (
+        caption = (
             "The correlation between the tasks' margins (signed decision values) on the stored examples. 1 means the "
             "same decisions, 0 no relation, and below 0 opposite decisions. Columns have the order of the rows."
         )
-        parts.append(figure("Learned relations", _matrix(correlations, names, says), says, _pairs(names, correlations)))
+        matrix = _matrix(correlations, names, caption)
+        parts.append(figure("Learned relations", matrix, caption, _pairs(names, correlations)))
     text = paragraph(_assumed(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
         text += paragraph("Learned relations are not shown, because the model is in several shards.", "note")
@@ -64,6 +66,7 @@ def relations(validation: Validation, model: Any) -> Section | None:
 
 
 def _assumed(graph: TaskGraph, validation: Validation, shown: int) -> str:
+    """Describe the graph in a few sentences."""
     text = f"The graph is {graph!r}."
     parts = len(graph.components(list(validation.per_task)))
     text += f" The tasks are in {as_count(parts)} components of it." if parts > 1 else " It connects all tasks."
@@ -81,38 +84,42 @@ def _assumptions(
     sizes = [validation.per_task[task].n / largest for task in chosen]
     others = similarity[~np.eye(len(names), dtype=bool)]
     alike = float(others.max() - others.min()) < 1e-9
-    says = "Larger discs are tasks with more examples."
+    caption = "Larger discs are tasks with more examples."
     if alike:
-        says += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
+        caption += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
     else:
-        says += " Thicker lines are heavier edges."
+        caption += " Thicker lines are heavier edges."
     if len(edges) == _MAX_EDGES:
-        says += f" Only the {_MAX_EDGES} heaviest edges are drawn."
-    figures = [figure("The graph", draw_graph(names, edges, sizes, says), says)]
+        caption += f" Only the {_MAX_EDGES} heaviest edges are drawn."
+    figures = [figure("The graph", draw_graph(names, edges, sizes, caption), caption)]
     if not alike:
-        says = (
+        caption = (
             "The similarity between tasks that the graph assumes; that of a task with itself is 1. "
             "Columns have the order of the rows."
         )
-        figures.append(figure("Assumed similarity", _matrix(similarity, names, says), says, _pairs(names, similarity)))
+        matrix = _matrix(similarity, names, caption)
+        figures.append(figure("Assumed similarity", matrix, caption, _pairs(names, similarity)))
     return figures
 
 
-def _matrix(values: Floats, names: list[str], says: str) -> str:
-    """Return a square table of values from −1 to 1, shaded by value. The policy of the page allows no inline styles, so
-    shades are CSS classes."""
+def _matrix(values: Floats, names: list[str], caption: str) -> str:
+    """Return a square table of values from −1 to 1, shaded by value.
+
+    The content security policy of the page allows no inline styles, so each shade is a CSS class.
+    """
     wide = len(names) > _MAX_WRITTEN  # then only shades fit, and the values are in the tooltips
     rows = []
     for name, row in zip(names, values.tolist(), strict=True):
         cells = []
         for other, value in zip(names, row, strict=True):
+            # The style sheet has five shades for each sign.
             shade = round(5 * min(abs(value), 1.0))
             kind = f' class="{"plus" if value > 0 else "minus"}{shade}"' if shade else ""
             text = "" if wide else f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
             cells.append(f'<td{kind} title="{escape(f"{name} and {other}: {value:.2f}")}">{text}</td>')
         rows.append(f'<tr><th scope="row"><bdi>{escape(name_of(name, 16))}</bdi></th>{"".join(cells)}</tr>')
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(says)}">'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}">'
         f'<table class="heat{" narrow" if wide else ""}"><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
@@ -179,6 +186,7 @@ def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
     rows = getattr(getattr(model, "active_set_", None), "rows", None)
     if rows is None or rows.shape[0] < 3 or getattr(model, "task_column", None) is not None:
         return None
+    # All tasks are asked about the same rows, so that their margins can be compared.
     rows = rows[:_PROBES]
     margins = np.array([np.ravel(model.decision_function(rows, tasks=[task] * rows.shape[0])) for task in chosen])
     centred = margins - margins.mean(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from budgetron.evaluate import Figures, TaskCurve, Validation
 from budgetron.report.page import as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart_place, named, paragraph, rounded
 
-MAX_ROWS = 10_000
+MAX_ROWS = 10_000  # of the table
 MAX_CURVES = 24
 MIN_EXAMPLES = 16  # with fewer examples, a curve would only show noise
 
@@ -79,13 +79,14 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
         ]
         for task, row in worst[:MAX_ROWS]
     ]  # fmt: skip
+    # Sorted by column 2, the lower confidence limit of the error; −1 means descending.
     return {"columns": columns, "rows": rows, "sort": [2, -1]}
 
 
 def _item(chart: str, task: Hashable, row: Figures) -> str:
-    says = f"{as_percent(row.error)} of {as_count(row.n)}"
-    place = chart_place(chart, f"Error of {name_of(task)} over time: {says} in all", small=True)
-    return f"<li><strong>{named(task)}</strong><small>{says} wrong</small>{place}</li>"
+    errors = f"{as_percent(row.error)} of {as_count(row.n)}"
+    place = chart_place(chart, f"Error of {name_of(task)} over time: {errors} in all", small=True)
+    return f"<li><strong>{named(task)}</strong><small>{errors} wrong</small>{place}</li>"
 
 
 def _small_chart(validation: Validation, task: Hashable) -> Chart:
