@@ -99,6 +99,7 @@ class LazyGroup(click.Group):
         except BudgetronError as error:
             _exit_with_error(with_options(str(error)), WRONG_INPUT if isinstance(error, InputError) else FAILED)
         except OSError as error:
+            # click ends the process quietly in this case, as shells expect.
             if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise
             _exit_with_error(_os_error_message(ctx, error), WRONG_INPUT if error.errno in _WRONG_PATH else FAILED)
@@ -122,6 +123,7 @@ def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
             kind = "Warning" if record.levelno >= logging.WARNING else "Note"
             click.echo(f"{kind}: {with_options(record.getMessage())}", err=True)
 
+    # Everything that is changed here is restored below: tests and programs may call `main` several times.
     logger, handler = logging.getLogger("budgetron"), Printed()
     before = logger.propagate
     level = logger.level

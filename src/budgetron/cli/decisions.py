@@ -20,11 +20,22 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--threshold", type=float, metavar="P", help="Decide for the second label at P or above."),
         click.option("--costs", metavar="fp=1,fn=20", help="Choose the cheapest threshold; with ask=C, two of them."),
-        click.option("--max-error", type=between, metavar="SHARE", help="Most wrong decisions; else asks a person."),
         click.option(
-            "--confidence", type=between, default=0.95, show_default=True, metavar="P", help="That --max-error holds."
+            "--max-error",
+            type=between,
+            metavar="SHARE",
+            help="Largest share of wrong decisions; a person is asked about the other examples.",
+        ),
+        click.option(
+            "--confidence",
+            type=between,
+            default=0.95,
+            show_default=True,
+            metavar="P",
+            help="Probability that --max-error holds.",
         ),
     ]
+    # Decorators are applied from the last to the first, so that --help lists the options in this order.
     for option in reversed(options):
         command = option(command)
     return command

@@ -68,6 +68,7 @@ def kernel_words(kernel: Any) -> str:
     """Describe a kernel with its numeric parameters."""
     if kernel is None:
         return "no kernel"
+    # Flags and names are not numbers; `normalize` is shown as a word below.
     figures = [f"{name} {value:.3g}" for name, value in vars(kernel).items() if not isinstance(value, bool | str)]
     figures += ["normalised"] if kernel.normalize else []
     return f"{type(kernel).__name__} kernel" + (f" ({', '.join(figures)})" if figures else "")

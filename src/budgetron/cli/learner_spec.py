@@ -54,6 +54,7 @@ class LearnerSpec:
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
         rows = _graph_rows(who, self.graph)
+        # A graph without a file is created here already, to report a wrong coupling before anything is read.
         if not rows:
             graph_of(who, self.graph, rows)
         return replace(self, learner=name, graph_rows=rows)
@@ -183,6 +184,7 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
         return graphs.disconnected()
     if kind == "clusters":
         return graphs.clusters({parse_task(row[0]): row[1] for row in rows})
+    # The remaining kind is edges:FILE. A row with an empty second field is a task without edges.
     edges = [row for row in rows if row[1]]
     pairs = [(parse_task(row[0]), parse_task(row[1])) for row in edges]
     # Tasks without edges are listed too, so that their rows are not bad lines.

@@ -89,7 +89,7 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="Budgetron",
             show_default=True,
             metavar="NAME",
-            help=f"{', '.join(learner_names())}; or the paper's name, or a preset's.",
+            help=f"{', '.join(learner_names())}; or a name from the paper, or a preset.",
         ),
         click.option(
             "--budget",

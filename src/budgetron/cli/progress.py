@@ -27,6 +27,7 @@ class Line:
         self.begun = time.perf_counter()
         self._unit = "examples" if wide else "seen"
         self._display, self._limit, self._updated = display, limit, 0.0
+        # The total is unknown until the first block tells how large the file is.
         self._bar = None if display is None else display.add_task("", total=None, words="reading …")
 
     @property

@@ -1,5 +1,4 @@
-"""Explain one prediction, or average the reasons over a file. Called by `budgetron inspect`.
-"""
+"""Explain one prediction, or average the reasons over a file. Called by `budgetron inspect`."""
 
 from __future__ import annotations
 

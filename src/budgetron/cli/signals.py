@@ -58,6 +58,7 @@ class SignalGuard:
             yield block
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        # A second signal means that the user does not want to wait.
         again, self.signal_name = self.signal_name is not None, _NAMES[number]
         # Only an exception ends a read that waits for a pipe. While a block is being learned, an exception could stop
         # the model in the middle of a block, so the flag is checked between blocks instead.

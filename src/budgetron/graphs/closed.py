@@ -52,6 +52,7 @@ class Clique(TaskGraph):
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
         task_ids = task_ids_of(tasks)
         if self.coupling == 0:
+            # Without edges every task is a cluster of its own.
             return task_ids, task_ids
         if self.mapped is not None:
             return task_ids, self.mapped.clusters_of(task_ids)
@@ -243,6 +244,7 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
             "graphs.disconnected() is the graph without relations.",
         )
     for task, label in mapping.items():
+        # NaN differs from itself, so two tasks with the label NaN would be in different clusters.
         if not isinstance(label, Hashable) or label != label:
             raise input_type_error(
                 who,

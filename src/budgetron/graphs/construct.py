@@ -17,7 +17,7 @@ from budgetron.graphs.matrices import check_semidefinite, connected, distinct, i
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
-_SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT
+_SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT  # a full matrix of this many tasks has 2 GiB
 _LARGEST = 1e10  # the largest sum of weights at a task; above it, I + L is numerically singular
 
 
@@ -217,6 +217,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
             "Scale the weights down, or give tasks that should be identical the same name.",
         )
     component = connected(laplacian)
+    # A small graph is inverted at once. A large one stores A and solves for single columns when they are needed.
     if size <= DENSE_LIMIT:
         full = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
         return Explicit(tasks, component, dense=_inverted(full, component, identity))
@@ -242,6 +243,7 @@ def _inverted(laplacian: Floats, component: Any, identity: bool) -> Floats:
         if identity:
             result[block] = np.linalg.inv(laplacian[block] + np.eye(len(block[0])))
         else:
+            # Eigenvalues below the limit are rounding errors of the eigenvalue 0.
             result[block] = np.linalg.pinv(laplacian[block], rcond=1e-12, hermitian=True)
     # Rounding in the inverse makes it slightly asymmetric.
     return (result + result.T) / 2

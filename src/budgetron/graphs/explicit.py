@@ -61,6 +61,7 @@ class Explicit(TaskGraph):
 
     def __post_init__(self) -> None:
         parts = (self.dense,) if self.matrix is None else (self.matrix.data, self.matrix.indices, self.matrix.indptr)
+        # Graphs are shared between learners and threads, so their arrays must not change.
         for part in (self.component, *parts):
             if part is not None:
                 read_only(part)
@@ -250,6 +251,7 @@ class Explicit(TaskGraph):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Explicit):
             return NotImplemented
+        # The cache is not compared: it has no influence on similarities.
         mine, theirs = self.describe(), other.describe()
         return self is other or (
             mine.keys() == theirs.keys()

@@ -34,6 +34,7 @@ from budgetron.graphs.taskgraph import Floats, Ints
 
 _DENSE_BLOCK = 2048  # components of up to this size are inverted as dense matrices
 _BALL = 128  # tasks per ball
+# These two limit the work if many tasks have equal entries.
 _MAX_BALLS = 400
 _MAX_SOLVES = 24
 _MAX_PRODUCTS = 10**8  # if squaring L takes more multiplications than this, only two moments are used
@@ -51,6 +52,7 @@ def largest_diagonal(matrix: Any, singular: bool, floor: float = 0.0) -> tuple[f
 
 
 def _by_balls(matrix: Any, floor: float) -> tuple[float, float]:
+    """Return the bounds for A = I + L, from moments, balls and single columns; see the top of this file."""
     upper = _bounds_from_moments(matrix)
     # (A⁻¹)_ii ≥ 1/A_ii holds for every positive definite matrix.
     lowest = max(floor, float((1.0 / matrix.diagonal()).max()))
@@ -99,7 +101,7 @@ def _bounds_from_moments(matrix: Any) -> Floats:
         third[start : start + 4096] = _row_products(rows, square)
         fourth[start : start + 4096] = _row_products(square, square)
     spread = third / first - node**2  # the Jacobi matrix of s dν is [[node, √spread], [√spread, farther]]
-    usable = spread > 1e-6 * node**2
+    usable = spread > 1e-6 * node**2  # otherwise the measure has almost a single node, and the division is inexact
     spread = np.where(usable, spread, 1.0)
     farther = (fourth - 2 * node * third + node**2 * second) / (first * spread)
     two_nodes = 1.0 - first / (1.0 + node - spread / (1.0 + farther))
@@ -107,6 +109,7 @@ def _bounds_from_moments(matrix: Any) -> Floats:
 
 
 def _row_products(left: Any, right: Any) -> Floats:
+    """Return the inner products of rows with the same index: for symmetric matrices, the diagonal of left·right."""
     return np.asarray(left.multiply(right).sum(axis=1), dtype=np.float64).ravel()
 
 
@@ -134,15 +137,17 @@ def _bounds_within(matrix: Any, ball: Ints) -> tuple[Floats, Floats]:
 
 
 def _by_landmarks(matrix: Any, floor: float) -> tuple[float, float]:
+    """Return the bounds for the pseudoinverse of a Laplacian, from single columns and shortest paths."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     size = matrix.shape[0]
     edges = matrix.tocoo()
-    apart = edges.row != edges.col
-    ends = edges.row[apart].astype(np.int32), edges.col[apart].astype(np.int32)  # SciPy 1.12 needs 32 bits here
+    off_diagonal = edges.row != edges.col
+    # SciPy 1.12 needs 32-bit indices here.
+    ends = edges.row[off_diagonal].astype(np.int32), edges.col[off_diagonal].astype(np.int32)
     # The off-diagonal entries of a Laplacian are −weight, so −1/entry is the length 1/weight.
-    lengths = csr_array((-1.0 / edges.data[apart], ends), shape=(size, size))
+    lengths = csr_array((-1.0 / edges.data[off_diagonal], ends), shape=(size, size))
     upper, lowest = np.full(size, np.inf), floor
     for _ in range(_MAX_SOLVES):
         j = int(upper.argmax())

@@ -47,6 +47,7 @@ class Factor:
         return self.tasks[part], self.values[part]
 
 
+# The factors of graphs that are still in use.
 _factors: WeakKeyDictionary[Explicit, Factor] = WeakKeyDictionary()
 
 
@@ -68,14 +69,17 @@ def factor_of(graph: Explicit, entries: int | None = ENTRIES, hops: int = HOPS) 
 
 
 def _root(inverse: Floats) -> Floats:
+    """Return the symmetric square root of A⁻¹. Rounding may make eigenvalues slightly negative."""
     values, vectors = np.linalg.eigh(inverse)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _series(matrix: Any, entries: int | None, hops: int) -> Any:
+    """Return R from the first terms of the power series."""
     diagonal = matrix.diagonal()
     # An isolated task of a Laplacian has a diagonal of 0; any scale will do for it.
     root = sparse.diags_array(1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+    # D − A = W, the weights of the edges.
     S = root @ (sparse.diags_array(diagonal) - matrix) @ root
     power = total = sparse.eye_array(matrix.shape[0], format="csr")
     c = 1.0
@@ -113,6 +117,7 @@ def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
     sort_keys = np.abs(matrix.data).view(np.int64) & ~_PLACE_MASK
     first = np.repeat(matrix.indptr[:-1], counts)
     sort_keys |= _PLACE_MASK - np.minimum(np.arange(len(sort_keys)) - first, _PLACE_MASK)
+    # Short rows keep all of their entries.
     is_large = np.ones(len(sort_keys), dtype=bool)
     long = np.flatnonzero(counts > entries)
     long = long[np.argsort(-counts[long], kind="stable")]  # rows of about the same length side by side
@@ -122,6 +127,7 @@ def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
         some = long[at : at + max(1, _AT_ONCE // width)]
         places = matrix.indptr[some][:, None] + np.arange(width)
         inside = np.arange(width) < counts[some][:, None]
+        # Shorter rows of the batch are padded by −1, which is smaller than every key.
         padded = np.where(inside, sort_keys[np.where(inside, places, 0)], -1)
         order = np.argpartition(padded, width - entries, axis=1)
         dropped = np.take_along_axis(places, order[:, : width - entries], axis=1)
@@ -131,6 +137,7 @@ def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
 
 
 def _scaled(matrix: Any) -> Factor:
+    """Scale all rows by one factor, so that their mean squared norm is 1."""
     matrix.eliminate_zeros()
     matrix.sort_indices()
     square = float((matrix.data**2).sum()) / matrix.shape[0]

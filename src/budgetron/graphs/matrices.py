@@ -49,6 +49,7 @@ def symmetric(who: str, name: str, given: Any) -> Any:
             f"entries that differ by {difference:.3g} from their mirror image",
             f"({name} + {name}.T) / 2 is symmetric.",
         )
+    # Solvers and factorisations rely on exact symmetry.
     matrix = (matrix + matrix.T) / 2
     if issparse(matrix):
         matrix = csr_array(matrix)

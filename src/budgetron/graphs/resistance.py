@@ -92,6 +92,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
     between = np.zeros((len(to_ground), len(to_ground)))
     between[:-1, :-1] = inverse
     distances = to_ground[:, None] + to_ground[None, :] - 2 * between
+    # Rounding may leave values near 0 on the diagonal, and negative ones elsewhere.
     np.fill_diagonal(distances, 0.0)
     return np.asarray(np.maximum(distances, 0.0))
 

@@ -1,4 +1,4 @@
-"""Solves A c = b on a large sparse graph by conjugate gradients, and caches columns of A⁻¹.
+"""Solve A c = b on a large sparse graph by conjugate gradients, and cache columns of A⁻¹.
 
 A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it takes tens of
 gigabytes. Conjugate gradients only multiply by A. No eigenvalue of A = I + L is below 1, so a few dozen products are
@@ -24,6 +24,7 @@ TOLERANCE = 1e-13
 def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
     """Return the solution c of A c = b; if A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
     if singular:
+        # A Laplacian maps constant vectors to 0, so only the part of b with mean 0 has a solution.
         b = b - b.mean()
     scale = matrix.diagonal()
     scale[scale == 0] = 1.0  # an isolated task of a Laplacian has a zero row, and b is 0 there
@@ -35,6 +36,7 @@ def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
     for _ in range(3):
         c += _conjugate_gradients(matrix, residual, scale, 0.3 * TOLERANCE * norm)
         if singular:
+            # Of all solutions, A⁺ b is the one with mean 0.
             c -= c.mean()
         residual = b - matrix @ c
         if np.linalg.norm(residual) <= TOLERANCE * norm + rounding * np.linalg.norm(c):
@@ -47,6 +49,7 @@ def _conjugate_gradients(matrix: Any, b: Floats, scale: Floats, goal: float) -> 
     c, residual = np.zeros_like(b), b.copy()
     z = residual / scale
     direction, energy = z.copy(), float(residual @ z)
+    # In exact arithmetic len(b) steps are enough; rounding errors need more.
     for _ in range(10 * len(b) + 100):
         if np.linalg.norm(residual) <= goal:
             break
@@ -90,6 +93,7 @@ class ColumnCache:
                 return self._columns[name]
         column: Floats = read_only(compute())
         with self._lock:
+            # Another thread may have computed the same column meanwhile.
             if name not in self._columns and column.nbytes <= self.limit:
                 self._columns[name] = column
                 self._bytes += column.nbytes

@@ -48,7 +48,7 @@ _MAX_LEARNERS = 100
 )
 @click.option("--graphs", default="complete", show_default=True, metavar="LIST", help="Graphs, separated by commas.")
 @click.option(
-    "--kernel", help="Kernel of every learner.  [default: gaussian, and none too where a learner works without]"
+    "--kernel", help="Kernel of every learner.  [default: gaussian, and none if the learner works without]"
 )
 @json_option
 def command(
@@ -140,6 +140,7 @@ def _split_list(text: str) -> list[str]:
 
 
 def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
+    # Name only what differs between the settings.
     graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 else ""
     without = ", no kernel" if kernel is None and entry.kernel == "none" else ""
     return f"{entry.learner}, {entry.budget or 'no limit'}{graph}{without}"
@@ -190,6 +191,7 @@ def _show(
 ) -> None:
     out = console()
     results = comparison.results()
+    # The number of examples, the tasks and the classes are the same for all models.
     best = results[most_accurate(results)].validation
     examples = f"{counted(best.overall.n, 'example')} of {counted(len(best.per_task), 'task')}"
     out.print(

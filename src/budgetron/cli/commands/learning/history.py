@@ -69,4 +69,5 @@ def _read(file: str) -> list[dict[str, Any]]:
     return runs
 
 
+# The fields that every recorded run has; a run may have more.
 _FIELDS = ("at", "source", "n", "error", "auc", "average_precision", "log_loss", "n_alarms")

@@ -117,6 +117,7 @@ def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoi
         *point_lines(point),
     ]
     if found["shards"]:
+        # A learner without stored examples has a capacity of 0.
         what = "seen" if capacity == 0 else "stored"
         each = [shard[what] for shard in found["shards"]]
         lines.append(("shards", f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))

@@ -157,6 +157,7 @@ def _rows(
         if with_tasks:
             columns.append(tasks.tolist() if isinstance(tasks, np.ndarray) else tasks or [None] * len(margins))
         columns.append([classes[code] for code in codes.tolist()])
+        # One column per class; six digits are enough to sort and to compare with a threshold.
         columns += np.round(figures, 6).T.tolist()
         if point is not None:
             columns.append([*classes, "ask"][code] for code in point.decide_margins(margins).tolist())

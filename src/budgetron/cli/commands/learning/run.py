@@ -89,8 +89,16 @@ class RunResult:
     help="Precision among the K highest scores.",
 )
 @click.option("--ray", metavar="DIRECTORY", help="Learn in shards on Ray with logs in DIRECTORY, or continue there.")
-@click.option("--shards", type=click.IntRange(min=1), default=8, show_default=True, help="They share the budget.")
-@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Ray actors, or threads.")
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Number of shards, which share the budget.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Number of Ray actors or threads."
+)
 @overwrite_option
 @click.option("--quiet", "-q", is_flag=True, help="Print no progress and no summary.")
 @json_option
@@ -98,7 +106,7 @@ class RunResult:
 def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     """Learn from a stream in one pass and report the error.
 
-    Each example is predicted before it is learned, so the error is that on unseen examples. STREAM is a file (CSV,
+    Each example is predicted before it is learned, so the error is measured on unseen examples. STREAM is a file (CSV,
     TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C and a bad
     line stop the run; with --save, what was learned so far is saved, and the command that continues is printed.
 
@@ -114,6 +122,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     if given["resume"] is not None:
         _reject_settings(ctx, "--ray" if given["resume"] == given["ray"] else "--resume")
         learner: LearnerSpec | None = None
+        # The model knows its settings. Only their defaults are here, because other values were rejected above.
         for name in ("learner", "budget", "kernel", "graph", "others"):
             given.pop(name)
     else:
@@ -146,6 +155,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     finally:  # print the figures even if saving fails, for instance on a full disk
         _print_result(result, given)
     if sharded:
+        # Stop the workers. The files in the directory stay.
         result.model.close()
     if result.error is not None:
         raise result.error

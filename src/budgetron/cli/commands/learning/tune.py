@@ -112,6 +112,7 @@ class _FirstRows:
                 WHO, "STREAM", "a stream with at least one example", f"{options.source!r}, which has none"
             )
         self.n = sum(len(block.y) for block in self.blocks)
+        # A stream that ended before the limit was read completely.
         self.is_complete = options.limit is None or self.n < options.limit
         self.is_sparse = labelled.stream.columns.sparse
         self._progress_line = progress.progress_line
@@ -195,6 +196,7 @@ def _size(nbytes: int) -> str:
 def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
     comparison = first_rows.comparison(candidates)
     results = comparison.results()
+    # The name of the default among the candidates.
     name = next(name for name, candidate in candidates.items() if candidate is default)
     if name not in results:
         raise input_error(WHO, what, "such that the learner accepts the stream", comparison.refused[name])

@@ -86,6 +86,7 @@ def verify(names: tuple[str, ...], folder: str | None, as_json: bool) -> None:
             click.echo(f"{name}: {problems[name] or 'verified'}")
     if as_json:
         click.echo(json.dumps(problems))
+    # Exit code 1: the command ran, and its check failed.
     if any(problems.values()):
         sys.exit(1)
 

@@ -73,6 +73,7 @@ def command(
     `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead, `budgetron reproduce
     relations` compares multitask learners on streams with known relations.
     """
+    # `reproduce kernel` and `reproduce relations` also call this function of the group first.
     if ctx.invoked_subcommand is not None:
         return
     blocks = chosen_blocks(name.strip() for name in sets.split(",") if name.strip())
@@ -139,8 +140,8 @@ def kernel(
 ) -> None:
     """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside the published values.
 
-    Ten published learners and some more run, and Budgetron, and the constant guess of the majority class. Each run
-    writes one JSON file below --out; existing files are not computed again.
+    The learners are the ten of the study, some others, and Budgetron; the error of always predicting the most
+    frequent class is shown too. Each run writes one JSON file below --out; existing files are not computed again.
     """
     names = [set_named(name.strip()).name for name in sets.split(",") if name.strip()]
     runs = kernel_runs.planned(names, orders)

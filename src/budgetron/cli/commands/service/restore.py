@@ -59,6 +59,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
         done = restore(backup, directory, position=None if at is None else int(at))
     else:
         done = restore(backup, directory, at=_seconds(at))
+    # Predictions that were labelled after the restored state may be labelled again.
     forget_labels_after(directory, done.last_good)
     click.echo(f"{directory}: restored: {done.examples} examples learned.")
     if lost := done.last_known - done.last_good:

@@ -39,7 +39,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     "--address-connections",
     default=0,
     type=click.IntRange(min=0),
-    help="Open connections per client address; 0: no limit of its own.",
+    help="Open connections per client address; 0: no limit per address.",
 )
 @click.option(
     "--trusted-proxy",
@@ -50,7 +50,13 @@ _SHARDS = 8  # default with --ray, as in `run`
 )
 @click.option("--tls-certificate", type=click.Path(path_type=Path, exists=True), help="PEM file.")
 @click.option("--tls-key", type=click.Path(path_type=Path, exists=True), help="PEM file.")
-@click.option("--snapshot-every", default=50_000, show_default=True, type=click.IntRange(min=1), help="Examples.")
+@click.option(
+    "--snapshot-every",
+    default=50_000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Examples between two snapshots.",
+)
 @click.option("--shards", type=click.IntRange(min=1), help="Shards per new model; they divide its budget.")
 @click.option(
     "--workers",
@@ -71,7 +77,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.",
 )
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
-              help="Most predictions that may wait for a label.")  # fmt: skip
+              help="Largest number of predictions that wait for a label.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
 @click.option(
     "--consume",
@@ -90,7 +96,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     help="Log requests that take longer than this, in seconds; 0: none.",
 )
 @click.option("--replicate-to", metavar="URL", help="Copy the models continuously to a directory or fsspec URL.")
-@click.option("--standby-of", metavar="URL", help="Follow such a copy, and take over when asked to.")
+@click.option("--standby-of", metavar="URL", help="Follow the copy at this URL, and take over when asked to.")
 @click.option(
     "--replicate-every",
     default=1.0,
@@ -107,7 +113,7 @@ _SHARDS = 8  # default with --ray, as in `run`
 )
 @click.option("--take-over", is_flag=True, help="Claim the copy even if another directory wrote it last.")
 @click.option("--take-over-after", type=click.FloatRange(min=10), metavar="SECONDS",
-              help="Of a standby: take over if the owner has written nothing for so long.")  # fmt: skip
+              help="A standby takes over if the owner has written nothing for this long.")  # fmt: skip
 @click.option("--log-requests", is_flag=True, help="Log every request, not only errors.")
 def command(
     models: tuple[str, ...],

@@ -45,6 +45,7 @@ def _report(place: Path | str) -> list[str]:
     from budgetron.durable import verify
     from budgetron.service.model.pending import verify_pending
 
+    # A string is the URL of a copy, which has no shards and no pending predictions.
     checked = {"": verify(place)} if isinstance(place, str) else {}
     if isinstance(place, Path):
         checked = verify_sharded(place) if is_sharded(place) else {"": verify(place)}
