@@ -25,19 +25,21 @@ class HostChanges(HostReads):
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
     ) -> Corrected:
-        """Correct a wrong label that is still in the log: the model becomes as if the right one had been learned.
+        """Correct a wrong label that is still in the log: afterwards the model is as if the right one had been learned.
 
         Parameters
         ----------
         position, row : int
             The number of the record (`Learned.position`), and the example in it, from 0. A record of one example needs
             no `row`.
-        label : the right one
+        label : str, int, float or bool
+            The right label.
         who, reason : str
             For the audit trail, see `corrections`.
 
-        The records after the last snapshot before it are learned again; meanwhile learning waits and predictions use
-        the old model. After a crash, the correction is on disk completely or not at all.
+        The model is loaded from the last snapshot before the record, and all later records are learned again.
+        Meanwhile learning waits and predictions use the old model. After a crash, the correction is on disk completely
+        or not at all.
 
         Raises
         ------

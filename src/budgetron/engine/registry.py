@@ -22,7 +22,7 @@ def rule_class(name: str) -> Any:
     try:
         found = vars(import_module(module))
     except ModuleNotFoundError as error:
-        if error.name != module:  # the file exists, but imports something that does not
+        if error.name != module:  # the file of the rule exists, but imports a module that does not
             raise
     for value in found.values():
         if isinstance(value, type) and vars(value).get("name") == name:

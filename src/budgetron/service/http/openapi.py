@@ -39,13 +39,13 @@ def document(with_keys: bool) -> bytes:
             paths.setdefault(prefix + one.path, {})[one.method.lower()] = described
     for path, (role, summary) in OWN_PATHS.items():
         paths[path] = {"get": _own(path, role, summary, schema_of, with_keys)}
-    document = {
+    content = {
         "openapi": "3.1.0",
         "info": {"title": "Budgetron", "version": __version__, "description": terms()},
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
-    return msgspec.json.encode(document)
+    return msgspec.json.encode(content)
 
 
 def answers_of(operation: Operation) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ function labelPanels({ at, ask, path, count, describe, about }) {
     return [field, make("button", { type: "button", className: "plain", textContent: "Learn", onclick: () => answer(given()) })];
   }
   async function showQueue() {
-    if (!about()?.classes.length) await describe();  // loaded before the first label came
+    if (!about()?.classes.length) await describe();  // the page was loaded before the model had classes
     const { queue } = await (await ask(path("queue"), { keepKey: true })).json();
     at("queue-table").hidden = !queue.length;
     at("queue-rows").replaceChildren(...queue.map(item => {

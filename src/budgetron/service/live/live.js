@@ -8,7 +8,7 @@
   const or = (form, value) => value == null ? "–" : form(value);
   let latest = null, token = sessionStorage.getItem("key") || "", model = "", paused = false, stream = null, table = null, about = null, drawn = "";
 
-  // ---- asking
+  // ---- requests to the service
 
   const labels = labelPanels({ at, ask, path, count, describe, about: () => about });
   function path(rest) { return model && model !== "default" ? `v1/models/${encodeURIComponent(model)}/${rest}` : `v1/${rest}`; }
@@ -72,7 +72,7 @@
   }
   function stop() { stream?.abort(); stream = null; }
 
-  // ---- showing
+  // ---- drawing the state
 
   function show(state) {
     latest = state;
@@ -80,7 +80,8 @@
     at("key").hidden = true;
     at("forget").hidden = !token;
     say(`${state.learner} “${tidy(state.model)}” is live`);
-    at("clock").textContent = new Date(1000 * state.at).toLocaleTimeString("en-GB");  // not read aloud every second
+    // The clock is outside of the live region, so that screen readers do not announce it every second.
+    at("clock").textContent = new Date(1000 * state.at).toLocaleTimeString("en-GB");
     at("empty").hidden = state.begun;
     if (!state.begun) at("empty").textContent =
       "The model has learned nothing yet. Send it labelled examples: POST v1/learn with {\"features\": [0.5, 1], \"label\": 1, \"task\": \"ann\"}.";
@@ -181,7 +182,7 @@
       series: [...weights].slice(0, 8).map(([label, values]) => ({ label, values })) });
   }
 
-  function candidate(shown) {  // both models on the same labels, since the candidate began or the service started
+  function candidate(shown) {  // figures of both models on the same labels, since the candidate or the service started
     at("candidate").hidden = !shown;
     if (!shown) return;
     const name = tidy(shown.version, 24), put = (chart, of) => Charts.update(document.querySelector(`[data-chart=${chart}]`), of);
@@ -198,7 +199,7 @@
       make("th", { scope: "row" }, make("bdi", { textContent: who })), cell(or(count, o?.n)), cell(or(percent, o?.error)), cell(or(percent, o?.f_measure)), cell(or(decimal, o?.auc)), cell(or(decimal, o?.log_loss)))));
   }
 
-  function figures(points) {  // for those who cannot see the charts; made while it is open
+  function figures(points) {  // a table for readers who cannot see the charts; filled only while it is open
     if (!at("figures").open) return;
     const step = Math.max(1, Math.ceil(points.length / 20)), last = points.length - 1;
     const cell = text => make("td", { className: "number", textContent: text });
@@ -208,7 +209,7 @@
   }
 
   function shares(state, over, put) {
-    at("budget").hidden = state.capacity === 0;  // a model of weights alone
+    at("budget").hidden = state.capacity === 0;  // a model that stores no examples
     if (state.capacity === 0) return;
     const points = state.curve, sums = new Map();
     for (const p of points) for (const [task, part] of Object.entries(p.budget_share)) sums.set(task, (sums.get(task) || 0) + part);
@@ -242,7 +243,7 @@
       make("th", { scope: "row", textContent: b.words }), make("td", { className: "number", textContent: percent(b.weight) }))));
   }
 
-  function relations(shown) {  // who helps whom; drawn again only when it has changed
+  function relations(shown) {  // how related the tasks are; drawn again only if it has changed
     const text = JSON.stringify(shown);
     at("relations").hidden = !shown;
     if (!shown || text === drawn) return;
@@ -264,16 +265,16 @@
       make("td", { className: "number", textContent: count(m.position) }))));
   }
 
-  // ---- trying
+  // ---- the form for a prediction
 
-  function features(text) {  // [1, 2] or {"a": 1} as JSON, or numbers with commas or blanks between them
+  function features(text) {  // from JSON such as [1, 2] or {"a": 1}, or from numbers separated by commas or blanks
     const given = text.trim();
     if (/^[[{]/.test(given)) return JSON.parse(given);
     const numbers = given.split(/[\s,;]+/).map(Number);
     if (numbers.some(Number.isNaN)) throw new Error("Features must be numbers, a JSON list or a JSON object; got " + tidy(given, 40));
     return numbers;
   }
-  function task(text) {  // a number where it is written as one; in double quotes it is a string whatever it says
+  function task(text) {  // a number if the text is one; text in double quotes is always a string
     return /^-?\d{1,15}$/.test(text) ? Number(text) : /^".*"$/.test(text) ? text.slice(1, -1) : text;
   }
   async function describe() {
@@ -309,7 +310,7 @@
     if (answer.reasons) parts.push(...reasons(answer.reasons));
     at("answer").replaceChildren(...parts);
   }
-  function reasons(given) {  // what each feature adds to the margin, as bars to both sides of zero
+  function reasons(given) {  // what each feature adds to the margin, as bars left and right of zero
     const rows = given.terms.slice(0, 15), others = given.terms.slice(15).reduce((sum, t) => sum + t.total, given.rest);
     if (Math.abs(others) >= 5e-4) rows.push({ name: "all others", total: others });
     if (Math.abs(given.remainder) >= 5e-4) rows.push({ name: "mixing of the models", total: given.remainder });
@@ -341,7 +342,7 @@
     }
   }
 
-  // ---- beginning
+  // ---- start
 
   async function begin() {
     try {

@@ -2,7 +2,7 @@
 // Text and elements for what the service sends. Names are inserted as text, never as markup.
 
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-function tidy(name, longest = 60) {  // a name that any client may have chosen, as one short line
+function tidy(name, longest = 60) {  // shortens a name, which a client may have chosen freely, to one line
   const text = name == null ? "(no task)" : String(name);
   if (!text.trim()) return `(blank, ${text.length} characters)`;
   return (text.length <= longest ? text : text.slice(0, longest - 1) + "…").replace(UNSEEN, "\ufffd");

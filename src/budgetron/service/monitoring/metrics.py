@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from budgetron.service.model.served_model import ServedModel
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
+# Bounds of the histogram of request durations: half a millisecond to ten seconds.
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -31,12 +32,14 @@ class Metrics:
         self._times = Histogram(
             "budgetron_request_seconds", "Seconds per request.", ["route"], buckets=_SECONDS, registry=self._registry
         )
+        # (route, method, status) → the two functions to call: looking up labels for each request would take longer.
         self._bound: dict[tuple[str, str, int], tuple[Any, Any]] = {}
         self._registry.register(_Models(models, {} if consumptions is None else consumptions))
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request that was answered, and its duration."""
         bound = self._bound.get((route, method, status))
         if bound is None:
             bound = self._requests.labels(route, method, str(status)).inc, self._times.labels(route).observe
@@ -45,6 +48,7 @@ class Metrics:
         bound[1](seconds)
 
     def text(self) -> bytes:
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
