@@ -91,12 +91,17 @@ class FeatureIndex {
   }
   Cell* find(std::int32_t feature) { return find(feature, home(feature)); }
 
+  // The number of cells that `find` reads for a feature that has one; for tests.
+  std::size_t probes(std::int32_t feature) const {
+    return distance(home_of(feature), static_cast<std::size_t>(find(feature) - cells_.data())) + 1;
+  }
+
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    if (!growing_ || (count_ + more) * 2 <= cells_.size()) return;
-    std::size_t size = cells_.size();
-    while ((count_ + more) * 2 > size) size *= 2;
-    Vec<Cell> old(bytes_, size);
+    // At most half of the cells are used, but three quarters if all features are new, which is rare: most occur in other rows, too.
+    const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
+    if (!growing_ || size <= cells_.size()) return;
+    Vec<Cell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
     old.swap(cells_);
     for (const Cell& cell : old)
       if (!cell.empty()) *free_cell(home(cell.feature())) = cell;

@@ -63,7 +63,7 @@ class InvertedIndex {
     if (most_) return;
     index_.reserve(more);
     reserved_ = more * Postings<V>::packed_bytes(2);
-    postings_.reserve(packed_ + reserved_);
+    postings_.reserve(packed_, reserved_);
   }
 
   // The same for an index with values of type U that will take over this memory and all postings.

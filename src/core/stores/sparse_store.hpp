@@ -308,7 +308,7 @@ class SparseStore final : public Store {
   // Ensures that n further entries fit at the end of row_features_: allocates if necessary, and closes the gaps.
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
-    if ((live_ + n) * 3 > row_features_.size() * 2) row_features_.resize(std::max<std::size_t>(256, (live_ + n) * 2));
+    if ((live_ + n) * 5 > row_features_.size() * 4) resize_exactly(row_features_, std::max<std::size_t>(256, (live_ + n) / 2 * 3));
     compact_rows();
   }
 
