@@ -167,6 +167,7 @@ def _os_error_message(ctx: click.Context, error: OSError) -> str:
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version and the engine, and exit."""
     if wanted and not ctx.resilient_parsing:
         from budgetron.engine.native import level
         from budgetron.version import __version__

@@ -88,6 +88,7 @@ def _is_terminal() -> bool:
 
 
 def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
+    """Return the share of the stream that is done; None if its length is unknown."""
     # With both --limit and a known file size, the one that ends the run first counts.
     by_rows = None if limit is None else n / limit
     total = None if stream is None else stream.bytes_total

@@ -109,6 +109,7 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
 
 
 def show_importance(out: Console, found: dict[str, Any]) -> None:
+    """Print the averaged terms per feature as a table."""
     out.print(f"\nWhat each feature adds to the margin, averaged over {counted(found['examples'], 'example')}")
     rows = table(["feature", "mean size", "mean", "shared", "own", "related"], left=["feature"])
     for one in found["features"][:20]:
@@ -118,6 +119,7 @@ def show_importance(out: Console, found: dict[str, Any]) -> None:
 
 
 def _reasons(out: Console, reasons: dict[str, Any]) -> None:
+    """Print the terms of an explanation as a table."""
     out.print(f"What speaks for {shorten(reasons['label'], 20)} (above 0) or against it (below 0):")
     rows = table(["reason", "adds", "shared", "own", "related"], left=["reason"])
     shown, others = reasons["terms"][:_REASONS], reasons["terms"][_REASONS:]
@@ -133,6 +135,7 @@ def _reasons(out: Console, reasons: dict[str, Any]) -> None:
 
 
 def show_example(out: Console, found: dict[str, Any]) -> None:
+    """Print the prediction of an example, its reasons and the nearest stored examples."""
     whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
     out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
     if "decision" in found:

@@ -114,6 +114,7 @@ def rare_words(validation: Validation) -> str:
 
 
 def _read(result: RunResult) -> str:
+    """Describe what was read: examples, tasks and labels."""
     found = result.validation
     words = [counted(found.overall.n, "example")]
     columns = result.columns
@@ -171,6 +172,7 @@ def _stored(model: Any) -> str:
 
 
 def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
+    """Print a table of the worst tasks."""
     found = result.validation
     worst = found.worst_first()
     more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
@@ -190,6 +192,7 @@ def _task_figures(row: Figures) -> list[str]:
 
 
 def _notes(result: RunResult) -> Iterator[str]:
+    """Yield sentences that say where the outputs are."""
     if result.saved is not None:
         where = shlex.quote(result.saved)
         yield f"Saved in {result.saved}. To use it: budgetron predict {where} FILE"
@@ -215,6 +218,7 @@ def warnings(result: RunResult) -> Iterator[str]:
 
 
 def _how_to_continue(result: RunResult) -> str:
+    """Say where the model of a stopped run is, and with which options it continues."""
     if result.directory is not None and result.saved is None:
         where = shlex.quote(str(result.directory))
         if result.source == "-":

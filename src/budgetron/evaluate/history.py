@@ -63,6 +63,7 @@ def _of_share(record: dict[str, Any]) -> float | None:
 
 
 def _of_auc(record: dict[str, Any]) -> float | None:
+    """Return the standard error of the AUC by Hanley and McNeil (1982); None if a class has no examples."""
     auc, p = record["auc"], record.get("positives")
     n = None if p is None else record["n"] - p
     if not p or not n:

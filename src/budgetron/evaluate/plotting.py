@@ -23,6 +23,7 @@ def curve(validation: Validation, figure: str, ax: Any) -> Any:
     """Plot a metric over the stream: per window, and over all examples so far."""
     if figure not in _FIGURES | _NUMBERS:
         raise input_error(_WHO, "figure", "one of " + ", ".join(_FIGURES | _NUMBERS), shown(figure))
+    # Shares are plotted in per cent.
     scale = 1.0 if figure in _NUMBERS else 100.0
     ax = axes_for(_WHO, ax)
     for what, colour, width in (("window", COLOURS[1], 1.0), ("so_far", COLOURS[0], 2.0)):

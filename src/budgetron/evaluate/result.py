@@ -88,6 +88,7 @@ class Validation:
         if self.rare is None:
             text = f"{counted}{errors}, {ranked}"
         else:
+            # If one label is rare, the error is small for any learner, so the ranking comes first.
             text = f"{counted}{ranked} ({_percent(self.rare[1])} are {self.rare[0]}), {errors}"
         if one.log_loss is not None and self.calibration is not None:
             text += (

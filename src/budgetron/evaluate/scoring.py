@@ -39,6 +39,7 @@ def count_increments(
     if len(classes) > 2:
         return _multiclass_increments(part, truth, len(classes), calibration, confusion)
     positive = truth == 1
+    # The margin in favour of the true class: at most 0 for a mistake.
     signed = np.where(positive, part.margins, -part.margins)
     losses = None
     if calibration is not None:

@@ -82,6 +82,7 @@ def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | N
 
 
 def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | None) -> Block:
+    """Join single examples into a block: dicts are hashed, sparse rows are stacked."""
     rows, y, tasks = zip(*examples, strict=True)
     if any(task is None for task in tasks) and any(task is not None for task in tasks):
         raise InputError(f"{who}: some examples of the stream have a task and some have not. Give all a task or none.")

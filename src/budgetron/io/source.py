@@ -170,6 +170,8 @@ class _Raw(io.RawIOBase):
         return self._head
 
     def _take(self, size: int) -> bytes:
+        """Read at most `size` bytes, without waiting until all of them are there."""
+        # `read1` returns what a pipe has now; `read` would wait for `size` bytes.
         content = getattr(self._file, "read1", self._file.read)(size)
         if not isinstance(content, bytes):
             came = f"{type(content).__name__} from {self.name}"

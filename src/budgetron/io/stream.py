@@ -259,6 +259,7 @@ class Stream:
 
 
 def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Columns:
+    """Choose the columns from the first rows, and begin their scaling with these rows."""
     if reader.layout != "table":
         plan = sparse_columns(reader, sample, asked, labelled)
         return Columns(plan, RunningScale.of(np.zeros((0, 0))))
@@ -275,6 +276,7 @@ def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
 
 
 def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
+    """Log which columns were chosen, and warn about doubtful choices."""
     plan = columns.plan
     what = f"{file}: label {plan.label!r} ({plan.label_note}), task {plan.task!r} ({plan.task_note})"
     logger.info("%s, %d columns to %d of X", what, len(columns.names), columns.n_features)
@@ -293,6 +295,7 @@ def _task(task: str | None, columns: Columns | None) -> str | None:
 
 
 def _check_rows(file: str, reader: Reader, sample: Table) -> None:
+    """Reject a file without a usable row."""
     if len(sample):
         return
     if reader.first_bad is not None:
@@ -315,6 +318,7 @@ def _end(sample: Table) -> int:
 
 
 def _check_names(file: str, reader: Reader, selection: Selection) -> None:
+    """Reject a file that lacks columns of the model."""
     known = set(reader.names)
     missing = [name for name in (*selection.numbers, *selection.texts) if name not in known]
     if missing and known and reader.layout == "table":

@@ -335,6 +335,7 @@ class BlockLearner(Deciding, Start):
         """Reject parameters that need all examples at once and so work only in `fit`. Overridden by such learners."""
 
     def _check_takes_weights(self, sample_weight: Any) -> None:
+        """Reject weights for a rule that cannot scale its steps by them."""
         if sample_weight is not None and not self.takes_weights:
             raise input_error(
                 self._who,

@@ -96,6 +96,7 @@ class Deciding:
         return None if code < 0 else self._classes.values.tolist()[code]
 
     def _decided(self, margins: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the codes of the decisions for these margins; the code after the last class means to ask."""
         point = self._point
         if point is None:
             raise InputError(

@@ -98,6 +98,7 @@ class SingleExamples(BlockLearner):
             self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
 
     def _learn_block_of_one(self, x: Any, y: Any, task: Hashable, classes: Any, sample_weight: Any, offset: Any) -> Any:
+        """Learn one example as a block of one row, with all checks of a block."""
         if np.ndim(y):
             raise input_error(self._who, "y", "one label", shown(y))
         x, tasks = self._one_row(x, task)
@@ -127,10 +128,12 @@ class SingleExamples(BlockLearner):
         return margin
 
     def _margin_of_converted(self, engine: Any, x: Any, task: Hashable) -> Any:
+        """Return the margin of an example that was converted in Python; NotImplemented if it cannot be converted."""
         row = self._converted_row(x)
         if row is None:
             return NotImplemented
         task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
+        # The compiled engine has a lock of its own; for the NumPy engine the model's lock is needed.
         if engine.side_by_side:
             return engine.margin_one(row, task_id, cluster)
         with self._guard:

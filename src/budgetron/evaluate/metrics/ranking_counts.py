@@ -115,6 +115,7 @@ class RankingCounts:
         return self._sums(figures[0], counts[0]), _ranks(figures[1])
 
     def _exact_window(self) -> tuple[Floats | None, Ranks]:
+        """As `window`, while the scores are still stored one by one."""
         if not self._scores:
             return None, Ranks()
         scores, truth, _ = self._all_scores()
@@ -163,6 +164,7 @@ class RankingCounts:
         return [known.get(place, Ranks()) for place in places]
 
     def _exact_by_place(self) -> dict[int, Ranks]:
+        """Return the metrics of each task, while the scores are still stored one by one."""
         if not self._scores:
             return {}
         scores, truth, places = self._all_scores()

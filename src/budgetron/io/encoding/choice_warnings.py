@@ -39,6 +39,7 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
         return []
     found = []
     for rare, n in counts.items():
+        # A typing error is rare itself, and looks like a label that is at least 20 times as frequent.
         is_rare = n <= max(2, _RARE * rows)
         likely = [other for other, m in counts.items() if is_rare and m >= 20 * n and _look_alike(rare, other)]
         if likely:

@@ -240,6 +240,7 @@ class Columns:
         return self._block(self.checked(records), self.selection(labelled), learn)
 
     def _block(self, records: Any, selection: Selection, learn: bool) -> Block:
+        """Convert records to a block; reject the first record that cannot be used."""
         table = self._table(records, selection)
         wrong = wrong_rows(self, table)
         if wrong:
@@ -248,6 +249,7 @@ class Columns:
         return self.block_of(table, learn)
 
     def _features(self) -> Selection:
+        """Return the columns that are used as features, and how their numbers are written."""
         used = [column for column in self.plan.columns if column.kind != "ignored"]
         numbers = [column for column in used if column.kind == "number"]
         formats = {c.name: NumberFormat(c.format, tuple(c.missing)) for c in numbers if c.format or c.missing}
@@ -305,6 +307,7 @@ class Columns:
         return np.ascontiguousarray(table.numbers[:, n])
 
     def _table(self, records: Any, selection: Selection) -> Table:
+        """Return these columns of the records as a table, with rows numbered from 1."""
         if self.plan.layout != "table":
             raise InputError(
                 f"Columns.encode needs a model that learned from a table, but this one learned from {self.plan.layout} "

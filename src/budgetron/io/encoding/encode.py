@@ -106,6 +106,7 @@ def _periods(column: Column) -> list[str]:
 
 
 def _scaled_columns(plan: Plan, numbers: Floats, moments: Mapping[str, Floats]) -> Floats:
+    """Return the columns that are scaled, numbers and dates, in the order of the plan."""
     if not moments:
         return numbers
     of_numbers = iter(numbers.T)
@@ -194,6 +195,7 @@ def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32
 
 @lru_cache(maxsize=4)
 def _vectorizer(size: int) -> Any:
+    """Return a vectorizer that hashes the words, and the pairs of words, of a text."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     return HashingVectorizer(

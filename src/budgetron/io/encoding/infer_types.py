@@ -161,6 +161,7 @@ def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> 
 
 
 def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
+    """Return a list that the user passed as a tuple; a single value becomes a tuple of one."""
     if isinstance(names, kinds):
         return (names,)
     try:
@@ -170,6 +171,7 @@ def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
 
 
 def _check_roles(roles: Mapping[str, str | None]) -> None:
+    """Reject a column that was named for two roles."""
     named = [(role, name) for role, name in roles.items() if name is not None]
     for place, (role, name) in enumerate(named):
         for other, same in named[place + 1 :]:
@@ -178,6 +180,7 @@ def _check_roles(roles: Mapping[str, str | None]) -> None:
 
 
 def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
+    """Return the task column by its name, and a note that says how it was chosen."""
     others = (asked.label, asked.weight, asked.offset, *asked.drop, *asked.text, *asked.categorical)
     task = default_task(name for name in names if name not in others)
     if task is None:
@@ -265,11 +268,13 @@ class _Inference:
         return self._category(name, "" if n_numbers < _MANY_NUMBERS * n else _mostly_numbers(words, n_numbers, n))
 
     def _number(self, name: str, place: int, number_format: NumberFormat, like_na: list[str]) -> Column:
+        """Return the column as numbers, unless its name and values show that it is an identifier."""
         present, asked = self.present[name], self._asked
         values = self._sample.texts[name]
         if place == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
             return Column(name, "ignored", note="it numbers the rows")
         is_integer_id = is_identifier(name) and all(parse_integer(value) is not None for value in present)
+        # `present` counts the rows per value: if every value occurs once, the column identifies the rows.
         if is_integer_id and len(present) == sum(present.values()) >= 100:
             return Column(name, "ignored", note="a different value on every row: an identifier")
         if is_integer_id and name in self.candidates:
@@ -292,6 +297,7 @@ class _Inference:
         return rows > sum(n for value, n in self.present[name].items() if value.strip() not in missing)
 
     def _warn_of_category(self, name: str, words: list[str], n_numbers: int, n: int) -> None:
+        """Warn if a column that became a category was probably meant as numbers or dates."""
         present = self.present[name]
         if self._formats.get(name, "") is None:
             self.warnings.append(choice_warnings.about_number(name, next(value for value in present if "," in value)))

@@ -75,6 +75,7 @@ def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_r
 
 
 def _add_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, fine: NDArray[np.bool_]) -> None:
+    """Note the rows whose value is not `fine`. The first problem of a row counts."""
     if fine.all():
         return
     for row in np.flatnonzero(~fine[text.codes]).tolist():

@@ -125,6 +125,7 @@ class Arrow:
         return table
 
     def _table(self, rows: Any, done: int, selection: Selection) -> Table:
+        """Convert a batch of rows to a table. `done` is the number of rows before it."""
         flat = self._flat(rows)
         columns = dict(zip(self.names, flat.columns, strict=True))
         numbers = np.empty((flat.num_rows, len(selection.numbers)))
@@ -135,6 +136,7 @@ class Arrow:
         return Table(lines, numbers, texts, lambda row: shown(rows.slice(row, 1).to_pylist()[0], 200))
 
     def _numbers(self, column: Any, number_format: NumberFormat) -> Any:
+        """Return a column as float64. Numbers that are too large become infinity, which is reported as a bad row."""
         types = self._arrow.types
         if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
             return parse_numbers(self._codes(column), number_format)

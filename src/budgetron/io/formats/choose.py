@@ -45,6 +45,7 @@ def reader_of(source: Source, format: str, header: bool | None, task: str | None
 
 
 def _other(source: Source, chosen: str, task: str | None, width: int) -> Reader:
+    """Create the reader of any format but CSV. Its module is imported only if it is needed."""
     if chosen in ("parquet", "arrow"):
         from budgetron.io.formats.arrow import Arrow
 
@@ -71,10 +72,12 @@ def _by_name(name: str) -> str | None:
 
 
 def _by_content(head: bytes) -> str:
+    """Recognise the format by the first bytes: magic numbers, otherwise the form of the first line."""
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
+    # Without the byte order mark of UTF-8, and without blank lines at the beginning.
     line = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].rstrip(b"\r")
     if line.lstrip().startswith(b"{"):
         return "ndjson"

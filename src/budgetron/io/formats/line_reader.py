@@ -94,6 +94,7 @@ class LineReader(ABC):
             yield self._parse(chunk, selection, stop)
 
     def _parse(self, chunk: Chunk, selection: Selection | None, stop: bool) -> tuple[Table, list[BadLine]]:
+        """Convert the lines of a chunk to a table, and collect the bad lines."""
         found, content, offset = chunk
         rows, places, bad = self.rows(chunk, selection, stop)
         for one in found.bad:

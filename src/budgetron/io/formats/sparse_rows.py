@@ -45,6 +45,7 @@ class SparseRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: list[Row]) -> SparseRows:
+        """Join parsed rows into arrays."""
         return cls(
             np.concatenate([[0], np.cumsum([len(row.indices) for row in rows])]).astype(np.int64),
             np.array([index for row in rows for index in row.indices], dtype=np.int64),

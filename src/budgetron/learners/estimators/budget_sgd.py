@@ -31,6 +31,7 @@ _WITH_RADIUS = ("remove", "oldest", "halve")
 
 
 def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
+    """Return the laws that the learner does not obey with these parameters, and why."""
     reasons = {
         "no_mistake_no_change": "it also learns from right predictions with a small margin",
         "ample_budget_is_perceptron": "its steps are not those of the Perceptron",
@@ -248,6 +249,7 @@ class BudgetSgd(Learner):
         return float(value)
 
     def _checked_radius(self) -> float:
+        """Return `radius`, which bounds the norm of the classifier; 0 for no bound."""
         if self.radius is None:
             return 0.0
         if self.maintenance not in _WITH_RADIUS:
@@ -262,6 +264,7 @@ class BudgetSgd(Learner):
         return float(self.rank)
 
     def _check_merging(self, settings: Settings) -> None:
+        """Reject a kernel other than Gaussian: the formula for merging two examples holds only there."""
         if self.maintenance != "merge":
             return
         remedy = 'Choose another maintenance, such as "project".'

@@ -318,6 +318,7 @@ class Budgetron(ComparableTasks, Learner):
         return weight if by_class is None else weight * float(by_class[code])
 
     def _class_weights(self) -> NDArray[np.float64] | None:
+        """Return one weight per class, 1 for classes that are not named; None without fixed weights."""
         if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):

@@ -28,6 +28,7 @@ WHEN_FULL = ("project", "evict")
 
 
 def _exemptions(model: Projectron) -> Mapping[str, str]:
+    """Return the laws that the learner does not obey with these parameters, and why."""
     if not model.plus:
         return {}
     return {

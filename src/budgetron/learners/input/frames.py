@@ -45,6 +45,7 @@ def check_in_memory(who: str, parameter: str, values: Any) -> None:
 
 
 def _check_polars(who: str, X: Any) -> None:
+    """Reject columns that are not numeric, and missing values."""
     for name, dtype in X.schema.items():
         if dtype.is_temporal():
             raise _not_numbers(who, name, dtype, "Convert dates to numbers, such as days since a fixed date.")

@@ -91,6 +91,7 @@ def _joined(values: Sequence[Any]) -> str:
 
 
 def _as_float(who: str, name: Any, value: Any) -> float:
+    """Convert the value of a feature to a float; reject what is not a number."""
     if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         raise input_type_error(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
     try:

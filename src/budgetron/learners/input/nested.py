@@ -21,6 +21,7 @@ def flattened(record: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _flat(record: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested records, with names joined by dots."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")

@@ -179,6 +179,7 @@ def offsets(who: str, values: Any, n: int) -> NDArray[np.float64] | None:
 
 
 def _dense(who: str, X: Any) -> NDArray[Any]:
+    """Return X as a contiguous two-dimensional array of numbers."""
     array = _numbers(who, "X", X)
     if array.ndim != 2:
         raise input_error(
@@ -216,6 +217,7 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
 
 
 def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
+    """Convert values to an array of float32 or float64; say what is wrong with values that are not numbers."""
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError:
@@ -227,6 +229,7 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
     if array.dtype.kind in "mM":
         remedy = "Convert dates to numbers, such as days since a fixed date."
         raise input_type_error(who, parameter, "numbers", f"dtype {array.dtype}", remedy)
+    # Text and objects: numbers that are written as text are accepted.
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
@@ -241,6 +244,7 @@ def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
 
 
 def _check_extent(who: str, shape: tuple[int, ...]) -> None:
+    """Reject X without rows or without columns. The words are those that scikit-learn's checks expect."""
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise input_error(
@@ -287,6 +291,7 @@ def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tup
 
 
 def _reject_missing_task(who: str, parameter: str, each: str, graph: TaskGraph, tasked: bool) -> None:
+    """Reject a missing task if the graph lists its tasks, or if the model was trained with tasks."""
     if graph.tasks is not None:
         raise input_error(who, parameter, f"a task of the graph{each}", "None")
     if tasked:

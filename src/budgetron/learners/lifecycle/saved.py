@@ -207,6 +207,7 @@ def _check_parameter(learner: Any, name: str, value: Any) -> None:
 
 
 def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
+    """Return the constructor's arguments from the parameters in a model file."""
     # Exactly the constructor's parameters: a missing one would silently get its default.
     wanted = set(learner._get_param_names())
     require(given.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(given)}")
@@ -216,6 +217,7 @@ def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> 
     if "kernel" in given:
         given["kernel"] = parts.kernel_of(msgspec.convert(given["kernel"], schema.Kernel | None))
     if given.get("graph") is not None:
+        # The file stores the graph as a number into its list of graphs.
         require(given["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
         given["graph"] = graphs[given["graph"]]
     else:

@@ -102,6 +102,7 @@ class Start(Plots):
         return engine_kind(self._who, self.engine, self.rule, kernel)
 
     def _checked_kernel(self) -> Kernel | None:
+        """Return the kernel; None only for a rule that works without a kernel."""
         if self.kernel is None and not rule_class(self.rule).needs_kernel:
             return None
         if not isinstance(self.kernel, Kernel):
@@ -180,6 +181,7 @@ _warned = False
 
 
 def _warn_once() -> None:
+    """Warn, once per process, that the compiled engine is missing."""
     global _warned
     if not _warned:
         _warned = True

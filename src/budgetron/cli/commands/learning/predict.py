@@ -132,6 +132,7 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
 
 
 def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
+    """Return the names of the output columns with margins or probabilities."""
     from budgetron.learners.input.classes import label_text
 
     if not probabilistic and len(classes) == 2:

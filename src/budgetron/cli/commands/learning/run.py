@@ -299,6 +299,7 @@ def _append_to_history(result: RunResult, path: str) -> None:
 
 
 def _report(result: RunResult, path: str) -> None:
+    """Write the HTML report of the run."""
     from budgetron import report
 
     context = report.Context(
@@ -330,6 +331,7 @@ def _column_words(row: Any) -> str:
 
 
 def _print_result(result: RunResult, given: dict[str, Any]) -> None:
+    """Print the result on standard output, as text or JSON, and warnings on standard error."""
     from budgetron.cli import summary
 
     if given["as_json"]:

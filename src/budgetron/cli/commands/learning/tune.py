@@ -246,6 +246,7 @@ def _show(options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], l
 
 
 def _verdict(one: Round) -> str:
+    """Describe the outcome of a round in a sentence."""
     lead, error = leading(one.results[one.best].validation)
     usual = leading(one.results[one.default].validation)[1]
     if one.cheaper == "none" and one.best != "none":

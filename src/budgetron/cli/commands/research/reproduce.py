@@ -229,6 +229,7 @@ def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: 
 
 
 def _perform(missing: list[Any], n_runs: int, out: Path, folder: str | None, jobs: int) -> dict[Any, str]:
+    """Perform the missing runs with a progress bar. Return the runs that failed, with the reasons."""
     if not missing:
         return {}
     out.mkdir(parents=True, exist_ok=True)
