@@ -97,6 +97,7 @@ class Curve:
         return other
 
     def points(self, probabilistic: bool) -> list[Point]:
+        """Return the points of the curve, each with the figures of its window and of all examples so far."""
         points, total = [], 0.0
         for end in self._ends:
             # Counts of all windows up to this one give the figures so far.

@@ -92,6 +92,7 @@ class Adwin:
         return self._close_buckets(due) if due.size else []
 
     def _grow(self, rows: int) -> None:
+        """Make room for this many rows."""
         old = len(self._used)
         if rows <= old:
             return
@@ -104,6 +105,7 @@ class Adwin:
         self._pending = np.concatenate([self._pending, np.zeros((new - old, 3))])
 
     def _close_buckets(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
+        """End the current bucket of these rows, test them for drift, and merge buckets where a row is full."""
         self._sums[due, self._used[due]] = self._pending[due]
         self._used[due] += 1
         self._pending[due] = 0.0
@@ -149,6 +151,7 @@ class Adwin:
         return found
 
     def _drop(self, row: int, buckets: int) -> None:
+        """Remove the oldest buckets of a row: the examples before a detected change."""
         left = int(self._used[row]) - buckets
         self._sums[row, :left] = self._sums[row, buckets : buckets + left].copy()
         self._sums[row, left:] = 0.0

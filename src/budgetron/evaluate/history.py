@@ -57,6 +57,7 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 
 def _of_share(record: dict[str, Any]) -> float | None:
+    """Return the standard error of the error rate."""
     share, n = record["error"], max(record["n"], 1)
     # Without the lower limit, an error of 0 or 1 would have a standard error of 0.
     return math.sqrt(max(share * (1 - share), 0.25 / n) / n)

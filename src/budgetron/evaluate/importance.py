@@ -80,6 +80,7 @@ class FeatureImportance:
             self._drop()
 
     def _drop(self) -> None:
+        """Keep only the largest features, and remember the largest sum that was dropped."""
         # Sort by the upper bound of the sum: otherwise a new name would be dropped again and again.
         ordered = sorted(self._sums.items(), key=lambda item: -(item[1][0] + item[1][5]))
         self._dropped = max([self._dropped, *(sums[0] + sums[5] for _, sums in ordered[self.limit :])])

@@ -103,6 +103,7 @@ def precision_recall(validation: Validation, ax: Any) -> Any:
 
 
 def _ranking(validation: Validation) -> Ranking:
+    """Return the ranking; raise an error if there is none to plot."""
     if validation.ranking is None or validation.overall.auc is None:
         raise InputError(f"{_WHO}: nothing can be ranked, because there is one class only, or more than 64 classes.")
     return validation.ranking

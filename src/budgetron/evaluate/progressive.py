@@ -71,6 +71,7 @@ precision 1.000
 
 
 def _show(line: ProgressLine, validator: Validator, total: int | None) -> None:
+    """Update the progress line."""
     done = validator.position
     error = validator.so_far.error if done else None
     line.show(done, done / total if total else None, "" if error is None else f"error {100 * error:.1f} %")

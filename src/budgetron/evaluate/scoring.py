@@ -59,6 +59,7 @@ def _multiclass_increments(
     calibration: Calibration | None,
     confusion: ConfusionCounts,
 ) -> Counted:
+    """As `count_increments`, for more than two classes."""
     each = np.arange(len(truth))
     # With delayed labels, the first examples are predicted before anything was learned. They have a single margin of 0,
     # which counts for all classes.

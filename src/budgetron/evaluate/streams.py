@@ -35,6 +35,7 @@ class Block(NamedTuple):
         return int(self.X.shape[0])
 
     def rows(self, start: int, end: int) -> Block:
+        """Return the rows from `start` up to `end`."""
         part = slice(start, end)
         sides = (None if one is None else one[part] for one in (self.tasks, self.weights, self.offsets))
         return Block(self.X[part], self.y[part], *sides)
@@ -61,6 +62,7 @@ def blocks(who: str, stream: Any, window: int, n_features: int | None = None) ->
 
 
 def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
+    """Yield blocks of a stream of blocks or of single examples, which are collected up to `window`."""
     waiting: list[tuple[Any, Any, Any]] = []
     for item in stream:
         if not isinstance(item, tuple) or len(item) not in (2, 3):

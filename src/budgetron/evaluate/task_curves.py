@@ -39,6 +39,7 @@ class TaskCurves:
         self._windows, self._step = 0, 1
 
     def close_window(self, position: int, counts: TaskCounts) -> None:
+        """Record the counts of the tasks at the end of a window."""
         self._windows += 1
         if self._windows % self._step == 0:
             self._positions.append((position, counts.seen_and_wrong(MAX_TASKS)))

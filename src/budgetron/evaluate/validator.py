@@ -113,6 +113,7 @@ class Validator:
     # ---- delayed labels
 
     def _add_late(self, block: Block) -> None:
+        """Predict each example now, and learn it `delay` examples later."""
         labelled: list[tuple[Block, Any]] = []
         for place in range(len(block)):
             example = block.rows(place, place + 1)
@@ -146,6 +147,7 @@ class Validator:
         self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
 
     def _learned(self, method: Any, block: Block) -> Any:
+        """Call a method of the model with a block, and with weights and offsets if there are any."""
         given = {"sample_weight": block.weights, "offset": block.offsets}
         given = {name: values for name, values in given.items() if values is not None}
         return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **given)

@@ -78,6 +78,7 @@ class Source:
         return peeked or self._next(size)
 
     def _next(self, size: int) -> bytes:
+        """Read the next decompressed bytes. Errors of all decompressors become errors of this library."""
         try:
             # `read1` returns what is available; `read` would wait for `size` bytes of a pipe.
             content: bytes = getattr(self._file, "read1", self._file.read)(size)
@@ -111,6 +112,7 @@ class Source:
             self._raw.bytes_read = int(share * self.bytes_total)
 
     def _unreadable(self, error: Exception) -> BudgetronError:
+        """Return the error for a failed read: of the disk, or of the content."""
         if isinstance(error, OSError) and error.errno is not None:  # the disk or the network failed, not the content
             return StorageError(f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}.")
         damaged = " The compressed file is damaged or incomplete." if self.is_compressed else ""
@@ -151,6 +153,7 @@ class _Raw(io.RawIOBase):
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
     def _opened(self, path: Any) -> Any:
+        """Open a file without a buffer of Python."""
         try:
             file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `close_file`)
         except OSError as error:
@@ -195,6 +198,7 @@ class _Raw(io.RawIOBase):
         return len(content)
 
     def rewound(self) -> Any:
+        """Return the file at its first byte again; None if it cannot seek."""
         if self._begin is not None:
             self._file.seek(self._begin)
         return None if self._begin is None else self._file

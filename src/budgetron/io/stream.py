@@ -239,6 +239,7 @@ class Stream:
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
 
     def _show_progress(self) -> None:
+        """Update the progress line, by bytes or by rows, whichever is further."""
         by_bytes = self.bytes_read / self.bytes_total if self.bytes_total else None
         by_rows = None if self._limit is None else self.n_rows / self._limit
         known = [share for share in (by_bytes, by_rows) if share is not None]
@@ -270,6 +271,7 @@ def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Col
 
 
 def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
+    """Return the values of a number or date column in the first rows."""
     if column.kind == "date":
         return parse_dates(texts, column.missing)
     return parse_numbers(texts, NumberFormat(column.format, tuple(column.missing)))

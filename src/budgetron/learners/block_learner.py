@@ -65,6 +65,7 @@ _PER_ROW = ("rows", "task_ids", "clusters", "tasks", "labels", "codes", "weights
 
 
 def _selected(values: Any, rows: Any) -> Any:
+    """Return these rows of a list or an array; None stays None."""
     if isinstance(values, list | tuple):
         return list(values[rows]) if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
     return None if values is None else values[rows]

@@ -167,6 +167,7 @@ class SingleExamples(BlockLearner):
         return rejections.bad_row(self._who, row if isinstance(row, SparseRow) else row.reshape(1, -1), 0, names)
 
     def _one_row(self, x: Any, task: Hashable) -> tuple[Any, list[Hashable] | None]:
+        """Convert an example to a block of one row, in the form of the first example."""
         if isinstance(x, Mapping):
             # The first dict decides the width; later dicts must be hashed to the same width.
             width = self._engine.settings.n_features if self._begun else DICT_FEATURES

@@ -28,6 +28,7 @@ class Calibration:
         return cls(np.zeros(BINS), np.zeros(BINS), np.zeros(BINS))
 
     def add(self, probability: Floats, true: NDArray[np.bool_]) -> None:
+        """Count predicted probabilities, and whether they came true."""
         # A probability of exactly 1 belongs to the last bin.
         place = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
         np.add.at(self.n, place, 1.0)

@@ -63,6 +63,7 @@ class ConfusionCounts:
         self._counts: NDArray[np.int64] | None = None
 
     def add(self, truth: NDArray[np.intp], predicted: NDArray[np.intp], n_classes: int) -> None:
+        """Count pairs of true and predicted classes."""
         if n_classes > MAX_CLASSES:
             return
         if self._counts is None:

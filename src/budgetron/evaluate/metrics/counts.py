@@ -131,6 +131,7 @@ class TaskCounts:
         return np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
 
     def add(self, places: NDArray[np.intp], rows: Floats) -> None:
+        """Add one row of counts per example to the row of its task."""
         if self._table.shape[1] < rows.shape[1]:  # the first block decides how many classes are counted
             self._table = np.zeros((len(self._table), rows.shape[1]))
         if len(self._table) <= len(self._row):
@@ -143,6 +144,7 @@ class TaskCounts:
             self._table[:, column] += np.bincount(places, weights=values, minlength=len(self._table))
 
     def _place(self, task: Any) -> int:
+        """Return the row of a task. Tasks beyond the first `max_tasks` share one row."""
         task = plain(task)
         place = self._row.get(task)
         if place is None:

@@ -70,6 +70,7 @@ class RankingCounts:
         self._count(scores, truth, places)
 
     def _count(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp]) -> None:
+        """Count examples per bin of scores: for all examples, and for each task."""
         assert self._total is not None and self._scale is not None
         bins, positive = bins_of(scores, self._scale), _positive(scores, truth)
         columns = np.arange(scores.shape[1])
@@ -87,6 +88,7 @@ class RankingCounts:
         np.add.at(self._by_task.reshape(-1), of_task.ravel(), np.uint32(1))
 
     def _grow(self, rows: int, max_rows: int) -> None:
+        """Make room for this many tasks."""
         if len(self._by_task) < rows:
             grown = np.zeros((min(2 * rows, max_rows), self._by_task.shape[1]), dtype=np.uint32)
             grown[: len(self._by_task)] = self._by_task
@@ -128,6 +130,7 @@ class RankingCounts:
         return sums, _ranks(_figures(complete.positives, complete.negatives, self.k, True))
 
     def _sums(self, figures: Floats, counts: Floats) -> Floats | None:
+        """Return the sums of a window, from which windows can be merged; None with too many classes."""
         if len(figures) > MAX_WINDOW_CLASSES:
             return None
         return sums_of(figures, counts[:, 1].sum(axis=-1), counts[:, 0].sum(axis=-1), self.k)
@@ -191,6 +194,7 @@ def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:
 
 
 def _positive(scores: Floats, truth: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return, per example and ranked class, whether the example belongs to the class."""
     classes = np.arange(scores.shape[1]) if scores.shape[1] > 1 else np.array([1])
     positive: NDArray[np.bool_] = truth[:, None] == classes
     return positive

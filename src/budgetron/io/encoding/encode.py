@@ -71,6 +71,7 @@ def hashed_names(plan: Plan, texts: Mapping[str, CodedColumn]) -> dict[int, str]
 
 
 def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int, str]]:
+    """Yield the columns of X that a value sets, each with the name of its feature."""
     from sklearn.utils import murmurhash3_32
 
     if column.kind != "text":
@@ -117,6 +118,7 @@ def _scaled_columns(plan: Plan, numbers: Floats, moments: Mapping[str, Floats]) 
 def _dense(
     plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], moments: Mapping[str, Floats]
 ) -> Floats:
+    """Return X for a plan without hashed columns: scaled numbers, parts of dates, indicators and one-hot columns."""
     total = sum(map(width, plan.columns))
     # Only numbers without missing values: no further columns are needed.
     if total == scaled.shape[1]:

@@ -189,6 +189,7 @@ def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
 
 
 def _default_label(names: list[str], task: str | None, asked: Asked, labelled: bool) -> tuple[str | None, str]:
+    """Return the label column by its name, otherwise the last column, and a note on the choice."""
     taken = (task, asked.weight, asked.offset, *asked.drop)
     # Reversed, so that of two names that differ in case the first column wins, and the last column is first.
     free = {name.lower(): name for name in reversed(names) if name not in taken}
@@ -230,6 +231,7 @@ class _Inference:
         self.left_out: set[str] = set()  # candidates that are not used as features either
 
     def column(self, name: str, place: int) -> Column:
+        """Infer the kind of a column from its name and its values in the first rows."""
         asked, present = self._asked, self.present[name]
         if name in asked.drop:
             return Column(name, "ignored", note=AS_ASKED)
@@ -321,6 +323,7 @@ def _as_format(text: str) -> Any:
 
 
 def _note(number_format: str, missing: list[str], asked: Asked) -> str:
+    """Return a note: how numbers are written, and which values count as missing."""
     found = [code for code in missing if code not in asked.na_values]
     codes = f"{', '.join(map(shown, found[:5]))} count as missing" if len(found) > 1 else ""
     codes = f"{shown(found[0])} counts as missing" if len(found) == 1 else codes

@@ -40,6 +40,7 @@ _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
 
 
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
+    """Return the pattern of numbers with these signs; the thousands separator must be the same throughout."""
     # The first group has no leading zero, so that 0,125 cannot be mistaken for a group of thousands.
     integer = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
     return re.compile(rf"[+-]?({integer}({decimal}[0-9]*)?|{decimal}[0-9]+)"
@@ -128,6 +129,7 @@ def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, ty
 
 
 def _share(values: Mapping[str, int], format: str) -> float:
+    """Return the share of the values that have this format."""
     total = sum(values.values())
     fitting = sum(n for value, n in values.items() if _PATTERNS[format].fullmatch(value.strip()))
     return fitting / total if total else 0.0

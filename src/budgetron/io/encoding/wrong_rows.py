@@ -59,6 +59,7 @@ def wrong_rows(
 
 
 def _not_a_number(columns: Columns, place: int) -> str:
+    """Return what is expected of this column of numbers."""
     names = columns.selection(True).numbers
     written = next((column.format for column in columns.plan.columns if column.name == names[place]), "")
     example = f" such as {written}" if written else ""

@@ -146,6 +146,7 @@ class Arrow:
         return without_codes(np.where(np.abs(values) > LARGEST, np.inf, values), number_format)
 
     def _codes(self, column: Any) -> CodedColumn:
+        """Return a column as texts. Each distinct text is stored once."""
         arrow, types = self._arrow, self._arrow.types
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)

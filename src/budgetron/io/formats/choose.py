@@ -64,6 +64,7 @@ def _other(source: Source, chosen: str, task: str | None, width: int) -> Reader:
 
 
 def _by_name(name: str) -> str | None:
+    """Return the format by the extension of the file; None if it is unknown."""
     parts = os.path.basename(name).lower().split(".")[1:]
     # data.csv.gz is a CSV file.
     while parts and parts[-1] in _COMPRESSED:

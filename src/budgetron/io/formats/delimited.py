@@ -64,6 +64,7 @@ class Delimited:
         self.renamed = renamed_columns(fields, self.names) if header else []
 
     def _most_frequent_delimiter(self) -> str:
+        """Return the delimiter that occurs most often in the first line."""
         found, content, offset = self._records.first(",", b"")
         begin, end = self._first_record(found, content, offset)
         # Text between quotes may contain any delimiter, so only the parts outside quotes are counted.
@@ -110,11 +111,13 @@ class Delimited:
         return self._table(selection, *self._records.next(self._delimiter, self._kinds(selection), rows, max_bad))
 
     def _kinds(self, selection: Selection) -> bytes:
+        """Return how the scanner should treat each field: as a number, as text, or not at all."""
         texts = (*selection.texts, *selection.number_formats)
         kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(texts, TEXT)
         return bytes(kinds.get(name, IGNORED) for name in self.names)
 
     def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
+        """Convert the result of the scanner to a table in the order of the selection, and describe the bad lines."""
         as_text = {*selection.texts, *selection.number_formats}
         texts = dict(zip((name for name in self.names if name in as_text), found.texts, strict=True))
         # The scanner returns plain numbers; the others come as text and are parsed below.

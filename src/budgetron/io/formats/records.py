@@ -86,6 +86,7 @@ class Records:
         return self._chunk(scan(b"", 0, True, ",", kinds, 1, 1))
 
     def _chunk(self, found: Scan) -> Chunk:
+        """Return the records with line numbers of the file instead of the buffer."""
         first = self._lines + 1  # lines count from 1
         bad = [one._replace(line=one.line + first) for one in found.bad]
         return found._replace(lines=found.lines + first, bad=bad), self._buffer, self._at

@@ -66,6 +66,7 @@ class VowpalWabbit(SparseReader):
         return Row(words[0] if words else "", task, indices, values, weight)
 
     def _number(self, text: str) -> float:
+        """Parse a number; reject the line if it is not a number, or too large."""
         try:
             number = float(text)
         except ValueError:

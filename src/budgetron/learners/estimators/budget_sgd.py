@@ -212,6 +212,7 @@ class BudgetSgd(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         who = self._who
         for name, accepted in (("step", STEPS), ("maintenance", MAINTENANCE)):
             if getattr(self, name) not in accepted:
@@ -227,12 +228,14 @@ class BudgetSgd(Learner):
         )  # fmt: skip
 
     def _above_zero(self, name: str) -> float:
+        """Return a parameter that must be a positive number."""
         value = getattr(self, name)
         if not is_real(value) or value <= 0:
             raise input_error(self._who, name, "a finite number above 0", shown(value))
         return float(value)
 
     def _checked_regularization(self) -> float:
+        """Return λ, which must leave a positive factor 1 − ηλ in each step."""
         value = self.regularization
         if not is_real(value) or value < 0:
             raise input_error(self._who, "regularization", "a finite number >= 0", shown(value))
@@ -259,6 +262,7 @@ class BudgetSgd(Learner):
         return self._above_zero("radius")
 
     def _checked_rank(self) -> float:
+        """Return the rank of the approximation, as a share of the budget."""
         if not is_real(self.rank) or not 0 < self.rank <= 1:
             raise input_error(self._who, "rank", "above 0 and at most 1, a share of the budget", shown(self.rank))
         return float(self.rank)

@@ -183,6 +183,7 @@ class Budgetron(ComparableTasks, Learner):
         return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
 
     def _part_names(self) -> Mapping[int, str]:
+        """Return the kind of each mixed model: a filter, or AdaGrad."""
         settings = self._engine.settings
         n, filters = len(beliefs_of(settings)), len(settings.parameters.filters)
         return {place: "filter" if place < filters else "AdaGrad" for place in range(n)}
@@ -229,6 +230,7 @@ class Budgetron(ComparableTasks, Learner):
     # ---- settings
 
     def _checked_kernel(self) -> Kernel | None:
+        """Check the kernel, and return None for the engine."""
         if self.kernel is not None and type(self.kernel) not in (Gaussian, Linear):
             raise input_type_error(
                 self._who, "kernel", "Gaussian(), Linear() or None", shown(self.kernel),
@@ -240,11 +242,13 @@ class Budgetron(ComparableTasks, Learner):
         return self._with_rows(settings, self._checked_rows(settings))
 
     def _without_tasks(self, settings: Settings) -> Settings:
+        """Return the settings for a stream without tasks, which needs rows for one task only."""
         self._checked_rows(settings)
         graph = settings.graph
         return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS)
 
     def _checked_rows(self, settings: Settings) -> int | None:
+        """Return `max_task_rows`; reject a number that is too small for the related tasks of one example."""
         rows, graph = checked_rows(self._who, self.max_task_rows), settings.graph
         if isinstance(graph, Explicit) and rows is not None and rows < rows_together(graph) and not settings.sparse:
             accepted = f"at least {rows_together(graph)} on this graph, or None"
@@ -253,6 +257,7 @@ class Budgetron(ComparableTasks, Learner):
         return rows
 
     def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
+        """Return the settings for this number of task rows: the mixed models, their sizes and their bandwidth."""
         graph = settings.graph
         # With an explicit graph, both parts exist; a clique may have only one of them.
         shared = own = True
@@ -276,6 +281,7 @@ class Budgetron(ComparableTasks, Learner):
 
     @classmethod
     def _check_file(cls, parameters: Mapping[str, Any]) -> None:
+        """Reject a model file of version 0.1."""
         if "beliefs" in parameters:
             raise invalid("the model", "a Budgetron of this version", "one of version 0.1, which stored examples",
                           "Train it again; a data directory with its complete log does so by itself.")  # fmt: skip
@@ -308,6 +314,7 @@ class Budgetron(ComparableTasks, Learner):
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        """Multiply the weights of examples by the weights of their classes."""
         by_class = self._class_weights()
         if by_class is None:
             return weights

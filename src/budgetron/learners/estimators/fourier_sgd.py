@@ -117,6 +117,7 @@ class FourierSgd(WithoutExamples, Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         for name in ("rate", "margin"):
             if not is_real(getattr(self, name)) or getattr(self, name) <= 0:
                 raise input_error(self._who, name, "a finite number above 0", shown(getattr(self, name)))

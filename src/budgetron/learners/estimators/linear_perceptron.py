@@ -23,6 +23,7 @@ from budgetron.learners.stored_weights import LinearWeights
 
 
 def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:
+    """Return the laws that the learner does not obey with these parameters, and why."""
     reasons = {"ample_budget_is_perceptron": "it has no kernel; with a linear one they agree"}
     if model.norm is not None:
         reasons["disconnected_is_separate"] = "the norm is that of the weights of all tasks"
@@ -93,6 +94,7 @@ class LinearPerceptron(LinearWeights, Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         p = self.norm
         if p == "auto":
             largest = max(settings.graph.n_tasks or 1, settings.n_features)

@@ -135,6 +135,7 @@ class Projectron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         for name, accepted in (("convention", CONVENTIONS), ("when_full", WHEN_FULL)):
             if getattr(self, name) not in accepted:
                 raise input_error(self._who, name, f"one of {', '.join(accepted)}", shown(getattr(self, name)))

@@ -172,6 +172,7 @@ class RelationPerceptron(LinearWeights, Learner):
         return task_ids, answer["relations"].reshape(len(task_ids), len(task_ids))
 
     def _relations(self, names: list[Any]) -> NDArray[np.float64]:
+        """Return the rows and columns of C for these tasks."""
         self._check_begun()
         wanted, _ = self._graph.locate(names)
         task_ids, C = self._learned()
@@ -184,6 +185,7 @@ class RelationPerceptron(LinearWeights, Learner):
         return np.asarray(found)
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         who = self._who
         if self.relations not in RELATIONS:
             raise input_error(who, "relations", f"one of {', '.join(RELATIONS)}", shown(self.relations))

@@ -93,6 +93,7 @@ class SecondOrderPerceptron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         if not is_real(self.ridge) or self.ridge <= 0:
             raise input_error(self._who, "ridge", "a finite number above 0", shown(self.ridge))
         return settings.with_parameters(ridge=float(self.ridge))

@@ -105,6 +105,7 @@ class SharedProjectron(Learner):
         self.engine = engine
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         return settings.with_parameters(
             eta=checked_eta(self._who, self.eta, settings.kernel, 1.0),
             max_task_rows=checked_rows(self._who, self.max_task_rows),

@@ -120,6 +120,7 @@ class ShiftingPerceptron(Learner):
         return shrink_for(budget) if p.amount is None else float(p.amount)
 
     def _with_rule(self, settings: Settings) -> Settings:
+        """Check the parameters of the rule, and return the settings with them."""
         if self.decay not in DECAYS:
             raise input_error(self._who, "decay", '"fixed" or "polynomial"', shown(self.decay))
         rate = self.rate

@@ -56,6 +56,7 @@ def _check_polars(who: str, X: Any) -> None:
 
 
 def _check_pandas(who: str, X: Any) -> None:
+    """Reject columns that are not numeric, and missing values."""
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
         kind = getattr(dtype, "kind", "O")
         if kind in "mM":
@@ -78,6 +79,7 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception:
+    """Return the error for a column that is not numeric."""
     usual = "Encode it, for example with OneHotEncoder, or drop it. If it holds the task, pass task_column=..."
     return input_type_error(
         who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual

@@ -194,6 +194,7 @@ def _dense(who: str, X: Any) -> NDArray[Any]:
 
 
 def _csr(who: str, X: Any) -> sparse.csr_matrix:
+    """Return X in CSR format with sorted columns, without duplicates and stored zeros."""
     if X.dtype.kind not in "fiub":
         raise input_type_error(
             who, "X", "real numbers", f"dtype {X.dtype}", "Complex data not supported." if X.dtype.kind == "c" else ""

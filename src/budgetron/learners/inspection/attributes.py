@@ -121,12 +121,14 @@ class Inspection:
         return self._begun
 
     def _check_begun(self) -> None:
+        """Raise NotFittedError before the first example."""
         if not self._begun:
             raise NotFittedError(
                 f"{self._who}: this instance is not fitted yet. Call fit, partial_fit or learn_one first."
             )
 
     def _begun_engine(self) -> Engine:
+        """Return the engine; raise AttributeError before the first example."""
         if not self._begun:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
             raise AttributeError(f"{self._who} has learned nothing yet")
         return self._engine

@@ -75,6 +75,7 @@ def _stored_terms(answer: Mapping[str, Any], output: int, task_id: int) -> NDArr
 
 
 def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> tuple[NearestExample, ...]:
+    """Return the n stored examples with the largest kernel values, the most similar first."""
     similarity, task_ids = answer["similarity"], answer["key"]
     if not len(similarity) or not n:
         return ()

@@ -55,6 +55,7 @@ class Guard:
             self._wake_first()
 
     def _wait(self, me: int) -> None:
+        """Sleep until it is the turn of this thread."""
         # Each waiting thread sleeps on a lock of its own, so that exactly one of them can be woken.
         turn = Lock()
         turn.acquire()

@@ -57,6 +57,7 @@ def content_of(model: Any) -> bytes:
 
 
 def _record(model: Any) -> tuple[ModelRecord, Arrays]:
+    """Return everything that a model file contains: a record, and arrays by name."""
     who: Any = type(model).__name__
     # A subclass defined elsewhere has code that a file cannot contain, even if it has the name of a learner.
     engine, learners = model._engine, learner_names()
@@ -159,6 +160,7 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
 
 
 def _version() -> str:
+    """Return the version of this package."""
     try:
         return version("budgetron")
     except PackageNotFoundError:  # run from a source tree that is not installed
@@ -169,6 +171,7 @@ def _version() -> str:
 
 
 def _parameters(model: Any, graph: int) -> dict[str, Any]:
+    """Return the constructor's parameters as values for JSON. `graph` is the number of the graph in the file."""
     who, written = type(model).__name__, {}
     for name, value in model.get_params(deep=False).items():
         if name == "kernel":
@@ -232,6 +235,7 @@ def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> 
 
 
 def _labels(who: str, classes: Classes) -> schema.Labels:
+    """Return the labels as a record; reject kinds of labels that a file cannot contain."""
     values = classes.values
     if values.dtype.kind not in "biufUSO" or (values.dtype.kind == "f" and values.dtype.itemsize > 8):
         accepted = "numbers, strings or other plain Python values in a saved model"
@@ -242,6 +246,7 @@ def _labels(who: str, classes: Classes) -> schema.Labels:
 
 
 def _classes(record: schema.Labels) -> Classes:
+    """Restore the labels, and check everything that the learner relies on."""
     with reported_as_file_error("labels", "sorted labels of one kind, none twice"):
         labels = [decoded(label) for label in record.values]
         dtype = np.dtype(record.dtype)

@@ -79,6 +79,7 @@ class Start(Plots):
     def _settings(
         self, rows: Any, classes: Classes, graph: TaskGraph, has_tasks: bool = True
     ) -> tuple[Settings, Budget]:
+        """Return the settings of the engine, and the budget, for a model that begins with these rows."""
         budget = budget_of(self._who, self.budget)
         settings = settings_of(self.rule, self._checked_kernel(), graph, rows, classes.n_outputs)
         settings = replace(settings, capacity=budget.examples)
@@ -110,6 +111,7 @@ class Start(Plots):
         return self.kernel
 
     def _checked_graph(self) -> TaskGraph:
+        """Return the graph; reject what is not a task graph."""
         if not isinstance(self.graph, TaskGraph):
             raise input_type_error(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
         return self.graph

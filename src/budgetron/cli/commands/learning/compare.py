@@ -113,6 +113,7 @@ def command(
 
 
 def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None) -> Iterator[LearnerSpec]:
+    """Yield the settings to compare: learners × budgets × kernels × graphs."""
     if learners is None:
         names = [name for name in learner_names() if has_parameter(name, "budget")]
     elif learners.strip() == "all":
@@ -140,6 +141,7 @@ def _split_list(text: str) -> list[str]:
 
 
 def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
+    """Return a name for a setting, for messages and JSON."""
     # Name only what differs between the settings.
     graph = f", {entry.graph}" if len(_split_list(graphs)) > 1 else ""
     without = ", no kernel" if kernel is None and entry.kernel == "none" else ""
@@ -189,6 +191,7 @@ def leading(validation: Validation) -> tuple[str, str]:
 def _show(
     options: StreamOptions, labelled: Any, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
 ) -> None:
+    """Print the table of results and the recommendation."""
     out = console()
     results = comparison.results()
     # The number of examples, the tasks and the classes are the same for all models.
