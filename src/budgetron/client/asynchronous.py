@@ -226,7 +226,7 @@ class AsyncClient:
         return await self._change("POST", "promote")
 
     async def copy(self) -> dict[str, Any]:
-        """Where the model is copied to and how far, and whether this service is the owner or a standby."""
+        """Where the model is copied to, the last copied record, and whether this service is the owner or a standby."""
         return await self._get("copy")
 
     async def take_over(self) -> int:

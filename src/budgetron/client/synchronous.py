@@ -244,7 +244,7 @@ class Client:
         return self._change("POST", "promote")
 
     def copy(self) -> dict[str, Any]:
-        """Where the model is copied to and how far, and whether this service is the owner or a standby."""
+        """Where the model is copied to, the last copied record, and whether this service is the owner or a standby."""
         return self._get("copy")
 
     def take_over(self) -> int:

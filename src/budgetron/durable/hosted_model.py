@@ -109,7 +109,7 @@ class HostedModel:
             raise
 
     def change_point(self, request: Mapping[str, Any]) -> None:
-        """Decide by another operating point, as `blocks.encode_point` wrote it."""
+        """Replace or remove the operating point; `request` is what `blocks.encode_point` has encoded."""
         if not request.get("continues"):
             self.model.operating_point = None
         if request:

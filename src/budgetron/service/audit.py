@@ -34,7 +34,7 @@ CREATE TABLE action (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, who TEXT
 
 
 class AuditLog:
-    """The file is created with the first action. Its methods may be called from any thread."""
+    """The audit log of a service, in the file `audit.sqlite`, which is created with the first action. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME

@@ -23,7 +23,7 @@ class Limits:
     examples: int = 10_000  # in one request that is not a stream
     features: int = 100_000  # numbers in one example
     text: int = 1_000  # characters of a task, a label, an id
-    waiting_examples: int = 50_000  # for the writer; beyond that 503 with Retry-After
+    waiting_examples: int = 50_000  # examples that may wait for the writer; beyond that 503 with Retry-After
     pending_bytes: int = 2**26  # of remembered predictions, per model
     watchers: int = 32  # subscribers of /v1/events
     connections: int = 1_000  # a few more are accepted for health checks
@@ -32,8 +32,8 @@ class Limits:
     # These four can be changed while the service runs: PUT /v1/limits.
     rate: float = 0.0  # examples (or other requests) per second and API key; 0: no limit
     address_rate: float = 0.0  # the same per client address
-    address_connections: int = 0  # open connections per client address; 0: no limit of its own
-    slow_seconds: float = 1.0  # requests that take longer are in the slow log; 0: none
+    address_connections: int = 0  # open connections per client address; 0: no limit per address
+    slow_seconds: float = 1.0  # requests that take longer are written to the slow log; 0: no slow log
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class ServiceSettings:
     snapshot_every: int = 50_000
     shards: int | None = None  # of every new model; None: not in shards
     workers: int = 2  # per model in shards
-    max_workers: int | None = None  # most workers when examples wait; None: always `workers`
+    max_workers: int | None = None  # the number of workers grows up to this while examples wait; None: always `workers`
     ray: Path | None = None  # directory of the shards if their workers run on Ray
     pending: int = 100_000  # latest remembered predictions that may still be labelled
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
-    consume: tuple[tuple[str, str], ...] = ()  # names of models, and the addresses of streams that they learn from
+    consume: tuple[tuple[str, str], ...] = ()  # (name of a model, address of the stream that it learns from)
     traces: str | None = None  # where spans are sent: the URL of a collector, OTLP over HTTP
-    trusted_proxies: tuple[str, ...] = ()  # whose X-Forwarded-For counts
-    copy: CopySettings | None = None  # of every model
+    trusted_proxies: tuple[str, ...] = ()  # addresses of proxies whose X-Forwarded-For is trusted
+    copy: CopySettings | None = None  # how every model is copied; None: no copies
     limits: Limits = field(default_factory=Limits)
 
     def checked(self) -> ServiceSettings:

@@ -165,7 +165,7 @@ class Worker:
         return answers
 
     def check_keys(self, messages: list[ShardMessage]) -> list[int]:
-        """For each message, how many of its rows were learned before; `OTHER_ROWS` if others were learned there."""
+        """For each message, the number of its rows learned before; `OTHER_ROWS` if its key was used with other rows."""
         return [self._n_learned(message) for message in messages]
 
     def _n_learned(self, message: ShardMessage) -> int:
@@ -190,7 +190,7 @@ class Worker:
         return weights
 
     def _learned(self, messages: list[ShardMessage]) -> list[Any]:
-        """Learn messages of one shard; the margins or the exception of each."""
+        """Learn the messages of one shard. Returns the margins or the exception of each."""
         owned = self._owned[messages[0].shard]
         host = owned.host
         if host is None:

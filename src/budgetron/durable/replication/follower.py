@@ -38,8 +38,7 @@ class Follower:
     Parameters
     ----------
     directory : path
-        The directory of the standby itself. A database in it stays beside the new one, unless an earlier standby built
-        it.
+        The directory of the standby itself. A database in it is renamed and stays, unless an earlier standby built it.
     store : Store
     every : float
         Seconds between two polls of the copy.

@@ -41,7 +41,7 @@ from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MAX_SEGMENTS = 1000  # per run, so that listings stay short and a restore has little to learn again
+_MAX_SEGMENTS = 1000  # per run, so that listings stay short and a restore replays few records
 _HEARTBEAT = 5.0  # seconds between two heads if nothing changes
 DAY = 86_400.0
 
@@ -58,13 +58,13 @@ class Replicator:
         Seconds between two copies. What was acknowledged since the last one is lost with the machine. With 0 the
         caller copies before each acknowledgement, by calling `copy` (`Host.before_answer`), and nothing is lost.
     keep : float
-        Seconds back to which a restore is possible. Older objects are deleted, except what the oldest point needs.
+        How many seconds back a restore is possible. Older objects that no such restore needs are deleted.
     take_over : bool
         Claim the copy even if another directory wrote it last.
     claimed : Claim, optional
         The claim that a standby has made already.
     parent : epoch, run and number, optional
-        The last object that the database comes from; by default the last one of the epoch before.
+        The object of the copy from which the database was restored; by default the last object of the epoch before.
     on_lost : callable, optional
         Called once, with the `StaleOwner`, when another process has taken over the copy.
     """

@@ -60,11 +60,11 @@ class KeyTables:
                 what = f"the idempotency key of record {found[0]} has other bytes than were written"
                 raise damaged_log(self._db.path, what)
 
-    def forget(self, most: int, most_bytes: int) -> None:
-        """Delete all but the latest keys: at most `most` keys, and `most_bytes` bytes of answers.
+    def forget(self, max_keys: int, max_bytes: int) -> None:
+        """Delete all but the latest keys: at most `max_keys` keys, and `max_bytes` bytes of answers.
 
-        How far a stream was learned takes few bytes and is stored longer, so that a long stream still resumes
-        correctly.
+        The position up to which a stream was learned takes few bytes and is stored longer, so that a long stream still
+        resumes correctly.
         """
         for table, size in (
             ("answer", "length(margins)"),
@@ -76,7 +76,7 @@ class KeyTables:
                 f"FROM {table}) WHERE held > ?"
             )
             (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
-                                   (most, most_bytes))  # fmt: skip
+                                   (max_keys, max_bytes))  # fmt: skip
             if table == "stream_block":
                 self._db.execute(
                     "INSERT INTO stream_forgotten SELECT key, max(last) + 1, max(number), NULL FROM stream_block "
@@ -87,4 +87,4 @@ class KeyTables:
                 self._db.execute(f"UPDATE stream_forgotten SET crc = {expression} WHERE crc IS NULL")
             self._db.execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
         oldest = "SELECT number FROM stream_forgotten ORDER BY number DESC LIMIT 1 OFFSET ?"
-        self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (most,))
+        self._db.execute(f"DELETE FROM stream_forgotten WHERE number <= ({oldest})", (max_keys,))

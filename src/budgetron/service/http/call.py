@@ -107,7 +107,7 @@ class ServiceCall:
             raise _too_slow(self.limits.seconds_to_send) from None
 
     async def pieces(self, pause: float) -> AsyncIterator[bytes | None]:
-        """The body as it arrives. Yields None after `pause` seconds without any, and again while that lasts."""
+        """The body as it arrives. Yields None after `pause` seconds without data, and then every `_POLL` seconds."""
         # Not `request.stream()`: a timeout would cancel that generator, and the data that arrive next would be lost.
         self.connections.body_began(self.request.scope["client"])
         loop = asyncio.get_running_loop()

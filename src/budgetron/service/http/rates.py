@@ -20,7 +20,7 @@ class Buckets:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens left, and when that was
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name → tokens left, at what time
 
     def __len__(self) -> int:
         return len(self._buckets)

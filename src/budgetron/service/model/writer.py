@@ -109,7 +109,7 @@ class Writer:
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call this function in the writer thread after each commit, with its answers; None ends that."""
+        """Call this function in the writer thread after each commit, with its answers; None: call no function."""
         self._listener = listener
 
     # ---- the thread

@@ -45,8 +45,7 @@ class Forgetron(MistakeDriven):
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
         scale = float(arrays["scale"][0])
         require(0 < scale <= 1, "state.scale", "above 0 and at most 1", str(scale))
-        # The invariant behind the Forgetron's mistake bound: Q, the effect of all shrinking, is bounded by the mistakes
-        # M.
+        # The invariant behind the mistake bound: the number of mistakes M bounds Q, the effect of all shrinking.
         most = 15 / 32 * c2_of(settings) * int(arrays["n_mistakes"][0])
         require(float(arrays["q"][0]) <= most * (1 + 1e-6), "state.q", "at most (15/32) c² M", str(arrays["q"][0]))
 

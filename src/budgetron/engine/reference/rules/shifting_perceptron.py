@@ -36,7 +36,7 @@ class Parameters(RuleParameters, frozen=True):
 
 
 class ShiftingPerceptron(MistakeDriven):
-    """Every mistake is stored, after all weights have shrunk."""
+    """On a mistake all weights are multiplied by φ, and the example is stored."""
 
     name = "shifting_perceptron"
     Parameters = Parameters
