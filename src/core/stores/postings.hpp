@@ -48,9 +48,9 @@ class Postings {
   // Whether lists that take `packed` bytes after `pack` fit into the pool.
   bool holds(std::size_t packed) const { return packed <= pool_.size(); }
   // Makes space for lists that take `packed` bytes after `pack`, and for `more` bytes of new ones, which few rows need all. Another
-  // quarter of the lists is free at least, so that packing is rare. If it throws, nothing has changed.
+  // half of the lists is free at least, so that packing is rare. If it throws, nothing has changed.
   void reserve(std::size_t packed, std::size_t more) {
-    if (packed + packed / 4 + more > pool_.size()) reserve_bytes(packed + packed / 2 + more);
+    if (packed + packed / 2 + more > pool_.size()) reserve_bytes(2 * packed + more);
   }
   void reserve_bytes(std::size_t bytes) {
     if (bytes > pool_.size()) resize_exactly(pool_, std::max<std::size_t>(4096, bytes));
