@@ -67,4 +67,4 @@ def matrix(ax: Any, names: Sequence[Hashable], values: Any, label: str, signed: 
 def plain_text(name: Hashable) -> str:
     """Return a name for a label: shortened, and with `$` escaped, which would start a formula in matplotlib."""
     text = str(name)
-    return (text if len(text) <= 40 else text[:39] + "…").replace("$", r"\$")
+    return (text if len(text) <= 60 else text[:59] + "…").replace("$", r"\$")

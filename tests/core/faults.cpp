@@ -181,7 +181,9 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
 }
 
 // A Budgetron that is about to grow, in frequencies or in rows, learns on whatever allocation fails: it grows later, or not at all.
-void growing(bool curved) {
+enum class Growing { adagrad, filter, rows };  // which part of a model is about to grow; the filter sees a bank of its own
+
+void growing(Growing what) {
   Config c;
   each_config([&](const Config& one, bool) {
     if (one.rule == "budgetron" && !one.sparse && one.n_outputs == 1 && one.parameters.count("filter_frequencies", 0) && one.parameters.flag("shared", false) &&
@@ -190,12 +192,13 @@ void growing(bool curved) {
   });
   c.parameters.set("frequencies", std::uint64_t{90});
   c.parameters.set("filter_frequencies", std::uint64_t{80});
+  c.parameters.set("bank_frequencies", std::uint64_t{80});
   c.parameters.set("max_frequencies", std::uint64_t{120});
   c.parameters.set("max_filter_frequencies", std::uint64_t{120});
   c.parameters.set("own_cells", std::uint64_t{0});
   c.parameters.set("rows_may_grow", std::uint64_t{1});
   current = &c;
-  const std::size_t n = 200, begin = 63;
+  const std::size_t n = 300, begin = 127;
   const Stream s(n, c.d, 2, 40, false, 0, 1, 0);
   std::vector<double> margins(n);
   std::vector<std::uint8_t> flags(n);
@@ -205,16 +208,19 @@ void growing(bool curved) {
   Model first(c);
   learn(first, 0, begin);
   Saved saved(first);
-  // All weight to AdaGrad over Fourier features, or to a filter without Fourier features; sizes are looked at after the next example.
+  // All weight to a part with Fourier features, or to a filter without them; sizes are reviewed after the next example.
   const auto prepare = [&](State& state, std::int64_t seen) {
     auto& weights = state.reals.at("belief_weight");
-    const std::size_t heavy = curved ? weights.size() - 1 : 0;
+    const std::size_t heavy = what == Growing::adagrad ? weights.size() - 1 : what == Growing::filter ? 3 : 0;
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
     state.integers.at("n_seen") = {seen - 1};
+    for (double& variance : state.reals.at("filter3_covariance")) variance *= 0.1;  // late, it grows only if its weights are determined
   };
-  prepare(saved.state, 64);
+  prepare(saved.state, 128);
   saved.state.integers.at("spare_bytes") = {20000};
-  const auto size = [&](const Saved& one) { return one.state.integers.at(curved ? "adagrad1_frequencies" : "row_limit").at(0); };
+  const auto size = [&](const Saved& one) {
+    return one.state.integers.at(what == Growing::adagrad ? "adagrad1_frequencies" : what == Growing::filter ? "filter3_frequencies" : "row_limit").at(0);
+  };
   long stayed = 0;
   for (long at = 0;; ++at) {
     Model model(c);
@@ -344,8 +350,9 @@ int main(int count, char** arguments) {
     if (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse && storing.count(name_of(c)) > 0)
       expect(moved.count(name_of(c)) > 0, "no reference point has moved while allocations failed");
   });
-  growing(true);
-  growing(false);
+  growing(Growing::adagrad);
+  growing(Growing::filter);
+  growing(Growing::rows);
   current = nullptr;
   crafted_ids();
   crafted_features();

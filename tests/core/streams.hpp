@@ -273,13 +273,15 @@ void each_config(Use use) {
                 count("full_covariance", full_covariance);
                 count("latent", 3);
                 if (parts == 4) count("plain_filter", 1);
-                c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0});
+                c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0, 3, 0.1, 0});
                 if (frequencies) {
                   count("frequencies", 7);
                   count("own_cells", rows ? 40 : 0);
                   if (full_covariance) {
                     count("fourier_filter", 2);
                     count("filter_frequencies", 5);
+                    count("bank_frequencies", 4);
+                    c.parameters.set("bandwidths", std::vector<double>{8});
                     count("fourier_cells", rows ? 3 : 0);
                   }
                   c.parameters.set("rates", std::vector<double>{0.1, 1.0});

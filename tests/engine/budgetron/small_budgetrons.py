@@ -34,13 +34,14 @@ def small_settings(
     if is_sparse:
         given |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
     else:
-        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), (3.0, 0.1, 0.0)], "latent": 3,
+        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
                   "full_covariance": full_covariance}  # fmt: skip
         if frequencies:
             width = d + 1 + 2 * frequencies
             given |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
             if full_covariance:
-                given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3}
+                given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3,
+                          "bandwidths": [0.5, 8.0], "bank_frequencies": frequencies // 3}  # fmt: skip
         if not clique:
             given["plain_filter"] = 1
     return make_settings(

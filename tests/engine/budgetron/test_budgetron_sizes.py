@@ -9,14 +9,16 @@ import pytest
 from budgetron import Budgetron
 from budgetron.engine import memory, native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
-from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES, FourierFeatures
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures, first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
-from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
+from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR, Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.part import Seen
 
 ENGINES = [native.Engine] * native.available + [reference.Engine]
-PLANNED, MOST = FIRST_FREQUENCIES + 16, FIRST_FREQUENCIES + 40
-SIZES = {"frequencies": PLANNED, "filter_frequencies": PLANNED, "max_frequencies": MOST, "max_filter_frequencies": MOST}
+FIRST = first_frequencies(0)
+PLANNED, MOST = FIRST + 16, FIRST + 40
+SIZES = {"frequencies": PLANNED, "filter_frequencies": PLANNED, "bank_frequencies": PLANNED,
+         "max_frequencies": MOST, "max_filter_frequencies": MOST}  # fmt: skip
 
 
 def ring(n, seed=0):
@@ -26,8 +28,11 @@ def ring(n, seed=0):
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
 
 
-CURVED = {2: "filter2_frequencies", 4: "adagrad0_frequencies", 5: "adagrad1_frequencies"}
+FILTERS = {2: "filter2_frequencies", 3: "filter3_frequencies", 4: "filter4_frequencies"}
+CURVED = FILTERS | {6: "adagrad0_frequencies", 7: "adagrad1_frequencies"}
 """The parts with Fourier features, by their places."""
+BEGIN = {name: first_frequencies(max(0, place - 2) if place in FILTERS else 0) for place, name in CURVED.items()}
+"""How many frequencies each of them begins with."""
 
 
 def frequencies_of(engine):
@@ -48,10 +53,11 @@ def test_frequencies_are_used_where_they_help(kind, made, learn):
     learn(curved, *ring(1100))
     learn(linear, *straight(1100))
     used = {name: frequencies for name, (frequencies, _) in frequencies_of(curved).items()}
-    assert set(used.values()) <= {FIRST_FREQUENCIES, PLANNED} and PLANNED in used.values()
+    assert all(used[name] in (BEGIN[name], PLANNED) for name in used)
     heaviest = int(curved.query("beliefs")["weight"].argmax())
     assert used[CURVED[heaviest]] == PLANNED
-    assert frequencies_of(linear) == {name: [FIRST_FREQUENCIES, PLANNED] for name in CURVED.values()}
+    assert any(used[name] == BEGIN[name] for name in FILTERS.values())  # a filter without the largest weight stays
+    assert frequencies_of(linear) == {name: [BEGIN[name], PLANNED] for name in CURVED.values()}
     bound = memory.bytes_of(settings, kind is native.Engine)
     assert linear.memory_bytes() < curved.memory_bytes() <= bound
 
@@ -72,14 +78,15 @@ def test_both_engines_add_the_same_frequencies(form, made, learn):
 def test_growing_leaves_margins_as_they_are():
     """New weights are 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
-    filters = Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, full_covariance=True, shared=True, own=False)
+    kind = {"full_covariance": True, "shared": True, "own": False}
+    filters = [Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, **kind, bank=bank) for bank in (0, 1)]
     adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
-    fourier = FourierFeatures(4, 1.0)
+    fourier = FourierFeatures(4, 1.0, [8.0])
     fourier.resize(MOST)
     seen = []
     for z in rng.normal(size=(30, 4)):
-        seen.append(Seen(None, 0, np.append(z / 2, 1.0), fourier.features(z), np.zeros(0)))
-    for part in (filters, adagrad):
+        seen.append(Seen(None, 0, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0)))
+    for part in (*filters, adagrad):
         for e in seen:
             part.learn(e, part.margins(e), int(rng.integers(2)), 1.0)
         before = [part.margins(e) for e in seen]
@@ -99,6 +106,8 @@ def dropped(kind, settings, left, X, codes, tasks, learn):
     weights[at] = 1 - weights[at + 1 :].sum() - weights[:at].sum()
     state["n_seen"], state["belief_weight"] = mixture.DROP_AFTER + 600, weights
     state["part_idle"] = np.where(np.arange(len(counts)) == left, 0, mixture.DROP_AFTER)
+    if left in FILTERS:  # a filter grows late only if the stream has determined its weights
+        state[f"filter{left}_covariance"] = 0.1 * np.asarray(state[f"filter{left}_covariance"])
     return kind.restore(settings, state)
 
 
@@ -122,7 +131,7 @@ def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
 def test_both_engines_reassign_bytes_alike(made, learn):
     settings = made(**SIZES, rows_may_grow=True, max_task_rows=4)
     X, codes, tasks = ring(700)
-    for left in (0, 2, 4):
+    for left in (0, 2, 3, 6):
         engines = [dropped(kind, settings, left, X, codes, tasks, learn) for kind in ENGINES]
         margins = [learn(engine, X[600:], codes[600:], tasks[600:])[0] for engine in engines]
         np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
@@ -150,15 +159,57 @@ def test_block_sizes_do_not_change_when_rows_are_added(cut, made, learn):
     assert state["row_id"].tolist() == list(range(3000 - len(state["row_id"]), 3000))
 
 
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_bandwidth_that_a_stream_needs(kind):
+    """Sixteen squares in turn of two classes: only the filter with detailed features can tell them apart."""
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 2))
+    y = np.floor(4 * X).sum(axis=1) % 2
+    model = Budgetron(engine="numpy" if kind is reference.Engine else "core")
+    wrong = (model.predict_then_learn(X, y) > 0) != y
+    belief, weight = max(model.beliefs_, key=lambda pair: pair[1])
+    assert "detailed" in str(belief) and weight > 0.9
+    assert wrong[-500:].mean() < 0.2
+
+
+def test_filters_with_other_bandwidths_take_a_small_share_of_the_bytes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    y = X[:, 0] > 0
+    few, many = (Budgetron(budget=budget).partial_fit(X, y).beliefs_ for budget in ("100 KiB", "1 MiB"))
+    assert not any("detailed" in str(belief) for belief, _ in few)
+    assert sum("detailed" in str(belief) or "smooth" in str(belief) for belief, _ in many) == 2
+
+
 def test_a_small_problem_stays_small():
     X, y, _ = straight(2000)
     model = Budgetron().fit(X, y)
-    assert model.memory_bytes_ < 160 * 2**10
+    assert model.memory_bytes_ < 200 * 2**10
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_filter_grows_late_only_if_its_weights_are_determined(kind, made, learn):
+    settings = made(**SIZES, max_task_rows=5)
+    X, codes, tasks = ring(1100)
+    engine = kind(settings)
+    learn(engine, X[:600], codes[:600], tasks[:600])
+    state = engine.state()
+    used, _ = np.ravel(state["filter2_frequencies"])
+    weights = np.full(len(state["belief_weight"]), 1e-7)
+    weights[2] = 1 - weights[3:].sum() - weights[:2].sum()
+    for share, expected in ((0.9, used), (0.5, PLANNED)):
+        covariance = np.zeros_like(np.asarray(state["filter2_covariance"]))
+        order = np.arange(5 + 2 * used)
+        covariance[order * (order + 3) // 2] = share * FOURIER_PRIOR
+        changed = {"belief_weight": weights, "n_seen": 1023, "filter2_covariance": covariance}
+        again = kind.restore(settings, state | changed)
+        learn(again, X[600:601], codes[600:601], tasks[600:601])
+        assert frequencies_of(again)["filter2_frequencies"][0] == expected
 
 
 # ---- parts that sleep
 
-SLEEPING = 4  # AdaGrad at the first rate
+SLEEPING = 6  # AdaGrad at the first rate
 
 
 def with_a_sleeping_part(kind, settings, learn):

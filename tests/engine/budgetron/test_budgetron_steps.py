@@ -214,22 +214,24 @@ def test_hashes_become_integers_with_a_gaussian_distribution():
 def test_fourier_features_have_the_gaussian_kernel():
     """Mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to 1/√count."""
     d, count = 6, 8000
-    fourier = FourierFeatures(d, 1.0)
+    fourier = FourierFeatures(d, 1.0, [0.5])
     fourier.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
-    a, b = (fourier.features(one).reshape(count, 2) for one in (x, y))
-    products = (a * b).sum(axis=1)
-    gammas = (fourier.scale * 32) ** 2 / 2
-    for gamma in np.unique(gammas):
-        found = products[gammas == gamma].mean()
-        assert found == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(count / 4))
-    assert len(np.unique(gammas)) == 2
+    place = np.arange(count)
+    # Every fourth block of 32 is wider; after the first 48 d all are three times as wide. Bank 1 has one γ.
+    first = (1 + (place // 32 % 4 == 3)) * np.where(place < 48 * d, 1.0, 3.0) / d
+    for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (first, np.full(count, 0.5 / d)), strict=True):
+        products = (a * b).reshape(count, 2).sum(axis=1)
+        for gamma in np.unique(gammas):
+            found = products[gammas == gamma]
+            assert found.mean() == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(len(found)))
 
 
 def test_a_frequency_does_not_depend_on_how_many_there_are():
-    few, many = FourierFeatures(5, 0.7), FourierFeatures(5, 0.7)
+    few, many = (FourierFeatures(5, 0.7, [8.0]) for _ in range(2))
     few.resize(70)
     many.resize(300)
     z = np.linspace(-1, 1, 5)
-    np.testing.assert_array_equal(few.features(z), many.features(z)[:140])
+    for a, b in zip(few.banks(z), many.banks(z), strict=True):
+        np.testing.assert_array_equal(a, b[:140])

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
+from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.errors import input_error
 from budgetron.kernels import Kernel
 
@@ -101,7 +102,7 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
 def _filter_bytes(settings: Any) -> int:
     given, total = settings.parameters, 0
     for k in _steady_filters(settings):
-        width = settings.n_features + 1 + (2 * given.filter_frequencies if k == given.fourier_filter else 0)
+        width = settings.n_features + 1 + 2 * shapes.filter_frequencies(settings, k)
         total += settings.n_outputs * width + (width * (width + 1) // 2 if given.full_covariance else width)
     return int(8 * total)
 

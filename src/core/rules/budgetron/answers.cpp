@@ -91,6 +91,8 @@ void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   const auto& own = s.rule_scratch<Working>();
   Seen e = own.seen;
   e.features = ones.data();
+  const std::vector<const double*> banks(fourier_.banks(), ones.data());
+  e.banks = banks.data();
   std::vector<double> terms, fourier;
   add_terms(e, own.awake, n, terms, fourier);
   const std::size_t first = out.size();

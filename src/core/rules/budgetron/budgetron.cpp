@@ -27,7 +27,7 @@ namespace budgetron {
 Budgetron::Budgetron(const Config& config)
     : Learner(config),
       scaler_(bytes_, config.sparse ? 0 : config.d),
-      fourier_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0)),
+      fourier_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0), config_.parameters.array("bandwidths")),
       rows_(bytes_, config),
       mixture_(bytes_, 1),
       calibration_(bytes_, config.n_outputs),
@@ -60,10 +60,13 @@ void Budgetron::make_parts() {
   }
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
+  const std::size_t others = fourier_.banks() - 1, limit = config_.parameters.count("max_filter_frequencies", 0);
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
-    const std::size_t frequencies = k == fourier_filter && shared ? config_.parameters.count("filter_frequencies", 0) : 0;
+    const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k <= fourier_filter + others;
+    const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
+    const std::size_t frequencies = sees_fourier && shared ? config_.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
     add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
-                     Filter::Shape{outputs(), columns, frequencies, frequencies ? config_.parameters.count("max_filter_frequencies", 0) : 0, full_covariance, shared, own, k == fourier_filter ? cells : 0, k == plain_filter});
+                     Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank});
   }
   if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
   const std::vector<double> owns = config_.parameters.array("owns");
@@ -82,13 +85,22 @@ void Budgetron::find_features(const Instance& x, Working& own) const {
   own.features[config_.d] = 1.0;
   bool curved = false;
   for (std::size_t p = 0; p < parts_.size(); ++p) curved = curved || (parts_[p]->frequencies() && is_awake(p));
-  if (curved) fourier_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
+  if (!curved) return;
+  fourier_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
+  double* begin = own.bank_features.data();
+  for (std::size_t p = 0; p < parts_.size(); begin += bank_width(p++)) {
+    const std::size_t bank = parts_[p]->bank();
+    if (bank == 0 || !is_awake(p)) continue;
+    own.banks[bank - 1] = begin;
+    std::copy_n(own.features.data(), config_.d + 1, begin);
+    fourier_.features_of_bank(bank, own.phases.data(), parts_[p]->frequencies(), begin + config_.d + 1);
+  }
 }
 
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   auto& own = s.rule_scratch<Working>();
   if (!config_.sparse) find_features(x, own);
-  own.seen = Seen{x, task.id, own.features.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
+  own.seen = Seen{x, task.id, own.features.data(), own.banks.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
   rows_.find_related(task, own.related.data(), own.seen.n_related);
   rows_.find(task, parts_, own.related.data(), own.priors.data(), own.seen);
   own.awake.clear();
@@ -136,10 +148,18 @@ void Budgetron::size_features(Working& own, std::size_t frequencies) const {
   resize_exactly(own.phases, frequencies);
 }
 
+std::size_t Budgetron::bank_widths() const {
+  std::size_t sum = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) sum += bank_width(p);
+  return sum;
+}
+
 void Budgetron::size_scratch(Scratch& s) const {
   auto& own = s.rule_scratch<Working>();
   own.columns.resize(config_.sparse ? 0 : config_.d);
   size_features(own, fourier_.count());
+  resize_exactly(own.bank_features, bank_widths());
+  own.banks.resize(fourier_.banks() - 1);
   own.values.resize(n_beliefs() * outputs());
   own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
   own.mixed.resize(outputs());
@@ -173,7 +193,7 @@ void Budgetron::end_reserve() noexcept {
 namespace {
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
-                             "bandwidth", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
+                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 
 }  // namespace

@@ -23,8 +23,11 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : features(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
-  Vec<double> features, columns, phases, values, logs;
+      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
+  Vec<double> features;
+  Vec<double> bank_features;  // of every part that sees another bank than the first, one after the other
+  Vec<const double*> banks;   // where those of each bank begin
+  Vec<double> columns, phases, values, logs;
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> evidence;
   Vec<std::size_t> awake;  // the beliefs that see the example; `values` and `logs` are theirs
@@ -84,6 +87,8 @@ class Budgetron final : public Learner {
   void add_part(Given&&... given);
   void make_parts();
   void size_features(Working& own, std::size_t frequencies) const;
+  std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? config_.d + 1 + 2 * parts_[p]->frequencies() : 0; }
+  std::size_t bank_widths() const;
   void find_features(const Instance& x, Working& own) const;
   template <class Use>
   void with_row(const Instance& x, Use use) const {
@@ -100,10 +105,11 @@ class Budgetron final : public Learner {
   void drop_part(std::size_t p);
   void use_bytes_when_due(bool dropped);
   void use_bytes();
+  void grow_kind(Kind kind, const Part& favoured);
   void reclaim_frequencies();
   std::size_t frequency_bytes() const;
   std::size_t cost(const Part& part, std::size_t frequencies) const;
-  std::size_t affordable(const Part& part) const;
+  std::size_t affordable(const Part& part, std::size_t wanted) const;
   void grow(Part& part, std::size_t frequencies);
 
   // ---- answers.cpp

@@ -11,10 +11,9 @@ namespace budgetron {
 
 namespace {
 
-constexpr double kNegligible = 0.01;         // a part whose beliefs together have less weight is idle
 constexpr std::int64_t kDropAfter = 5000;    // examples until an idle part is dropped
 constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once their weights add up to this
-constexpr std::int64_t kFirstReview = 64;    // sizes are reviewed after 64, 128, 256 ... examples
+constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
 constexpr std::size_t kPartOverhead = 640;   // planned bytes of a part beside its arrays, without those of its steps
 constexpr std::int64_t kReclaimAfter = 4096;  // examples after which the bytes of unused frequencies may become rows for more tasks
 
@@ -27,12 +26,11 @@ void Budgetron::use_bytes_when_due(bool dropped) {
 }
 
 // Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-// the parts with Fourier features have nearly all of the weight, they use all of theirs, and the heaviest of them gets the bytes of
-// parts that were dropped. Otherwise these bytes become rows for more tasks. If memory runs out, the sizes stay until the next review.
+// the parts with Fourier features have nearly all of the weight, they use as many as are useful, and the heaviest of them gets the bytes
+// of parts that were dropped. Otherwise these bytes become rows for more tasks. If memory runs out, the sizes stay until the next review.
 void Budgetron::use_bytes() {
-  double curved = 0;
+  double curved = 0, most = -1;
   std::size_t b = 0, heaviest = parts_.size();
-  double most = -1;
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
     if (parts_[p]->max_frequencies() == 0) continue;
     const double weight = mixture_.weight_of(b, parts_[p]->count());
@@ -48,16 +46,36 @@ void Budgetron::use_bytes() {
       spare_ = rows_.take(spare_);
       return;
     }
-    b = 0;
-    for (const auto& part : parts_) {
-      grow(*part, part->frequencies_for(mixture_.weight_of(b, part->count())));
-      b += part->count();
+    for (const Kind kind : {Kind::filter, Kind::adagrad}) grow_kind(kind, *parts_[heaviest]);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+// Grows the parts of a kind. `favoured`, the heaviest of all parts, may use spare bytes.
+void Budgetron::grow_kind(Kind kind, const Part& favoured) {
+  double most = -1, sum = 0;
+  std::size_t b = 0, heaviest = parts_.size();
+  const auto is_of_kind = [&](std::size_t p) { return parts_[p]->kind() == kind && parts_[p]->max_frequencies() > 0; };
+  for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
+    if (!is_of_kind(p)) continue;
+    const double weight = mixture_.weight_of(b, parts_[p]->count());
+    sum += weight;
+    if (weight > most) {
+      most = weight;
+      heaviest = p;
     }
-    Part& part = *parts_[heaviest];
-    const std::size_t before = cost(part, part.max_frequencies()), frequencies = affordable(part);
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!is_of_kind(p)) continue;
+    Part& part = *parts_[p];
+    const std::size_t wanted = part.useful_frequencies(p == heaviest ? sum : 0.0, n_seen_ + 1), planned = part.max_frequencies();
+    if (&part != &favoured || wanted <= planned) {
+      grow(part, std::min(wanted, planned));
+      continue;
+    }
+    const std::size_t before = cost(part, planned), frequencies = affordable(part, wanted);
     grow(part, frequencies);
     spare_ -= cost(part, frequencies) - before;
-  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -91,11 +109,11 @@ std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
   return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
 }
 
-// How many frequencies a part can have if it uses all spare bytes.
-std::size_t Budgetron::affordable(const Part& part) const {
+// How many frequencies a part can have, of those that it wants, if it uses all spare bytes.
+std::size_t Budgetron::affordable(const Part& part, std::size_t wanted) const {
   const std::size_t now = cost(part, part.max_frequencies());
   std::size_t frequencies = part.max_frequencies();
-  while (frequencies < part.frequency_limit() && cost(part, frequencies + 1) - now <= spare_) ++frequencies;
+  while (frequencies < wanted && cost(part, frequencies + 1) - now <= spare_) ++frequencies;
   return frequencies;
 }
 
@@ -103,6 +121,8 @@ std::size_t Budgetron::affordable(const Part& part) const {
 
 void Budgetron::grow(Part& part, std::size_t frequencies) {
   if (frequencies <= part.frequencies()) return;
+  // If growing fails afterwards, working memory is larger than it must be, which is harmless.
+  if (part.bank()) resize_exactly(scratch().rule_scratch<Working>().bank_features, bank_widths() + 2 * (frequencies - part.frequencies()));
   if (frequencies > fourier_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
     size_features(scratch().rule_scratch<Working>(), frequencies);
     fourier_.resize(frequencies);
@@ -135,6 +155,9 @@ void Budgetron::drop_part(std::size_t p) {
   idle_.erase(idle_.begin() + place);
   spare_ += frequencies - frequency_bytes();
   spare_ += rows_.drop_part(parts_, at, width);
+  Vec<double>& bank_features = scratch().rule_scratch<Working>().bank_features;
+  bank_features.resize(bank_widths());  // fewer than before, so nothing is allocated
+  shrink(bank_features);
   try {
     fourier_.resize(frequencies_in_use());
   } catch (const std::bad_alloc&) {  // out of memory: more frequencies than are used stay allocated

@@ -1,14 +1,18 @@
-// Random Fourier features of a Gaussian kernel on standardised columns: cos and sin of w·z for random frequencies w.
+// Random Fourier features of Gaussian kernels on standardised columns: cos and sin of w·z for random frequencies w.
 //
-// Frequencies are drawn from N(0, 2 gamma I) as small integers in units of sqrt(2 gamma)/32, one byte each, column by column.
-// Of every 128 frequencies, the first 96 have gamma = 1/d and the other 32 have gamma = 2/d: a quarter of the features insures against a
-// wrong bandwidth, which would cost more. A frequency does not depend on how many there are, so more can be added later.
+// Frequencies are drawn from N(0, I) as small integers in units of 1/32, one byte each, column by column, and scaled by
+// sqrt(2 gamma). A frequency does not depend on how many there are, so that more can be added later.
+//
+// All parts share the frequencies, and those with another idea of the bandwidth scale them differently: a bank of features. In
+// bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32 have gamma = 2/d; after the first useful_frequencies(), gamma
+// is three times as large, because a model that needs so many describes fine detail. The other banks have one gamma each.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "memory.hpp"
 #include "rules/budgetron/features/hashing.hpp"
@@ -16,15 +20,24 @@
 
 namespace budgetron {
 
+// Frequencies that are enough for most streams of d columns: more cost time, and help where a function has much detail.
+inline std::size_t useful_frequencies(std::size_t d) { return std::min<std::size_t>(1024, 48 * d); }
+
+// Frequencies that a part uses at first: few enough to cost little on a stream that needs none.
+inline std::size_t first_frequencies(std::size_t bank) { return bank == 0 ? 64 : 32; }
+
 class FourierFeatures {
  public:
   // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
   static std::size_t bytes_each(std::size_t d) { return d + 3 * sizeof(double); }
 
-  FourierFeatures(Bytes& bytes, std::size_t d, double width)
-      : d_(d), narrow_(std::sqrt(2.0 * 1.0 * width / static_cast<double>(d)) / 32.0),
-        wide_(std::sqrt(2.0 * 2.0 * width / static_cast<double>(d)) / 32.0), bytes_(bytes), frequencies_(bytes) {}
+  // `width` multiplies every gamma; `bandwidths` are gamma d of the banks after the first.
+  FourierFeatures(Bytes& bytes, std::size_t d, double width, const std::vector<double>& bandwidths)
+      : d_(d), width_(width), bandwidths_(bytes), bytes_(bytes), frequencies_(bytes) {
+    bandwidths_.assign(bandwidths.begin(), bandwidths.end());
+  }
 
+  std::size_t banks() const { return 1 + bandwidths_.size(); }
   std::size_t count() const { return count_; }
 
   // If it throws, nothing has changed.
@@ -38,18 +51,27 @@ class FourierFeatures {
     count_ = count;
   }
 
-  // cos and sin of each frequency in turn, from the columns z; `phase` has room for count() numbers.
+  // cos and sin of each frequency of bank 0 in turn, from the columns z; `phase` has room for count() numbers.
   void features(const double* z, double* phase, double* out) const {
     simd().phases(frequencies_.data(), d_, count_, z, phase);
-    for (std::size_t q = 0; q < count_; q += kBlock)
-      simd().cos_sin(phase + q, std::min(kBlock, count_ - q), q / kBlock % 4 == 3 ? wide_ : narrow_, out + 2 * q);
+    for (std::size_t q = 0; q < count_; q += kBlock) {
+      const double gamma_d = (q / kBlock % 4 == 3 ? 2.0 : 1.0) * (q < useful_frequencies(d_) ? 1.0 : 3.0);
+      simd().cos_sin(phase + q, std::min(kBlock, count_ - q), scale(gamma_d), out + 2 * q);
+    }
+  }
+  // The same for the first frequencies of another bank, from the phases that features() has found.
+  void features_of_bank(std::size_t bank, const double* phase, std::size_t frequencies, double* out) const {
+    simd().cos_sin(phase, frequencies, scale(bandwidths_[bank - 1]), out);
   }
 
  private:
   static constexpr std::size_t kBlock = 32;
 
+  double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * width_ / static_cast<double>(d_)) / 32.0; }
+
   std::size_t d_, count_ = 0;
-  double narrow_, wide_;
+  double width_;
+  Vec<double> bandwidths_;
   Bytes& bytes_;
   Vec<std::int8_t> frequencies_;  // d × count
 };

@@ -45,6 +45,14 @@ class Covariance {
     return std::max(0.0, simd().dot(t_.data(), phi, n_));
   }
 
+  // The mean variance of the weights after the first `skipped` ones.
+  double mean_variance(std::size_t skipped) {
+    settle();
+    double sum = 0;
+    for (std::size_t j = skipped; j < n_; ++j) sum += p_[triangle(j) + j];
+    return sum / static_cast<double>(n_ - skipped);
+  }
+
   // After spread().
   void learn(const double* alpha, double c) {
     for (std::size_t o = 0; o < outputs_; ++o) simd().axpy(alpha[o], t_.data(), n_, theta(o));

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "learner/learner.hpp"
+#include "rules/budgetron/features/fourier_features.hpp"
 #include "rules/budgetron/features/hashing.hpp"
 #include "rules/budgetron/parts/covariance.hpp"
 #include "rules/budgetron/parts/part.hpp"
@@ -135,13 +136,16 @@ struct FilterBelief {
 class Filter final : public Part {
  public:
   static constexpr double kConfident = 0.01;      // examples whose true class has at least 99 % are skipped with Fourier features
-  static constexpr double kFourierPrior = 0.125;  // prior variance of the weight of a cosine or sine, whose mean square is 1/2
+  static constexpr double kFourierPrior = 0.25;
+  static constexpr double kMostWeight = 0.5, kUndetermined = 0.6;
+  static constexpr std::int64_t kEarly = 512;
 
   struct Shape {
     std::size_t outputs, columns, frequencies, frequency_limit;
     bool full_covariance, shared, own;
     std::size_t cells = 0;
     bool plain = false;
+    std::size_t bank = 0;
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
@@ -150,7 +154,7 @@ class Filter final : public Part {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
     shared_.begin(shape.columns, belief.prior);
-    set_frequencies(std::min(shape.frequencies, kFirstFrequencies));
+    set_frequencies(std::min(shape.frequencies, first_frequencies(shape.bank)));
   }
 
   std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
@@ -160,9 +164,9 @@ class Filter final : public Part {
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
-      f[o] = shape_.shared ? shared_.value(o, e.features) : 0.0;
+      f[o] = shape_.shared ? shared_.value(o, phi(e)) : 0.0;
       for_each_related(e, [&](const Related& one) {
-        f[o] += one.coefficient * (has_rows() ? own(one.row).value(o, e.features) : static_cast<double>(cell(one.id)[o]));
+        f[o] += one.coefficient * (has_rows() ? own(one.row).value(o, phi(e)) : static_cast<double>(cell(one.id)[o]));
       });
     }
   }
@@ -175,8 +179,8 @@ class Filter final : public Part {
     const double v = variance(e);
     if (pull * v < kNegligibleStep) return false;
     const double h = steps_.solve(f, omega, v);
-    if (shape_.shared) shared_.learn(e.features, steps_.alpha(), h, v, belief_.floor * belief_.prior);
-    for_each_related(e, [&](const Related& one) { learn_own(one, e.features, h); });
+    if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), h, v, belief_.floor * belief_.prior);
+    for_each_related(e, [&](const Related& one) { learn_own(one, phi(e), h); });
     return true;
   }
 
@@ -184,23 +188,30 @@ class Filter final : public Part {
     const std::size_t n = shape_.columns;
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       if (shape_.shared) {
-        multiply_add(1.0, shared_.weights(o), e.features, n, to.columns(kShared, o));
-        to.fourier(kShared, o) = simd().dot(shared_.weights(o) + n, e.features + n, 2 * frequencies_);
+        multiply_add(1.0, shared_.weights(o), phi(e), n, to.columns(kShared, o));
+        to.fourier(kShared, o) = simd().dot(shared_.weights(o) + n, phi(e) + n, 2 * frequencies_);
       }
       for_each_related(e, [&](const Related& one) {
         double* out = to.columns(one.own ? kOwn : kRelated, o);
         if (has_rows())
-          multiply_add(one.coefficient, own(one.row).w + o * n, e.features, n, out);
+          multiply_add(one.coefficient, own(one.row).w + o * n, phi(e), n, out);
         else
-          out[n - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]) * e.features[n - 1];
+          out[n - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]) * phi(e)[n - 1];
       });
     }
   }
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
-  // A filter with little weight does not grow, because its time grows with the square of its frequencies.
-  std::size_t frequencies_for(double weight) const override { return weight >= 0.1 ? max_frequencies() : frequencies(); }
+  // Only one filter grows, because time grows with the square of its frequencies. It does so early, while it has learned little, since
+  // weights that are added late cannot take over what the others have learned; or once the stream has determined its weights: where
+  // most of their prior variance remains, more weights would not help.
+  std::size_t useful_frequencies(double weight, std::int64_t seen) override {
+    const bool grows = weight > 0 && (seen < kEarly ? weight >= kMostWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
+    return grows ? shape_.frequency_limit : frequencies_;
+  }
+  std::size_t bank() const override { return shape_.bank; }
+  Kind kind() const override { return Kind::filter; }
   std::size_t frequency_limit() const override { return shape_.frequency_limit; }
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {
@@ -209,8 +220,10 @@ class Filter final : public Part {
     frequencies_ = count;
     shape_.frequencies = std::max(shape_.frequencies, count);
   }
+  // The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
   std::size_t bytes(std::size_t frequencies) const override {
-    return (shape_.shared ? SharedWeights::bytes(shape_.columns + 2 * frequencies, shape_.outputs, shape_.full_covariance) : 0) + sizeof(float) * cells_.size();
+    const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
+    return SharedWeights::bytes(width, shape_.outputs, shape_.full_covariance) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
   }
 
   // Without shared weights, their arrays are saved empty.
@@ -229,6 +242,7 @@ class Filter final : public Part {
   }
 
  private:
+  const double* phi(const Seen& e) const { return shape_.bank ? e.banks[shape_.bank - 1] : e.features; }
   OwnWeights own(double* row) const {
     double* w = row + at;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
@@ -263,9 +277,9 @@ class Filter final : public Part {
   double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
 
   double variance(const Seen& e) {
-    double v = shape_.shared ? shared_.variance(e.features) : 0.0;
+    double v = shape_.shared ? shared_.variance(phi(e)) : 0.0;
     for_each_related(e, [&](const Related& one) {
-      const double own_variance = has_rows() ? own(one.row).variance(e.features) : static_cast<double>(cell(one.id)[shape_.outputs]);
+      const double own_variance = has_rows() ? own(one.row).variance(phi(e)) : static_cast<double>(cell(one.id)[shape_.outputs]);
       v += one.coefficient * one.coefficient * own_variance;
     });
     return v;

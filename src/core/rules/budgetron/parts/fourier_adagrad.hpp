@@ -18,15 +18,13 @@
 #include <string>
 #include <vector>
 
+#include "rules/budgetron/features/fourier_features.hpp"
 #include "rules/budgetron/features/hashing.hpp"
 #include "rules/budgetron/parts/part.hpp"
 #include "rules/budgetron/parts/steps.hpp"
 #include "simd/simd.hpp"
 
 namespace budgetron {
-
-// Frequencies that are enough for most streams of d columns. More cost time, and help only if f has much detail.
-inline std::size_t useful_frequencies(std::size_t d) { return std::min<std::size_t>(1024, 48 * d); }
 
 constexpr double kMinPull = 1e-3;  // an example whose true class already has at least 99.9 % changes nothing
 
@@ -37,7 +35,7 @@ class FourierAdaGrad final : public Part {
       : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), most_(frequencies), limit_(frequency_limit), shared_(shared),
         own_cells_(own_cells >= columns + 2 * frequencies ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
         own_w_(bytes, outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
-    set_frequencies(std::min(frequencies, kFirstFrequencies));
+    set_frequencies(std::min(frequencies, first_frequencies(0)));
   }
 
   void margins(const Seen& e, double* f) const override {
@@ -80,8 +78,12 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return most_; }
   std::size_t frequency_limit() const override { return limit_; }
-  // More frequencies than most streams need cost time, so only a part with nearly all of the weight uses them.
-  std::size_t frequencies_for(double weight) const override { return weight >= 0.9 ? most_ : std::min(most_, useful_frequencies(columns_ - 1)); }
+  // With more frequencies than are useful on most streams it learns for longer. It overtakes filters late, so it grows as soon as
+  // it has any weight.
+  std::size_t useful_frequencies(double weight, std::int64_t) override {
+    return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
+  }
+  Kind kind() const override { return Kind::adagrad; }
   void stop_growing() override { most_ = frequencies_; }
   void set_frequencies(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;

@@ -36,6 +36,7 @@ struct Seen {
   Instance x;
   std::int64_t task_id = 0;
   const double* features = nullptr;  // dense rows: columns / sqrt(d), 1 for the bias, then cos and sin of each frequency
+  const double* const* banks = nullptr;  // the same for banks 1, 2 ... of Fourier features (fourier_features.hpp)
   double* mine = nullptr;            // the row of the task itself
   const Related* related = nullptr;
   std::size_t n_related = 0;
@@ -43,9 +44,6 @@ struct Seen {
   Vec<TableEntry>* entries = nullptr;
   double* evidence = nullptr;  // one number per output
 };
-
-// Frequencies that a part uses at first: few enough to cost little on a stream that does not need them.
-constexpr std::size_t kFirstFrequencies = 64;
 
 // How many frequencies a saved part uses (0), or may use (1).
 inline std::size_t saved_frequencies(const State& state, const std::string& name, std::size_t which) {
@@ -80,6 +78,10 @@ void multiply_add(double factor, const Weight* weights, const double* phi, std::
   for (std::size_t j = 0; j < n; ++j) out[j] += factor * static_cast<double>(weights[j]) * phi[j];
 }
 
+constexpr double kNegligible = 0.01;  // a part whose beliefs together have less weight is idle
+
+enum class Kind { linear, filter, adagrad };  // of a part with Fourier features; linear: it has none
+
 class Part {
  public:
   virtual ~Part() = default;
@@ -97,7 +99,11 @@ class Part {
   virtual std::size_t frequencies() const { return 0; }       // random frequencies that it uses
   virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help
   virtual std::size_t frequency_limit() const { return 0; }  // how many it may use if there are spare bytes
-  virtual std::size_t frequencies_for(double) const { return 0; }  // how many it should use with this weight, at most max_frequencies()
+  // How many it should use, if there are bytes for them. Given are the weight of all parts of its kind if it is the heaviest of them,
+  // and 0 otherwise; and how many examples have been learned.
+  virtual std::size_t useful_frequencies(double, std::int64_t) { return 0; }
+  virtual std::size_t bank() const { return 0; }               // of Fourier features, that it sees
+  virtual Kind kind() const { return Kind::linear; }
   virtual void stop_growing() {}  // from now on, max_frequencies() is frequencies()
   virtual void set_frequencies(std::size_t) {}  // not fewer than before. If it throws, nothing has changed
   virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with this many frequencies, without the rows of tasks

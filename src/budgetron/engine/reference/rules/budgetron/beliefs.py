@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import bank_of, filter_frequencies
 from budgetron.engine.settings import Settings
+
+BANKS = {0.5: "smooth ", 8.0: "detailed "}
+"""Words for the bandwidths γ·d of filters."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
     both = given.own and given.shared
     parts = []
     for k, (prior, own, floor) in enumerate(given.filters):
-        curved = k == given.fourier_filter and given.filter_frequencies > 0
+        curved = filter_frequencies(settings, k) > 0
+        detail = BANKS.get(given.bandwidths[bank - 1] if (bank := bank_of(given, k)) else 0, "")
         apart = both and own > 1
         size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
-        words = ["linear and Fourier features" if curved else "linear", size]
+        words = [f"linear and {detail}Fourier features" if curved else "linear", size]
         words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
     if given.latent and both:

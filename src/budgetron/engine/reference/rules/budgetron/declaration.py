@@ -44,11 +44,13 @@ class Parameters(RuleParameters, frozen=True):
     clustered: bool = False
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
     filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - `FilterBelief` of each
-    fourier_filter: Count | None = None  # the index of the filter that sees Fourier features
-    fourier_cells: Count = 0  # hashed cells of its own weights, which are biases; 0: own weights are in task rows
+    fourier_filter: Count | None = None  # the index of the first filter that sees Fourier features, those of bank 0
+    bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - γ·d of the filters that follow it
+    fourier_cells: Count = 0  # hashed cells of their own weights, which are biases; 0: own weights are in task rows
     plain_filter: Count | None = None  # the index of the filter that ignores the graph
     full_covariance: bool = field(default=True, name="whole")  # of filters; otherwise only diagonals
-    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`
+    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`, as planned
+    bank_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of each filter with another bandwidth, as planned
     frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; two features each
     bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # of all Fourier features
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the points of tasks in `Latent`; 0: no such part
@@ -59,7 +61,7 @@ class Parameters(RuleParameters, frozen=True):
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the hashed table, for sparse rows
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
     max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, once other parts have freed memory
-    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for the filter
+    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for such filters
     rows_may_grow: bool = False  # whether freed memory may be used for more task rows
 
 
@@ -72,12 +74,13 @@ def make_parts(settings: Settings) -> list[Part]:
         return [HashedTable(given.rates, signs, outputs, given.cells, shared, own)]
     parts: list[Part] = []
     for k, belief in enumerate(given.filters):
-        frequencies = given.filter_frequencies if k == given.fourier_filter and shared else 0
-        cells = given.fourier_cells if k == given.fourier_filter and own else 0
+        bank, frequencies = shapes.bank_of(given, k), shapes.filter_frequencies(settings, k)
+        cells = given.fourier_cells if bank is not None and own else 0
         plain = k == given.plain_filter
         limit = given.max_filter_frequencies if frequencies else 0
         sizes = (outputs, columns, frequencies, limit)
-        parts.append(Filter(k, FilterBelief(*belief), *sizes, given.full_covariance, shared, own, cells, plain))
+        covariance = given.full_covariance
+        parts.append(Filter(k, FilterBelief(*belief), *sizes, covariance, shared, own, cells, plain, bank or 0))
     if given.latent and shared and own:
         parts.append(Latent(given.latent, outputs, columns, given.full_covariance))
     cells, sizes = given.own_cells if own else 0, (outputs, columns, given.frequencies, given.max_frequencies)
@@ -112,9 +115,12 @@ class BudgetronDeclaration(Rule):
             together = shapes.rows_together(graph)
             require(given.max_task_rows >= together, "max_task_rows", f"at least {together}, the rows of one example",
                     str(given.max_task_rows))  # fmt: skip
-        require(given.filter_frequencies <= given.frequencies, "filter_frequencies", "at most frequencies",
-                str(given.filter_frequencies))  # fmt: skip
-        can_filter = given.full_covariance or not given.filter_frequencies
+        of_filters = max(given.filter_frequencies, given.bank_frequencies)
+        require(of_filters <= given.frequencies, "filter_frequencies", "at most frequencies", str(of_filters))
+        last = (given.fourier_filter or 0) + len(given.bandwidths)
+        has_filters = not given.bandwidths or (given.fourier_filter is not None and last < len(given.filters))
+        require(has_filters, "bandwidths", "one for each filter after fourier_filter that sees Fourier features")
+        can_filter = given.full_covariance or not of_filters
         require(can_filter, "whole", "true where a filter sees Fourier features")
         require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
         has_room = settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.fourier_width(settings)

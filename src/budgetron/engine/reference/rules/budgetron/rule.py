@@ -33,7 +33,7 @@ from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
-FIRST_REVIEW = 64
+FIRST_REVIEW = 128
 ENOUGH_WEIGHT = 0.9
 """Parts with Fourier features may grow once their weights add up to this."""
 RECLAIM_AFTER = 4096
@@ -44,7 +44,7 @@ finite."""
 
 
 def sizes_are_reviewed(seen: int) -> bool:
-    """Whether the sizes of the parts are reviewed after this many examples: 64, 128, 256 …"""
+    """Whether the sizes of the parts are reviewed after this many examples: 128, 256, 512 …"""
     return seen >= FIRST_REVIEW and seen & (seen - 1) == 0
 
 
@@ -57,7 +57,7 @@ class Budgetron(BudgetronDeclaration):
         given, d = settings.parameters, settings.n_features
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
         self.scaler = None if settings.sparse else Scaler(d)
-        self.fourier = None if settings.sparse else FourierFeatures(d, given.bandwidth)
+        self.fourier = None if settings.sparse else FourierFeatures(d, given.bandwidth, given.bandwidths)
         self.calibration = Calibration(self.outputs)
         self.spare = 0  # bytes of parts that were dropped, not used by others yet
         self.parts: list[Part] = make_parts(settings)
@@ -86,16 +86,16 @@ class Budgetron(BudgetronDeclaration):
 
     def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
         """Return the example as the parts see it, and the rows of its task and the related tasks."""
-        linear = fourier = np.zeros(0)
+        linear, banks = np.zeros(0), list[Array]()
         if self.scaler is not None:
             z = self.scaler.features(x.values)
             linear = np.append(z / np.sqrt(len(z)), 1.0)
-            fourier = fourier if self.fourier is None else self.fourier.features(z)
+            banks = [] if self.fourier is None else self.fourier.banks(z)
         related = self.related(task_id, cluster)
         names = dict.fromkeys([name for _, name in related] + [(task_id, False)])
         rows = {name: self.rows.peek(name) for name in names}
         using = [(r, name[0], rows[name]) for r, name in related]
-        return Seen(x, task_id, linear, fourier, rows[task_id, False], using), rows
+        return Seen(x, task_id, linear, banks, rows[task_id, False], using), rows
 
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
@@ -184,8 +184,9 @@ class Budgetron(BudgetronDeclaration):
         """Let parts with Fourier features grow, or tasks have more rows.
 
         Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with Fourier features have nearly all of the weight, they use all of theirs, and the
-        heaviest of them gets the bytes of parts that were dropped. Otherwise these bytes become rows for more tasks.
+        nothing. Once the parts with Fourier features have nearly all of the weight, they use as many as are useful, and
+        the heaviest of them gets the bytes of parts that were dropped. Otherwise these bytes become rows for more
+        tasks.
         """
         curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.max_frequencies]
         if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
@@ -193,15 +194,24 @@ class Budgetron(BudgetronDeclaration):
                 self._reclaim_frequencies()
             self.spare = self.rows.take(self.spare)
             return
-        for share, part in curved:
-            self._grow(part, part.frequencies_for(share))
         _, heaviest = max(curved, key=lambda pair: pair[0])
-        before, frequencies = self._cost(heaviest, heaviest.max_frequencies), heaviest.max_frequencies
-        # The heaviest part may exceed its plan, one frequency at a time, as far as spare bytes pay for it.
-        while frequencies < heaviest.frequency_limit and self._cost(heaviest, frequencies + 1) - before <= self.spare:
-            frequencies += 1
-        self.spare -= self._cost(heaviest, frequencies) - before
-        self._grow(heaviest, frequencies)
+        for kind in dict.fromkeys(type(part) for _, part in curved):
+            of_kind = [(share, part) for share, part in curved if type(part) is kind]
+            _, best = max(of_kind, key=lambda pair: pair[0])
+            for _, part in of_kind:
+                weight = sum(share for share, _ in of_kind) if part is best else 0.0
+                frequencies = part.useful_frequencies(weight, self.n_seen + 1)
+                if part is heaviest:
+                    self._use_spare(part, frequencies)
+                self._grow(part, min(frequencies, part.max_frequencies))
+
+    def _use_spare(self, part: Part, frequencies: int) -> None:
+        """Let a part have more frequencies than were planned for it, as far as spare bytes pay for them."""
+        before, most = self._cost(part, part.max_frequencies), part.max_frequencies
+        while most < frequencies and self._cost(part, most + 1) - before <= self.spare:
+            most += 1
+        self.spare -= self._cost(part, most) - before
+        part.max_frequencies = most
 
     def _reclaim_frequencies(self) -> None:
         """Take back the bytes of frequencies that have not been needed."""

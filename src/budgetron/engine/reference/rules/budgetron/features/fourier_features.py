@@ -1,42 +1,60 @@
-"""Random Fourier features of a Gaussian kernel on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
+"""Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
-Frequencies are drawn once from N(0, 2γ I), as small integers in units of √(2γ)/32, one byte each. Of every 128
-frequencies, the first 96 have γ = 1/d and the other 32 have γ = 2/d: a quarter of the features insures against a wrong
-bandwidth, which would cost more. A frequency does not depend on how many there are, so more can be added later.
+Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte each, and scaled by √(2γ) for a
+kernel exp(−γ‖z − z'‖²). A frequency does not depend on how many there are, so that more can be added later.
+
+All parts share the frequencies, and those with another idea of the bandwidth scale them differently: a *bank* of
+features. In bank 0, of every 128 frequencies 96 have γ = 1/d, and then 32 have γ = 2/d; after the first
+`useful_frequencies`, γ is three times as large, because a model that needs so many describes fine detail. The other
+banks have one γ each.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
 
-NARROW, WIDE = 1.0, 2.0
-"""γ·d of the two bandwidths."""
-BLOCK = 32  # consecutive frequencies with the same bandwidth; of every four blocks, the last is wide
-UNIT = 32  # a frequency of 32 is one standard deviation
-FIRST_FREQUENCIES = 64
-"""Frequencies that a part uses at first: few enough to cost little on a stream that does not need them."""
+NARROW, WIDE, DETAIL = 1.0, 2.0, 3.0
+"""γ·d of most frequencies in bank 0 and of every fourth block, and the factor of both for later frequencies."""
+BLOCK = 32
+UNIT = 32
+
+
+def useful_frequencies(n_features: int) -> int:
+    """Return how many are enough for most streams: more cost time, and help where a function has much detail."""
+    return min(1024, 48 * n_features)
+
+
+def first_frequencies(bank: int) -> int:
+    """Return the frequencies that a part uses at first: few enough to cost little on a stream that needs none."""
+    return 64 if bank == 0 else 32
 
 
 class FourierFeatures:
-    """Frequencies for d columns; `width` multiplies every γ."""
+    """Frequencies for d columns. `width` multiplies every γ; `bandwidths` are γ·d of the banks after the first."""
 
-    def __init__(self, d: int, width: float) -> None:
-        self.d, self.width = d, width
+    def __init__(self, d: int, width: float, bandwidths: Sequence[float]) -> None:
+        self.d, self.width, self.bandwidths = d, width, bandwidths
         self.resize(0)
 
     def resize(self, count: int) -> None:
-        d = self.d
+        d, place = self.d, np.arange(count)
         self.frequencies = gaussian(mix64(np.arange(d * count, dtype=np.int64))).astype(np.int8).reshape(count, d)
-        wide = np.arange(count) // BLOCK % 4 == 3
-        self.scale = np.sqrt(2 * np.where(wide, WIDE, NARROW) * self.width / d) / UNIT
+        scaled = np.where(place // BLOCK % 4 == 3, WIDE, NARROW) * np.where(place < useful_frequencies(d), 1.0, DETAIL)
+        self.scale = self._scale(scaled)
 
-    def features(self, z: Array) -> Array:
-        """Return the cosine and the sine of each frequency in turn."""
-        phase = (self.frequencies.astype(np.float64) @ z) * self.scale
-        return np.stack([np.cos(phase), np.sin(phase)], axis=1).ravel()
+    def _scale(self, gamma_d: Array | float) -> Array:
+        return np.asarray(np.sqrt(2 * gamma_d * self.width / self.d) / UNIT)
+
+    def banks(self, z: Array) -> list[Array]:
+        """Return the features of each bank: the cosine and the sine of each frequency in turn."""
+        projected = self.frequencies.astype(np.float64) @ z
+        scales = [self.scale, *(self._scale(gamma_d) for gamma_d in self.bandwidths)]
+        return [np.stack([np.cos(projected * s), np.sin(projected * s)], axis=1).ravel() for s in scales]
 
     @property
     def nbytes(self) -> int:

@@ -21,8 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.reference.examples.rows import Array
-from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import (
+    first_frequencies,
+    useful_frequencies,
+)
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
+from budgetron.engine.reference.rules.budgetron.mixture import NEGLIGIBLE
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
@@ -30,11 +34,6 @@ MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
 MIN_PULL = 1e-3
 """An example whose true class already has a probability of at least 99.9 % changes nothing."""
-
-
-def useful_frequencies(n_features: int) -> int:
-    """Return how many are enough for most streams. More cost time, and help only if f has much detail."""
-    return min(1024, 48 * n_features)
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, rate: float) -> None:
@@ -61,7 +60,7 @@ class FourierAdaGrad:
         self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
         cells = cells if self.starts else 0
         self.own_w, self.own_squares = (np.zeros((outputs, cells), np.float32) for _ in range(2))
-        self.set_frequencies(min(frequencies, FIRST_FREQUENCIES))
+        self.set_frequencies(min(frequencies, first_frequencies(0)))
 
     def set_frequencies(self, count: int) -> None:
         if self.shared:
@@ -74,10 +73,12 @@ class FourierAdaGrad:
             self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
-    def frequencies_for(self, weight: float) -> int:
-        # More frequencies than most streams need cost time, so only a part with nearly all of the weight uses them.
-        useful = useful_frequencies(self.columns - 1)
-        return self.max_frequencies if weight >= 0.9 else min(self.max_frequencies, useful)
+    def useful_frequencies(self, weight: float, seen: int) -> int:
+        # With more frequencies than are useful on most streams it learns for longer. It overtakes filters late, so it
+        # grows as soon as it has any weight.
+        if weight >= NEGLIGIBLE:
+            return self.frequency_limit
+        return min(self.frequency_limit, useful_frequencies(self.columns - 1))
 
     def bytes(self, frequencies: int) -> int:
         width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]
@@ -88,7 +89,7 @@ class FourierAdaGrad:
 
     def features(self, e: Seen, frequencies: int) -> Array:
         """Return the linear features, and the Fourier features of this many frequencies."""
-        return np.concatenate([e.linear, e.fourier[: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
+        return np.concatenate([e.linear, e.banks[0][: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
 
     def own_runs(self, e: Seen) -> tuple[Array, list[tuple[float, slice]]]:
         """Return the features of own weights, and for each related task its coefficient and where its weights are."""

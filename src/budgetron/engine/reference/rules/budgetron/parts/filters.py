@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.engine.reference.examples.rows import Array
-from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, step
@@ -32,7 +32,11 @@ NEGLIGIBLE = 1e-3
 CONFIDENT = 0.01
 """A filter over Fourier features skips examples whose true class it gives at least 99 %, since an update costs
 O(width²)."""
-FOURIER_PRIOR = 0.125
+EARLY, MOST_WEIGHT = 512, 0.5
+"""Before this many examples a filter grows if filters have this weight."""
+UNDETERMINED = 0.6
+"""Later it grows if less than this share of the prior variance remains, on average over its weights."""
+FOURIER_PRIOR = 0.25
 """Prior variance of the weight of a Fourier feature. A cosine or sine has a mean square of ½."""
 
 
@@ -57,17 +61,17 @@ class Filter:
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, full_covariance: bool, shared: bool, own: bool, cells: int = 0,
-                 plain: bool = False) -> None:  # fmt: skip
+                 plain: bool = False, bank: int = 0) -> None:  # fmt: skip
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns = belief, outputs, columns
         self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
-        self.frequencies = min(frequencies, FIRST_FREQUENCIES)
+        self.frequencies = min(frequencies, first_frequencies(bank))
         self.full_covariance, self.shared, self.own = full_covariance, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
         self.P = (np.diag(prior) if full_covariance else prior) if shared else np.zeros(0)
         self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
-        self.plain = plain
+        self.plain, self.bank = plain, bank
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
         self.cells[:, -1] = self.own_prior
 
@@ -78,17 +82,25 @@ class Filter:
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def bytes(self, frequencies: int) -> int:
-        shared = shared_bytes(self.columns + 2 * frequencies, self.outputs, self.full_covariance) if self.shared else 0
-        return shared + self.cells.nbytes
+        width = self.columns + 2 * frequencies if self.shared else 0
+        # The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
+        features = 8 * width if self.bank else 0
+        return shared_bytes(width, self.outputs, self.full_covariance) + features + self.cells.nbytes
 
     # ---- margins and variances
 
     def features(self, e: Seen) -> Array:
-        return np.concatenate([e.linear, e.fourier[: 2 * self.frequencies]]) if self.frequencies else e.linear
+        return np.concatenate([e.linear, e.banks[self.bank][: 2 * self.frequencies]]) if self.frequencies else e.linear
 
-    def frequencies_for(self, weight: float) -> int:
-        # A filter with little weight does not grow, because its time grows with the square of its frequencies.
-        return self.max_frequencies if weight >= 0.1 else self.frequencies
+    def useful_frequencies(self, weight: float, seen: int) -> int:
+        # Only one filter grows, because time grows with the square of its frequencies. It does so early, while it has
+        # learned little, since weights that are added late cannot take over what the others have learned; or once the
+        # stream has determined its weights: where most of their prior variance remains, more would not help.
+        if seen < EARLY:
+            grows = weight >= MOST_WEIGHT
+        else:
+            grows = weight > 0 and np.diagonal(self.P)[self.columns :].mean() < UNDETERMINED * FOURIER_PRIOR
+        return self.frequency_limit if grows else self.frequencies
 
     @property
     def own_prior(self) -> float:
@@ -190,7 +202,7 @@ class Filter:
         columns, fourier = terms.columns[:, 0], terms.fourier[:, 0]
         if self.shared:
             columns[SHARED] = self.theta[:, : self.columns] * e.linear
-            fourier[SHARED] = self.theta[:, self.columns :] @ e.fourier[: 2 * self.frequencies]
+            fourier[SHARED] = self.theta[:, self.columns :] @ e.banks[self.bank][: 2 * self.frequencies]
         for r, task_id, row in self.related(e):
             source = source_of(e, row)
             if len(self.cells):

@@ -112,7 +112,7 @@ class Latent:
         s /= 1 + h * t * phi
         return True
 
-    def frequencies_for(self, weight: float) -> int:
+    def useful_frequencies(self, weight: float, seen: int) -> int:
         return 0
 
     def set_frequencies(self, count: int) -> None:

@@ -21,7 +21,7 @@ class Seen:
     x: Instance
     task_id: int
     linear: Array  # standardised columns divided by √d, and 1 for the bias; empty for sparse rows
-    fourier: Array  # cos and sin of each frequency in turn; empty for sparse rows
+    banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none for sparse rows
     mine: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """(coefficient, task id, row) of every related task: f adds coefficient · (f of the own weights in that row)."""
@@ -61,8 +61,11 @@ class Part(Protocol):
     max_frequencies: int  # how many it may use, once the stream has shown that they help
     frequency_limit: int  # how many it may use if there are spare bytes
 
-    def frequencies_for(self, weight: float) -> int:
-        """Return how many of its `max_frequencies` a part with this weight should use."""
+    def useful_frequencies(self, weight: float, seen: int) -> int:
+        """Return how many frequencies it should use after `seen` examples, if there are bytes for them.
+
+        `weight` is that of all parts of its kind for the heaviest of them, and 0 for the others.
+        """
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Fill this part of a new row with its prior."""

@@ -186,7 +186,7 @@ class HashedTable:
             self.mass[cell, code] += phi
             self.total[code] += phi
 
-    def frequencies_for(self, weight: float) -> int:
+    def useful_frequencies(self, weight: float, seen: int) -> int:
         return 0
 
     def set_frequencies(self, count: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from budgetron.engine.memory import bytes_of
-from budgetron.engine.reference.rules.budgetron.parts.adagrad import useful_frequencies
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
@@ -20,6 +20,8 @@ from budgetron.graphs import Explicit
 # they differ. The belief with a floor keeps adapting, for streams that drift.
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.1, 0.1), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
 FOURIER_FILTER = 4  # the index of the filter that sees Fourier features
+BANDWIDTHS = (0.5, 8.0)
+"""γ·d of two more filters like it: for smooth functions, and for functions with detail, as of few columns."""
 PLAIN = (1.0, 10.0, 0.0)
 """One more filter on an explicit graph, which ignores the graph."""
 FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
@@ -34,12 +36,17 @@ belief."""
 ENOUGH_CELLS = 2**14
 MAX_FULL_COVARIANCE = 128
 """Filters on at most this many columns have a full covariance matrix."""
-MAX_FILTER_FREQUENCIES = 256
+BANK_SHARE = 8
+"""Filters with other bandwidths may take one byte in so many before they grow."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
 SMALL_BUDGET = 96 * 1024
 """Bytes up to which AdaGrad over Fourier features is a better use of memory than a filter over them."""
+SCARCE = 2**20
+MULTIPLE, SCARCE_MULTIPLE = 4, 16
+"""AdaGrad may have this multiple of the useful frequencies. A budget of up to `SCARCE` bytes is used up. Of a larger
+one, only as much is taken as is worth its time."""
 TABLE_BYTES = 4 * 2**20
 """The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
@@ -61,23 +68,25 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         own = 0.1 if given.own else 0.0
         filters = list(dict.fromkeys((prior, own, floor) for prior, _, floor in filters[:-1])) + filters[-1:]
     fourier_filter = len(filters) - 1 if kernel and full_covariance else None
+    bandwidths = list(BANDWIDTHS) if fourier_filter is not None and given.shared else []
+    filters += [FILTERS[FOURIER_FILTER]] * len(bandwidths)
     plain_filter = None
     if isinstance(settings.graph, Explicit):
         plain_filter = len(filters)
         filters.append(PLAIN)
     return settings.with_parameters(
-        filters=filters, fourier_filter=fourier_filter, plain_filter=plain_filter, full_covariance=full_covariance,
+        filters=filters, fourier_filter=fourier_filter, bandwidths=bandwidths, plain_filter=plain_filter,
+        full_covariance=full_covariance,
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
         owns=list(FOURIER_OWNS) if kernel else [],
         latent=LATENT if given.shared and tasks else 0,
-        max_frequencies=4 * useful_frequencies(settings.n_features) if kernel else 0,
-        max_filter_frequencies=useful_filter_frequencies(settings) if kernel else 0,
+        max_filter_frequencies=most_filter_frequencies(settings) if kernel else 0,
     )  # fmt: skip
 
 
-def useful_filter_frequencies(settings: Settings) -> int:
-    """Return the most frequencies of a filter: more hardly help, and its time grows with their square."""
-    return min(MAX_FILTER_FREQUENCIES, 8 + 16 * settings.n_features)
+def most_filter_frequencies(settings: Settings) -> int:
+    """Return the most frequencies of a filter: its time and bytes grow with their square."""
+    return min(256, 128 * settings.n_features)
 
 
 def has_tasks(settings: Settings) -> bool:
@@ -100,8 +109,15 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if settings.sparse:
         return _table(settings, limit, compiled)
     limit, compiled = _compiled(limit, compiled), True
-    settings = settings.with_parameters(rows_may_grow=settings.parameters.max_task_rows is None)
-    for candidate in (settings, _lean(settings), _cells_only(settings), _diagonal(settings), smallest(settings)):
+    has_fourier = bool(settings.parameters.frequencies)
+    most = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(settings.n_features)
+    settings = settings.with_parameters(
+        rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=most if has_fourier else 0
+    )
+    candidates = (settings, _one_bandwidth(settings), _lean(settings), _cells_only(settings), _diagonal(settings))
+    for candidate in (*candidates, smallest(settings)):
+        if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
+            continue
         found = _dense(candidate, limit, compiled)
         enough = found is not None and (
             found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
@@ -128,10 +144,27 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     return found if found.parameters.cells >= 16 else None
 
 
+def _one_bandwidth(settings: Settings) -> Settings:
+    """Return the settings with one filter over Fourier features."""
+    given = settings.parameters
+    after = (given.fourier_filter or 0) + 1
+    filters = given.filters[:after] + given.filters[after + len(given.bandwidths) :]
+    plain = given.plain_filter
+    return settings.with_parameters(
+        filters=filters, bandwidths=[], plain_filter=plain if plain is None else plain - len(given.bandwidths)
+    )
+
+
+def _bank_bytes(settings: Settings, compiled: bool) -> int:
+    """Return the bytes that filters with other bandwidths add to a model before they grow."""
+    return bytes_of(_bare(settings), compiled) - bytes_of(_bare(_one_bandwidth(settings)), compiled)
+
+
 def _lean(settings: Settings) -> Settings:
     """Return the settings with one or two filters, and no `Latent`."""
     given = settings.parameters
     few = FEW if has_tasks(settings) else FEW[:1]
+    settings = _one_bandwidth(settings)
     filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
     fourier_filter = None if given.fourier_filter is None else 0
     return settings.with_parameters(filters=filters, fourier_filter=fourier_filter, plain_filter=None, latent=0)
@@ -140,7 +173,7 @@ def _lean(settings: Settings) -> Settings:
 def _cells_only(settings: Settings) -> Settings:
     """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
     filters = [(prior, own if settings.parameters.own else 0.0, floor) for prior, own, floor in FEW[:1]]
-    return settings.with_parameters(filters=filters, fourier_filter=0, plain_filter=None, latent=0)
+    return _one_bandwidth(settings).with_parameters(filters=filters, fourier_filter=0, plain_filter=None, latent=0)
 
 
 def _diagonal(settings: Settings) -> Settings:
@@ -169,7 +202,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if tasks and given.fourier_filter is not None:
         # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
         share = left // (8 if shapes.row_bytes(sized) else 4)
-        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1)))
+        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(given.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
@@ -178,7 +211,8 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // each))
         if not tasks:  # with tasks, more frequencies would mean longer own weights, and so fewer tasks with own weights
-            frequencies = max(frequencies, int(min(given.max_frequencies, (left - SMALL_BUDGET) // 3 // each)))
+            more = min(MULTIPLE * useful_frequencies(d), (left - SMALL_BUDGET) // 3 // each)
+            frequencies = max(frequencies, int(more))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
         if tasks:
             cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
@@ -190,7 +224,9 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
     if given.fourier_filter is not None and given.full_covariance and has_fourier:
-        sized = _with_filter_frequencies(sized, limit, compiled)
+        sized = _with_most(sized, "filter_frequencies", limit, compiled)
+        if given.bandwidths:
+            sized = _with_most(sized, "bank_frequencies", limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
 
 
@@ -199,7 +235,7 @@ def _bare(settings: Settings) -> Settings:
     few = min(settings.parameters.frequencies, 1)
     return settings.with_parameters(
         max_task_rows=_min_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
-        fourier_cells=MIN_CELLS,
+        bank_frequencies=first_frequencies(1) if settings.parameters.bandwidths else 0, fourier_cells=MIN_CELLS,
     )  # fmt: skip
 
 
@@ -208,13 +244,15 @@ def _min_rows(settings: Settings) -> int:
     return 16 if has_tasks(settings) else NO_TASKS
 
 
-def _with_filter_frequencies(settings: Settings, limit: int, compiled: bool) -> Settings:
-    low, high = 0, min(useful_filter_frequencies(settings), int(settings.parameters.frequencies)) + 1
+def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Settings:
+    """Return the settings with as many frequencies of filters as the bytes allow."""
+    most = min(most_filter_frequencies(settings), int(settings.parameters.frequencies))
+    low, high = min(getattr(settings.parameters, name), most), most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        fits = bytes_of(settings.with_parameters(filter_frequencies=middle), compiled) <= limit
+        fits = bytes_of(settings.with_parameters(**{name: middle}), compiled) <= limit
         low, high = (middle, high) if fits else (low, middle)
-    return settings.with_parameters(filter_frequencies=low)
+    return settings.with_parameters(**{name: low})
 
 
 def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array, Integers
-from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.saved_state import triangle
 from budgetron.engine.settings import Settings
@@ -66,18 +66,18 @@ def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
 
 def _resize_filter(state: State, k: int, new: Settings) -> None:
     given, name = new.parameters, f"filter{k}"
-    curved = k == given.fourier_filter and given.shared
-    used, before = _resized(state, f"{name}_frequencies", given.filter_frequencies if curved else 0)
-    first = min(given.filter_frequencies if curved else 0, FIRST_FREQUENCIES)
+    bank, planned = shapes.bank_of(given, k), shapes.filter_frequencies(new, k)
+    used, before = _resized(state, f"{name}_frequencies", planned)
+    first = min(planned, first_frequencies(bank or 0))
     columns = new.n_features + 1
     n = columns + 2 * max(used, first)
     if used < first:  # the old model used fewer frequencies than a model of the new size begins with
         _widen_filter(state, name, columns + 2 * before, n)
-        state[f"{name}_frequencies"] = np.array([first, given.filter_frequencies])
+        state[f"{name}_frequencies"] = np.array([first, planned])
     elif used < before:
         state[f"{name}_weights"] = np.asarray(state[f"{name}_weights"]).reshape(new.n_outputs, -1)[:, :n]
         state[f"{name}_covariance"] = np.asarray(state[f"{name}_covariance"])[: triangle(n)]
-    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
+    cells = given.fourier_cells if bank is not None and given.own else 0
     if len(state[f"{name}_cells"]) != cells:
         prior, own, _ = given.filters[k]
         fresh = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
@@ -100,7 +100,7 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     given, columns = new.parameters, new.n_features + 1
     used, before = _resized(state, f"{part}_frequencies", given.frequencies)
-    used = max(used, min(given.frequencies, FIRST_FREQUENCIES))
+    used = max(used, min(given.frequencies, first_frequencies(0)))
     state[f"{part}_frequencies"] = np.array([used, given.frequencies])
     if given.shared and used != before:
         scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))

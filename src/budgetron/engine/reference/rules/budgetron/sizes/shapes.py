@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from budgetron.engine.reference.declaration import Arrays
-from budgetron.engine.reference.rules.budgetron.features.fourier_features import FIRST_FREQUENCIES
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts import filters
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.saved_state import Field, Layout, require, triangle
@@ -32,6 +33,21 @@ class Shape:
     row_width: int  # numbers in the row of a task
     fields: Callable[[Arrays], Layout]  # the arrays of its state, given the arrays of a saved model
     nbytes: int  # of its own arrays, without rows of tasks
+
+
+def bank_of(given: Any, k: int) -> int | None:
+    """Return the bank of Fourier features that filter k sees; None if it sees none."""
+    if given.fourier_filter is None or not 0 <= k - given.fourier_filter <= len(given.bandwidths):
+        return None
+    return int(k - given.fourier_filter)
+
+
+def filter_frequencies(settings: Settings, k: int) -> int:
+    """Return the planned number of frequencies of filter k."""
+    given, bank = settings.parameters, bank_of(settings.parameters, k)
+    if bank is None or not given.shared:
+        return 0
+    return int(given.bank_frequencies if bank else given.filter_frequencies)
 
 
 def fourier_width(settings: Settings) -> int:
@@ -99,11 +115,11 @@ def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
             f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
 
 
-def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int) -> int:
+def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank: int = 0) -> int:
     """Return how many frequencies a saved part uses, of those that it may use: the first ones, or more."""
     require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
     used, granted = (int(count) for count in arrays[name].ravel())
-    first, most = min(planned, FIRST_FREQUENCIES), max(planned, limit)
+    first, most = min(planned, first_frequencies(bank)), max(planned, limit)
     fine = first <= used <= granted <= most
     require(fine, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {most}", f"{used} and {granted}")
     return used
@@ -111,19 +127,21 @@ def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int) -> in
 
 def _filter(settings: Settings, k: int) -> Shape:
     given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
-    frequencies = given.filter_frequencies if k == given.fourier_filter and given.shared else 0
+    frequencies, bank = filter_frequencies(settings, k), bank_of(given, k)
     limit = given.max_filter_frequencies if frequencies else 0
-    cells = given.fourier_cells if k == given.fourier_filter and given.own else 0
+    cells = given.fourier_cells if bank is not None and given.own else 0
     own = settings.n_outputs + 1
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit)
+        used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit, bank or 0)
         return _shared_fields(settings, name, columns + 2 * used) | {
             f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
         }  # fmt: skip
 
     width = own * columns if given.own and not cells else 0
-    return Shape(1, width, fields, _shared_bytes(settings, columns + 2 * frequencies) + 4 * own * cells)
+    n = columns + 2 * frequencies
+    features = 8 * n if bank and given.shared else 0  # of another bank than the first, which belongs to all parts
+    return Shape(1, width, fields, _shared_bytes(settings, n) + features + 4 * own * cells)
 
 
 def _latent(settings: Settings) -> Shape:
