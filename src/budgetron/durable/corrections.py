@@ -36,7 +36,11 @@ _SEAL = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
 
 @dataclass(frozen=True)
 class Correction:
-    """A line of the audit trail. `new` is None if the example was withdrawn; `at` is the time in seconds since 1970."""
+    """A line of the audit trail of corrections.
+
+    `new` is None if the example was withdrawn. `who` is the name of the API key, in a service. `at` is the time in
+    seconds since 1970.
+    """
 
     number: int
     position: int  # of the record

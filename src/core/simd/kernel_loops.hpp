@@ -108,8 +108,8 @@ double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clus
   Chains<double> sum(0.0), values(0.0);
   size_t j = 0;
   for (; j + kChains * w <= n; j += kChains * w) {
-    // All loads before the stores: a processor that compares only the low 12 bits of two addresses takes row[j + w] for the out[j] that
-    // it has just stored if the arrays lie unluckily. One model in four was a third slower at B = 500.
+    // All loads come before the stores. Processors compare only the low 12 bits of addresses: if those of row[j + w] and out[j] agree,
+    // the load waits for the store, although the arrays differ. One model in four was a third slower at B = 500.
     for (size_t chain = 0; chain < kChains; ++chain) values.of[chain] = value(j + chain * w, Register{});
     for (size_t chain = 0; chain < kChains; ++chain) {
       store(out + j + chain * w, values.of[chain]);

@@ -40,7 +40,7 @@ struct Single {
   }
 };
 
-// As function objects.
+// The same as function objects, to pass as arguments.
 constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };
 constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };
 constexpr auto sum_of_two = [](const auto& a, const auto& b) { return a + b; };

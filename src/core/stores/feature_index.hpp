@@ -98,7 +98,8 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells are used, but three quarters if all features are new, which is rare: most occur in other rows, too.
+    // At most half of the cells are used. If all `more` features are new, it is three quarters; this is rare, because most features
+    // occur in other rows too.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
     Vec<Cell> old(bytes_, std::max(size, cells_.size() / 4 * 5));

@@ -47,8 +47,8 @@ class Postings {
 
   // Whether lists that take `packed` bytes after `pack` fit into the pool.
   bool holds(std::size_t packed) const { return packed <= pool_.size(); }
-  // Makes space for lists that take `packed` bytes after `pack`, and for `more` bytes of new ones, which few rows need all. Another
-  // half of the lists is free at least, so that packing is rare. If it throws, nothing has changed.
+  // Makes space for lists that take `packed` bytes after `pack`, and for `more` bytes of new lists. Half of `packed` stays free in
+  // addition, so that packing is rare. If it throws, nothing has changed.
   void reserve(std::size_t packed, std::size_t more) {
     if (packed + packed / 2 + more > pool_.size()) reserve_bytes(2 * packed + more);
   }

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from starlette.responses import Response
 
-from budgetron.durable import Corrected, Correction
+from budgetron.durable import Corrected
 from budgetron.errors import input_error
 from budgetron.service.handlers.features import check_text
-from budgetron.service.http.admin_wire import CorrectionAnswer, CorrectionLine, CorrectionsAnswer, correction_request
+from budgetron.service.http.admin_wire import CorrectionAnswer, CorrectionsAnswer, correction_request
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import encode, reply
 
@@ -70,16 +70,10 @@ async def corrected_in(
 
 
 def answer_of(corrected: Corrected) -> CorrectionAnswer:
-    line = _line(corrected.correction)
-    return CorrectionAnswer(line, corrected.replayed_examples, round(corrected.seconds, 6), corrected.snapshot)
-
-
-def _line(one: Correction) -> CorrectionLine:
-    return CorrectionLine(
-        one.number, one.position, one.row, one.old, one.new, one.withdrawn, one.who, one.reason, one.at
-    )
+    seconds = round(corrected.seconds, 6)
+    return CorrectionAnswer(corrected.correction, corrected.replayed_examples, seconds, corrected.snapshot)
 
 
 async def corrections(call: Call) -> Response:
     found = await asyncio.to_thread(call.model.host.corrections, _SHOWN)
-    return reply(encode(CorrectionsAnswer([_line(one) for one in found])))
+    return reply(encode(CorrectionsAnswer(found)))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from budgetron.durable import Correction
 from budgetron.service.http.wire import Key, Label, Rate, StrictDecoder
 
 
@@ -46,20 +47,6 @@ class OperatingPointAnswer(Struct):
     operating_point: dict[str, Any] | None
 
 
-class CorrectionLine(Struct):
-    """A line of the audit trail. `new` is null if the example was withdrawn; `who` is the name of the API key."""
-
-    number: int
-    position: int
-    row: int
-    old: Any
-    new: Any
-    withdrawn: bool
-    who: str
-    reason: str
-    at: float
-
-
 class AuditLine(Struct):
     """One action of an administrator. `details` depend on the action.
 
@@ -79,7 +66,7 @@ class AuditLine(Struct):
 class CorrectionAnswer(Struct):
     """The correction is on disk. `replayed` examples were learned again, from record `snapshot` on."""
 
-    correction: CorrectionLine
+    correction: Correction
     replayed: int
     seconds: float
     snapshot: int
@@ -88,7 +75,7 @@ class CorrectionAnswer(Struct):
 class CorrectionsAnswer(Struct):
     """The latest 1,000 corrections, newest first."""
 
-    corrections: list[CorrectionLine]
+    corrections: list[Correction]
 
 
 class LimitsRequest(Struct, forbid_unknown_fields=True):

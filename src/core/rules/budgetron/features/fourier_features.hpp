@@ -3,9 +3,10 @@
 // Frequencies are drawn from N(0, I) as small integers in units of 1/32, one byte each, column by column, and scaled by
 // sqrt(2 gamma). A frequency does not depend on how many there are, so that more can be added later.
 //
-// All parts share the frequencies, and those with another idea of the bandwidth scale them differently: a bank of features. In
-// bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32 have gamma = 2/d; after the first useful_frequencies(), gamma
-// is three times as large, because a model that needs so many describes fine detail. The other banks have one gamma each.
+// All parts share the frequencies. A part that assumes another bandwidth scales them differently. The features at one scaling are
+// called a bank. In bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32 have gamma = 2/d. After the first
+// useful_frequencies(), gamma is three times as large: a model that needs so many frequencies describes fine detail. The other
+// banks have one gamma each.
 #pragma once
 
 #include <algorithm>

@@ -3,9 +3,9 @@
     1  features of x, and the rows of the tasks related to i
     2  margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture.
        The example is a mistake if its true class does not have the largest margin
-    3  the weights of the beliefs, and the calibration, learn from these margins 4  every part learns. A part that stays
-    without weight is dropped; parts with weight may grow. The scaler updates its
-       estimates of the columns
+    3  the weights of the beliefs, and the calibration, learn from these margins
+    4  every part learns. A part that stays without weight is dropped; parts with weight may grow. The scaler updates
+       its estimates of the columns
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte each, and scaled by √(2γ) for a
 kernel exp(−γ‖z − z'‖²). A frequency does not depend on how many there are, so that more can be added later.
 
-All parts share the frequencies, and those with another idea of the bandwidth scale them differently: a *bank* of
-features. In bank 0, of every 128 frequencies 96 have γ = 1/d, and then 32 have γ = 2/d; after the first
-`useful_frequencies`, γ is three times as large, because a model that needs so many describes fine detail. The other
-banks have one γ each.
+All parts share the frequencies. A part that assumes another bandwidth scales them differently. The features at one
+scaling are called a *bank*. In bank 0, of every 128 frequencies 96 have γ = 1/d, and then 32 have γ = 2/d. After the
+first `useful_frequencies`, γ is three times as large: a model that needs so many frequencies describes fine detail. The
+other banks have one γ each.
 """
 
 from __future__ import annotations

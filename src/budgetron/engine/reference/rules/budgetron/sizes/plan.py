@@ -37,7 +37,8 @@ ENOUGH_CELLS = 2**14
 MAX_FULL_COVARIANCE = 128
 """Filters on at most this many columns have a full covariance matrix."""
 BANK_SHARE = 8
-"""Filters with other bandwidths may take one byte in so many before they grow."""
+"""Filters with other bandwidths are left out if, before they grow, they need more than one part in this many of the
+bytes."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
