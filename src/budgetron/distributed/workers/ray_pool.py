@@ -12,6 +12,7 @@ seconds to report the end of a process, each worker holds a connection that tell
 
 from __future__ import annotations
 
+import itertools
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from budgetron.errors import WorkerError, error_message, import_extra, input_err
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
-SPARE_TIMEOUT = 3.0  # seconds for the spare to answer; after that the lost worker is restarted as if there were none
+TURN = 3.0  # seconds for the spare to answer, then for the restarted worker, and so on by turns
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
 LOOK_INTERVAL = 0.05  # seconds between two looks at the connection of a worker whose answer is awaited
 
@@ -114,14 +115,12 @@ class RayPool(WorkerPool):
         return self._get(future, self._patience)
 
     def restart_worker(self, name: str, is_last: bool) -> bool:
-        if self._promote_spare(name):
-            return True
-        if self._answers_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
+        if self._replaced_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
             return True
         # The actor hangs, or Ray no longer restarts it. If its process still runs, the epoch keeps it from writing.
         self._kill(name)
         self._start(name)
-        if self._answers_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
+        if self._replaced_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
             return True
         # Keep the dead actor under its name, so that calls to it raise WorkerLost instead of KeyError.
         self._ray.kill(self._actors[name].handle, no_restart=True)
@@ -147,12 +146,28 @@ class RayPool(WorkerPool):
         """Start a spare, without waiting for it. It reserves no CPU, since it idles."""
         return self._new_actor("spare", self._options | {"num_cpus": 0})
 
-    def _promote_spare(self, name: str) -> bool:
+    def _replaced_within(self, name: str, seconds: float) -> bool:
+        """Whether the spare or the restarted actor takes the place of a lost worker within that time.
+
+        Both are asked by turns: on a busy machine the spare may still be starting when the worker is lost, and Ray may
+        need most of a minute to restart a process. False at once if Ray no longer restarts the actor.
+        """
+        end = time.monotonic() + seconds
+        for ask in itertools.cycle((self._promote_spare, self._answers_within)):
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            answered = ask(name, min(left, TURN))
+            if answered is not False:
+                return bool(answered)
+        return False
+
+    def _promote_spare(self, name: str, seconds: float) -> bool:
         """Put the spare in the place of a lost worker, which becomes the spare; False if there is none that answers."""
         if self._spare is None:
             return False
         try:
-            self._get(self._spare.call("become", name), SPARE_TIMEOUT)
+            self._get(self._spare.call("become", name), seconds)
         except WorkerLost as lost:
             if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
                 self._links.forget(self._spare.link)
@@ -169,8 +184,11 @@ class RayPool(WorkerPool):
         self._links.forget(actor.link)
         self._ray.kill(actor.handle, no_restart=True)
 
-    def _answers_within(self, name: str, seconds: float) -> bool:
-        """Whether the actor answers within that time. Retries until then, because it may be restarting."""
+    def _answers_within(self, name: str, seconds: float) -> bool | None:
+        """Whether the actor answers within that time. Retries until then, because it may be restarting.
+
+        None if it is dead and Ray will not restart it.
+        """
         end, actor = time.monotonic() + seconds, self._actors[name]
         while (left := end - time.monotonic()) > 0:
             ended = actor.link.n_ended  # an answer shows that the actor survived these, also if it cannot connect again
@@ -180,7 +198,7 @@ class RayPool(WorkerPool):
                 return True
             except WorkerLost as lost:
                 if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
-                    return False  # dead for good: Ray will not restart it
+                    return None
                 time.sleep(0.05)
         return False
 

@@ -1,0 +1,76 @@
+"""Who takes the place of a lost worker: the spare or the restarted actor, whichever answers first."""
+
+from __future__ import annotations
+
+import pytest
+
+from budgetron.distributed.workers import ray_pool
+from budgetron.distributed.workers.ray_pool import TURN, RayPool
+
+
+class ScriptedPool(RayPool):
+    """A pool without Ray, whose spare and actor answer at given times of a clock that only waiting moves."""
+
+    def __init__(self, clock, spare_answers_at=None, actor_answers_at=None, actor_dies_at=None):
+        self.clock, self.asked = clock, []
+        self.spare_answers_at, self.actor_answers_at = spare_answers_at, actor_answers_at
+        self.actor_dies_at = actor_dies_at
+
+    def _promote_spare(self, name, seconds):
+        self.asked.append("spare")
+        return self._waited(self.spare_answers_at, seconds)
+
+    def _answers_within(self, name, seconds):
+        self.asked.append("actor")
+        if self.actor_dies_at is not None and self.clock.now >= self.actor_dies_at:
+            return None
+        return self._waited(self.actor_answers_at, seconds)
+
+    def _waited(self, answers_at, seconds):
+        end = self.clock.now + seconds
+        if answers_at is not None and answers_at <= end:
+            self.clock.now = max(self.clock.now, answers_at)
+            return True
+        self.clock.now = end
+        return False
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(ray_pool, "time", clock)
+    return clock
+
+
+def test_a_spare_that_is_ready_is_taken_at_once(clock):
+    pool = ScriptedPool(clock, spare_answers_at=0.0)
+    assert pool._replaced_within("worker-0", 60)
+    assert (clock.now, pool.asked) == (0.0, ["spare"])
+
+
+@pytest.mark.parametrize("first", ["spare", "actor"])
+def test_the_first_of_two_slow_processes_takes_the_place(clock, first):
+    times = {"spare_answers_at": 20.0, "actor_answers_at": 50.0}
+    if first == "actor":
+        times = {"spare_answers_at": 50.0, "actor_answers_at": 20.0}
+    pool = ScriptedPool(clock, **times)
+    assert pool._replaced_within("worker-0", 60)
+    assert pool.asked[-1] == first
+    assert clock.now <= 20 + TURN  # the one that is asked when the other one answers is waited for
+
+
+def test_waiting_ends_in_time_if_neither_answers(clock):
+    assert not ScriptedPool(clock)._replaced_within("worker-0", 10)
+    assert clock.now == 10
+
+
+def test_an_actor_that_ray_will_not_restart_is_not_waited_for(clock):
+    assert not ScriptedPool(clock, actor_dies_at=0.0)._replaced_within("worker-0", 60)
+    assert clock.now == TURN
