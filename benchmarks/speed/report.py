@@ -124,8 +124,8 @@ def page(found: Record) -> Iterator[str]:
     """RESULTS.md."""
     kind = found["machine"]
     yield "# Speed, measured\n"
-    yield f"Written by `make bench` from `results.json`; [README.md](README.md) explains the columns. {found['date']}, "
-    yield f"version {found['version']}, {kind['arch']}, {kind['cores']} cores, core for {kind['instruction_set']}, "
+    yield f"Written by `make bench` from `results.json`; [README.md](README.md) explains the columns. {found['date']},"
+    yield f"version {found['version']}, {kind['arch']}, {kind['cores']} cores, core for {kind['instruction_set']},"
     yield f"one thread, load average {kind['load']}" + (", **quick run**" if found["quick"] else "") + ".\n"
     yield "| work | yardstick | ratio | quartiles | in 0.1 | target | | µs | µs of the yardstick |"
     yield "|---|---|--:|--:|--:|--:|---|--:|--:|"

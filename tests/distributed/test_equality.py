@@ -127,5 +127,3 @@ def test_shards_learn_single_dicts():
             model.learn_one({"dear": 1.0, "bob": 1.0}, "ham", task="bob")
         assert model.predict_one({"free": 1.0, "money": 1.0}, task="ann") == "spam"
         assert model.n_seen_ == 60
-
-

@@ -135,4 +135,3 @@ class LabelledStream:
                 f"{self._who}: label column {label!r} contains only {shown(found[0])} in the first {len(labels):,} "
                 "rows. Name all labels with --classes A,B, or shuffle the file if it is sorted by label."
             )
-

@@ -80,4 +80,3 @@ def _multiclass_increments(
         scores = one_against_rest(margins)
     rows = increments(truth, predicted, margins[each, truth] <= rivals.max(axis=1), n_classes, losses)
     return Counted(rows, truth, scores)
-

@@ -136,4 +136,3 @@ def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, made, learn):
     found = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]
     close(*found, ROUNDED, "margins")
     assert found[0][-1] > found[0][0] + 0.1
-

@@ -104,4 +104,3 @@ ROWS = (
 def row_named(name: str) -> Row:
     """Return a row by name."""
     return next(row for row in ROWS if row.name == name)
-

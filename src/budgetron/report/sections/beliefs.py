@@ -71,4 +71,3 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     )
     changing = f" {as_percent(moving, 0)} of the weight is on beliefs that expect the stream to keep changing."
     return text + (changing if moving > 0.2 else "")
-
