@@ -1,8 +1,8 @@
 """Concept drift: forty machines with twelve sensors each, whose readings change their meaning half-way.
 
 The readings are generated (budgetron.data.synthetic), so the best possible error is known. The machines are 80 %
-related, and one label in twenty is wrong. At reading 10,000 of 20,000 the decision rule of every machine turns by 60
-degrees. The learners are not told; the table shows how fast each of them recovers.
+related, and one label in twenty is wrong. At reading 10,000 of 20,000 the weight vector that decides the labels of a
+machine is rotated by 60 degrees. The learners are not told; the table shows how fast each of them recovers.
 
     python examples/sensors.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """
@@ -38,7 +38,7 @@ def main(figure: str | None = None) -> None:
         "Budgetron": Budgetron(budget=200),
     }
     ends = (1_000, 10_000, 11_000, 12_000, 20_000)
-    print("errors in the thousand readings before reading")
+    print("errors in the last thousand readings, after this many readings")
     print(f"{'':24}" + "".join(f"{end:>9,}" for end in ends) + f"{'stored':>9}")
     curves = {}
     for name, model in models.items():
@@ -50,7 +50,7 @@ def main(figure: str | None = None) -> None:
 
 
 def draw(path: str, curves: dict[str, list[tuple[int, float]]]) -> None:
-    """Errors of the last thousand readings, over time."""
+    """Draw the errors in the last thousand readings, over time."""
     picture = new_figure("sensors", 6, 3.6)
     ax = picture.subplots()
     # The line of SharedProjectron lies on that of the Perceptron, which is drawn wider to be seen.

@@ -31,10 +31,10 @@ FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
 def on_config(config: Any) -> Any:
-    named = set(_named(config.nav))
+    in_nav = set(_pages_in_nav(config.nav))
     for page in sorted(Path(config.docs_dir).rglob("*.md")):
         uri = page.relative_to(config.docs_dir).as_posix()
-        if uri not in named:
+        if uri not in in_nav:
             _section(config.nav, SECTIONS.get(uri.split("/")[0], OTHER_PAGES)).append(uri)
     _section(config.nav, "Reference").extend([*reference_pages.pages(), *command_pages.PAGES])
     return config
@@ -43,16 +43,16 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     for uri, text in {**reference_pages.written(), **command_pages.written()}.items():
         files.append(File.generated(config, uri, content=text))
-    # A linked Markdown file may link to further files, so the list grows while it is worked through.
-    waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
-    while waiting:
-        for target in _outside(waiting.pop(), Path(config.docs_dir)):
+    # A linked Markdown file may link to further files, so files are added to the list while it is processed.
+    to_scan = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    while to_scan:
+        for target in _linked_outside_docs(to_scan.pop(), Path(config.docs_dir)):
             uri = _uri(target)
             if files.get_file_from_path(uri) is None:
                 not_in_nav = InclusionLevel.NOT_IN_NAV
                 files.append(File.generated(config, uri, abs_src_path=str(target), inclusion=not_in_nav))
                 if target.suffix == ".md":
-                    waiting.append(target)
+                    to_scan.append(target)
     return files
 
 
@@ -73,18 +73,18 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return link[0]
         return link[1] + posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + link[3]
 
-    # Links inside code blocks are code: only the text between the blocks is rewritten.
-    pieces, at = [], 0
+    # Links inside code blocks are code: only the text between the blocks is rewritten. None: the end of the page.
+    pieces, start = [], 0
     for fence in [*FENCE.finditer(markdown), None]:
         end = len(markdown) if fence is None else fence.start()
-        pieces.append(LINK.sub(rewritten, markdown[at:end]))
+        pieces.append(LINK.sub(rewritten, markdown[start:end]))
         if fence is not None:
             pieces.append(fence[0])
-            at = fence.end()
+            start = fence.end()
     return "".join(pieces)
 
 
-def _outside(page: Path, docs: Path) -> list[Path]:
+def _linked_outside_docs(page: Path, docs: Path) -> list[Path]:
     """Files of the repository outside docs/ that a page links to."""
     if page.suffix != ".md":
         return []
@@ -94,6 +94,7 @@ def _outside(page: Path, docs: Path) -> list[Path]:
 
 
 def _uri(target: Path, docs: Path | None = None) -> str:
+    """The address of a file in the site; empty for a file outside the repository."""
     if docs is not None and target.is_relative_to(docs):
         return target.relative_to(docs).as_posix()
     if not target.is_relative_to(ROOT):
@@ -101,10 +102,11 @@ def _uri(target: Path, docs: Path | None = None) -> str:
     return "repository/" + target.relative_to(ROOT).as_posix()
 
 
-def _named(nav: Any) -> list[str]:
+def _pages_in_nav(nav: Any) -> list[str]:
+    """All pages that a navigation names, at any depth."""
     if isinstance(nav, str):
         return [nav]
-    return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _named(item)]
+    return [uri for item in (nav.values() if isinstance(nav, dict) else nav) for uri in _pages_in_nav(item)]
 
 
 def _section(nav: list[Any], title: str) -> list[Any]:

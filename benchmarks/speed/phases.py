@@ -1,6 +1,7 @@
 """Where the time of one example goes: the engine, Python around it, and the core's functions as measured by perf.
 
-mtrbp, d=28, Gaussian kernel, block calls. Each part is the difference between two timings in the same run.
+The first two are measured with mtrbp, d=28, the Gaussian kernel and blocks of examples. Each part is the difference
+between two timings in the same run. The functions are measured for several learners (`_workloads`).
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ def _parts(budget: int) -> dict[str, float]:
     passing = Passing(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
     model, part = passing.model, stream[:BLOCK]
     engine = model._engine
-    keys, clusters = model.graph.locate(part.tasks.tolist())
+    task_ids, clusters = model.graph.locate(part.tasks.tolist())
     codes = part.y.astype(np.int32)
     works = [
-        lambda: engine.margins(part.X, keys, clusters, 1),
-        lambda: engine.learn(part.X, codes, keys, clusters),
+        lambda: engine.margins(part.X, task_ids, clusters, 1),
+        lambda: engine.learn(part.X, codes, task_ids, clusters),
         passing.learn,
     ]
     predicting, learning, whole = np.median(interleaved(works, 15), axis=0) / BLOCK * 1e6
@@ -70,25 +71,25 @@ def _functions(quick: bool) -> dict[str, list[tuple[str, float]]] | None:
     perf = shutil.which("perf")
     if perf is None:
         return None
-    found = {}
+    largest = {}
     for name, passing in _workloads().items():
         passing.learn()
         with tempfile.TemporaryDirectory() as folder:
             record = str(Path(folder) / "perf.data")
-            watch = ["record", "-q", "-F", "997", "-p", str(os.getpid()), "-o", record, "sleep", "1" if quick else "2"]
-            watcher = subprocess.Popen([perf, *watch], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            while watcher.poll() is None:
+            sample = ["record", "-q", "-F", "997", "-p", str(os.getpid()), "-o", record, "sleep", "1" if quick else "2"]
+            sampler = subprocess.Popen([perf, *sample], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while sampler.poll() is None:
                 passing.learn()
-            if watcher.returncode:
+            if sampler.returncode:
                 return None
             text_report = [perf, "report", "-i", record, "--stdio", "--no-children", "-s", "dso,symbol"]
             lines = subprocess.run(text_report, capture_output=True, text=True).stdout
-        found[name] = _largest(lines)
-    return found
+        largest[name] = _largest(lines)
+    return largest
 
 
 def _largest(report: str) -> list[tuple[str, float]]:
-    """The core's functions by name; functions without a name, and other libraries, as sums."""
+    """The largest shares in a report of perf: each function of the core, and the sum over each other library."""
     shares: Counter[str] = Counter()
     for share, library, symbol in re.findall(r"^\s+([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)[\s-]*$", report, re.MULTILINE):
         if not library.startswith("_core"):

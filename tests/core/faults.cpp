@@ -333,7 +333,7 @@ void crafted_features() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const unsigned every = one_of(count, arguments);
+  const unsigned every = every_nth(count, arguments);
   unsigned streams = 0;
   some_configs(every, [&](const Config& c, bool by_cluster, unsigned seed) {
     current = &c;

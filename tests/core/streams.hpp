@@ -1,4 +1,4 @@
-// Random streams and every configuration of the core, for the programs that run it without Python.
+// Random streams and all configurations of the core, for faults.cpp and stress.cpp, which run the core without Python.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace budgetron {
 
-// An offset at which a dense store needs a reference point under the Gaussian kernel of `configured`, also in float64.
+// An offset so large that a dense store needs a reference point under the Gaussian kernel of `configured`, even in float64.
 constexpr double kFar = 1000;
 
 struct Stream {
@@ -26,20 +26,20 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The values of the first `integer_rows` rows are integers. A stream with an offset leaves the origin at row 11, and is on the other side of it
-  // in its last third, so that a reference point moves once and usually twice.
+  // The values of the first `integer_rows` rows are integers. With an offset, it is added from row 11 on and subtracted in the last third of the
+  // stream, so that a reference point moves once and usually twice. Some rows are zero, and some repeat the row before.
   Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t integer_rows, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
     std::mt19937 rng(seed);
     std::normal_distribution<double> normal;
     std::uniform_int_distribution<int> percent(0, 99);
     for (std::size_t i = 0; i < n; ++i) {
-      const bool zero = percent(rng) < 5, again = i && percent(rng) < 10;
+      const bool zero = percent(rng) < 5, repeated = i && percent(rng) < 10;
       for (std::size_t f = 0; f < d; ++f) {
         double v = zero || percent(rng) < 40 ? 0.0 : normal(rng);
         if (i < integer_rows) v = std::round(3.0 * v);
         if (i >= 11) v += i < 2 * n / 3 ? offset : -offset;
-        if (again) v = dense[(i - 1) * d + f];
+        if (repeated) v = dense[(i - 1) * d + f];
         dense.push_back(v);
         dense32.push_back(static_cast<float>(v));
         if (v == 0) continue;
@@ -97,12 +97,13 @@ struct SavedRows {
   std::vector<std::int32_t> indices;
 };
 
-// Streams far from the origin are run with all configurations whose reference point may move, and with a fifth of the others.
+// Whether a configuration also runs on a stream with the offset kFar: all whose reference point may move, and a fifth of the others.
 inline bool runs_off_centre(const Config& c, unsigned seed) {
   return (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse) || seed % 5 == 0;
 }
 
-// The part of a configuration that does not depend on the rule.
+// The part of a configuration that does not depend on the rule. `kernel`: 0 linear, 1 polynomial, 2 Gaussian, 3 none. `store`: 0 dense
+// float64, 1 dense float32, 2 sparse float64, 3 sparse float32, 4 sparse with a pool of non-zeros if there is a budget.
 inline Config configured(int kernel, int store, std::size_t outputs, std::size_t capacity) {
   Config c;
   c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
@@ -126,7 +127,7 @@ inline Config configured(int kernel, int store, std::size_t outputs, std::size_t
 template <class Use>
 void each_config(Use use) {
   const auto clique = std::make_shared<Clique>(1.0, 0.5);
-  const auto alone = std::make_shared<Clique>(1.0, 0.0);
+  const auto disconnected = std::make_shared<Clique>(1.0, 0.0);
   // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
   std::vector<double> a(25);
   Explicit::Sparse sparse;
@@ -147,7 +148,7 @@ void each_config(Use use) {
   for (std::int64_t i = 0; i < 5; ++i)
     for (std::int64_t j = 0; j < 5; ++j) a[static_cast<std::size_t>(i * 5 + j)] = solved->column(i, workspace.get())[j];
   const auto dense = std::make_shared<Explicit>(a, 5, 1.0);
-  const std::shared_ptr<const Similarity> graphs[] = {clique, alone, dense, solved};
+  const std::shared_ptr<const Similarity> graphs[] = {clique, disconnected, dense, solved};
 
   for (const char* name : {"perceptron", "random_budget_perceptron", "forgetron", "budget_projectron", "shared_projectron",
                            "shifting_perceptron", "second_order_perceptron"})
@@ -172,7 +173,7 @@ void each_config(Use use) {
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }
-  // Projectron: every convention, with and without margin updates and evictions.
+  // Projectron: all three conventions for η, with and without margin updates (`plus`) and evictions.
   for (std::size_t kind = 0; kind < 12; ++kind)
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
@@ -190,7 +191,7 @@ void each_config(Use use) {
             c.n_tasks = graph >= 2 ? 5 : 0;
             use(c, graph == 0 || graph >= 2);
           }
-  // BudgetSgd: every maintenance, with the steps in turn.
+  // BudgetSgd: every way of budget maintenance; the rules for the step size take turns.
   for (std::size_t maintenance = 0; maintenance < 10; ++maintenance)
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
@@ -223,7 +224,7 @@ void each_config(Use use) {
             c.rule = "linear_perceptron";
             if (kind == 1) c.parameters.set("norm", 3.0);
           } else {
-            if (graph != 1) continue;  // it learns its relations
+            if (graph != 1) continue;  // this rule learns the relations between tasks, so it takes no graph
             c.rule = "relation_perceptron";
             c.parameters.set("relations", std::uint64_t{(kind - 2) % 5});
             c.parameters.set("start", std::uint64_t{10});
@@ -233,7 +234,8 @@ void each_config(Use use) {
           }
           use(c, graph == 0 || graph >= 2);
         }
-  // FourierSgd, and Budgetron: shared and own parts, shared only, own only, clusters, and a graph as a factor.
+  // FourierSgd, and Budgetron. `parts` of a Budgetron: 0 shared and own weights, 1 shared only, 2 own only, 3 clusters of tasks, 4 a graph
+  // given by a factor of A⁻¹.
   const auto factored = std::make_shared<Factored>(std::vector<std::int64_t>{0, 2, 5, 8, 11, 13},
                                                    std::vector<std::int32_t>{0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 3, 4},
                                                    std::vector<double>{0.9, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.8, 0.3, 0.3, 0.9});
@@ -254,7 +256,7 @@ void each_config(Use use) {
           for (bool full_covariance : {true, false})
             for (bool frequencies : {true, false}) {
               Config c = configured(3, store, outputs, 1);
-              if (c.sparse && (!full_covariance || frequencies)) continue;  // the table has neither
+              if (c.sparse && (!full_covariance || frequencies)) continue;  // sparse rows have neither covariances nor frequencies
               c.rule = "budgetron";
               c.similarity = clique;
               if (parts == 4) c.similarity = factored;
@@ -266,7 +268,7 @@ void each_config(Use use) {
               count("clustered", parts == 3);
               c.parameters.set("cluster_share", 0.5);
               if (c.sparse) {
-                count("cells", rows ? 40 : 400);  // few enough that features share cells and must be admitted; or not
+                count("cells", rows ? 40 : 400);  // 40: too few for all features; 400: enough
                 c.parameters.set("rates", std::vector<double>{0.15, 1.0});
                 c.parameters.set("signs", std::vector<double>{0.0, 1.0});
               } else {
@@ -292,7 +294,7 @@ void each_config(Use use) {
             }
 }
 
-// What a configuration runs: its rule, kernel and store.
+// A name for a configuration: its rule, kernel and store.
 inline std::string name_of(const Config& c) {
   const char* const kernels[] = {"none", "linear", "polynomial", "gaussian"};
   std::string name = c.rule + ", kernel " + kernels[static_cast<int>(c.kernel.kind)];
@@ -303,8 +305,8 @@ inline std::string name_of(const Config& c) {
   return name;
 }
 
-// The n of "every n-th configuration", the argument of both programs; without it 1, all of them.
-inline unsigned one_of(int count, char** arguments) {
+// The argument n of both programs, which then run every n-th configuration. Without an argument it is 1, so all are run.
+inline unsigned every_nth(int count, char** arguments) {
   return count > 1 ? static_cast<unsigned>(std::max(1, std::atoi(arguments[1]))) : 1;
 }
 

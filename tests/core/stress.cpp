@@ -353,7 +353,7 @@ void read_together() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const unsigned every = one_of(count, arguments);
+  const unsigned every = every_nth(count, arguments);
   choose_levels();
   read_numbers();
   multiply_high();

@@ -40,7 +40,7 @@ def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
     before = old.content()
     restore, forget = (lambda: old.restore(before)), (lambda: old.forget_task("ann"))
     for write in (lambda: old.learn(*given[2]), old.snapshot, restore, forget):
-        with pytest.raises(StaleOwner, match="took the directory over"):
+        with pytest.raises(StaleOwner, match="took over the directory"):
             write()
     assert old.content() == before
     for epoch in (3, 4):

@@ -1,4 +1,4 @@
-"""Every exception of the package has one root, and an operational failure is never a ValueError."""
+"""Every exception of the package derives from BudgetronError, and an operational error is never a ValueError."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from budgetron.io import read
 
 def exception_classes():
     """Every exception class that a module of the package defines."""
-    found = set()
+    classes = set()
     for module in pkgutil.walk_packages(budgetron.__path__, "budgetron."):
         if module.name.endswith("__main__"):
             continue
@@ -39,20 +39,20 @@ def exception_classes():
             continue
         for value in vars(loaded).values():
             if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == module.name:
-                found.add(value)
-    return found
+                classes.add(value)
+    return classes
 
 
 CLASSES = sorted(exception_classes(), key=lambda kind: f"{kind.__module__}.{kind.__name__}")
 
 
-def test_the_walk_finds_the_classes_of_all_parts():
+def test_exception_classes_are_found_in_all_packages():
     parts = {kind.__module__.split(".")[1] for kind in CLASSES}
     assert {"errors", "durable", "distributed", "client", "data", "io", "persist"} <= parts
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_each_class_derives_from_the_root_and_one_branch(kind):
+def test_each_class_derives_from_budgetron_error_and_is_not_both_input_and_operational(kind):
     assert issubclass(kind, BudgetronError)
     assert issubclass(kind, InputError) == issubclass(kind, ValueError)
     assert not (issubclass(kind, OperationalError) and issubclass(kind, ValueError))
@@ -76,14 +76,14 @@ def test_disk_workers_network_data_and_packages_are_operational():
 
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if issubclass(kind, OperationalError | InputError)],
                          ids=lambda kind: kind.__name__)  # fmt: skip
-def test_an_exception_survives_the_way_from_a_worker_process(kind):
+def test_an_exception_can_be_pickled_to_leave_a_worker_process(kind):
     error = kind(503, "busy", "words") if issubclass(kind, ServiceFailed | ServiceRefused) else kind("words")
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is kind and str(again) == str(error) == "words"
-    assert vars(again) == vars(error)
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is kind and str(copied) == str(error) == "words"
+    assert vars(copied) == vars(error)
 
 
-def test_a_file_that_is_not_there_is_wrong_input_and_a_file_not_found_error(tmp_path):
+def test_a_missing_file_is_an_input_error_and_a_file_not_found_error(tmp_path):
     with pytest.raises(InputFileMissing, match="No such file") as caught:
         list(read(tmp_path / "nothing.csv"))
     assert isinstance(caught.value, InputError) and isinstance(caught.value, FileNotFoundError)

@@ -9,7 +9,7 @@ from budgetron import graphs
 
 def test_every_public_function_has_an_example_that_prints():
     for name in graphs.__all__:
-        thing = getattr(graphs, name)
-        if callable(thing) and not isinstance(thing, type):
-            examples = doctest.DocTestParser().get_examples(thing.__doc__)
+        function = getattr(graphs, name)
+        if callable(function) and not isinstance(function, type):
+            examples = doctest.DocTestParser().get_examples(function.__doc__)
             assert any(example.want for example in examples), name

@@ -1,4 +1,4 @@
-"""`should_ask`: about the right share of the labels, those near the boundary, and fewer errors than by chance."""
+"""`should_ask` asks for about the requested share of labels, near the boundary; errors are fewer than at random."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ def stream(n=3000, seed=0):
 def test_asking_gives_fewer_errors_than_random_labels():
     X, y, tasks = stream()
     errors = {}
-    for way in ("chance", "asked"):
+    for choice in ("random", "asked"):
         model, rng, wrong, labels = Budgetron(), np.random.default_rng(1), 0, 0
         for x, label, task in zip(X, y, tasks, strict=True):
             wrong += model.predict_one(x, task=task) != label if labels else 1
-            by_chance = rng.random() < 0.1 or labels < FIRST_LABELS
-            if by_chance if way == "chance" else model.should_ask(x, task=task, share=0.1):
+            at_random = rng.random() < 0.1 or labels < FIRST_LABELS
+            if at_random if choice == "random" else model.should_ask(x, task=task, share=0.1):
                 labels += 1
                 model.learn_one(x, int(label), task=task, classes=[0, 1])
-        errors[way] = wrong
+        errors[choice] = wrong
         assert 200 < labels < 450
-    assert errors["asked"] < 0.9 * errors["chance"]
+    assert errors["asked"] < 0.9 * errors["random"]
 
 
 def test_asking_changes_neither_predictions_nor_the_model(tmp_path):
@@ -91,8 +91,8 @@ def test_asking_changes_neither_predictions_nor_the_model(tmp_path):
         model.should_ask(x, task=1)
     assert np.array_equal(model.decision_function(X, tasks=tasks), before)
     model.save(tmp_path / "m")
-    again, copied = budgetron.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))
-    assert isinstance(again.should_ask(X[0], task=1), bool)
+    loaded, copied = budgetron.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))
+    assert isinstance(loaded.should_ask(X[0], task=1), bool)
     assert copied._asking.n == model._asking.n and isinstance(copied.should_ask(X[0], task=1), bool)
 
 
@@ -105,6 +105,6 @@ def test_wrong_shares_are_refused(share):
 
 def test_wrong_examples_are_refused():
     model = Budgetron().fit([[0.0], [1.0]], [0, 1], tasks=["ann", "ann"])
-    for given in ({"x": [0.5]}, {"x": [0.5, 1.0], "task": "ann"}, {"x": [np.nan], "task": "ann"}):
+    for arguments in ({"x": [0.5]}, {"x": [0.5, 1.0], "task": "ann"}, {"x": [np.nan], "task": "ann"}):
         with pytest.raises((InputError, TypeError)):
-            model.should_ask(**given)
+            model.should_ask(**arguments)

@@ -98,7 +98,7 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
         await asyncio.Event().wait()
 
     # otherwise the writer would be restarted before the checks below
-    monkeypatch.setattr(Service, "_revive_writers", not_now)
+    monkeypatch.setattr(Service, "_restart_ended_writers", not_now)
 
     async def test(service, hosted, client):
         writer, thread = hosted.writer, hosted.writer._thread

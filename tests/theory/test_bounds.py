@@ -1,4 +1,8 @@
-"""The theorems as formulas and on streams; a violated theorem is an error in our code."""
+"""The formulas of the theorems, and runs that must not violate them: a violation is an error in our code.
+
+Theorem 1 bounds the expected mistakes of a RandomBudgetPerceptron, so its tests take the mean over several seeds.
+Theorem 2 bounds the mistakes of a Forgetron.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from budgetron.data import synthetic, unit_norm
 from budgetron.errors import InputError
 from budgetron.theory.bounds import random_budget_bound_at
 
-K = 20
+K = 20  # tasks
 
 
 def fitted(model, stream):
@@ -26,14 +30,14 @@ def fitted(model, stream):
 
 def test_both_bounds_computed_by_hand() -> None:
     # B = 16, c = 1/2: √B = 4, radius 4; norm 1 gives ε = 1/4
-    one = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
-    assert one.radius == 4.0 and one.epsilon == 0.25
-    assert one.mistakes == pytest.approx(
+    theorem_1 = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
+    assert theorem_1.radius == 4.0 and theorem_1.epsilon == 0.25
+    assert theorem_1.mistakes == pytest.approx(
         (10 + 0.5 * 3 * 4 + 0.25 * 64 / 2 + 0.25 * 4 * math.log(16 / 3)) / 0.75
     )
-    two = theory.forgetron_bound(hinge_loss=10.0, norm=1.0, c=0.5, budget=99)
-    assert two.mistakes == pytest.approx(40 + 100 / (2 * math.log(100)))
-    assert two.radius == pytest.approx(10 / math.sqrt(math.log(100)) / 2)
+    theorem_2 = theory.forgetron_bound(hinge_loss=10.0, norm=1.0, c=0.5, budget=99)
+    assert theorem_2.mistakes == pytest.approx(40 + 100 / (2 * math.log(100)))
+    assert theorem_2.radius == pytest.approx(10 / math.sqrt(math.log(100)) / 2)
 
 
 @given(
@@ -67,7 +71,7 @@ Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> Stream:
-    """x of length 1, with `share` of it in the direction that decides the label; some labels are flipped."""
+    """Rows of norm 1. Their first entry is ±`share`, and its sign is the label; some labels are flipped."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1, 1], size=n)
     noise = rng.standard_normal((n, 2))
@@ -76,7 +80,8 @@ def easy(seed: int, n: int = 3000, share: float = 0.6, flipped: float = 0.0) -> 
     return X, np.where(rng.random(n) < flipped, -y, y), rng.integers(0, K, size=n)
 
 
-def one_direction(graph: graphs.TaskGraph) -> theory.Comparator:
+def first_axis(graph: graphs.TaskGraph) -> theory.Comparator:
+    """The comparator that is the first unit vector for every task: it classifies `easy` without mistakes."""
     return theory.linear_comparator(range(K), np.eye(1, 3).repeat(K, axis=0), graph)
 
 
@@ -84,23 +89,24 @@ def one_direction(graph: graphs.TaskGraph) -> theory.Comparator:
 def test_theorem_2_is_not_trivial_and_holds(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
     model = fitted(Forgetron(budget=800, kernel=kernels.Linear(), graph=graph), stream)
-    promise = theory.guarantee(model, stream, one_direction(graph), scale="best")
-    assert promise.bound is not None and promise.bound < 0.05 * len(stream[1])  # a failing learner would show
-    assert 0 < promise.mistakes <= promise.bound and promise.holds
-    made = f"made {model.n_mistakes_} mistakes; at most {promise.bound:.0f}"
-    assert str(promise) == f"{made} against this comparator"
+    guarantee = theory.guarantee(model, stream, first_axis(graph), scale="best")
+    # The bound is so low that a learner that does not learn would violate it.
+    assert guarantee.bound is not None and guarantee.bound < 0.05 * len(stream[1])
+    assert 0 < guarantee.mistakes <= guarantee.bound and guarantee.holds
+    made = f"made {model.n_mistakes_} mistakes; at most {guarantee.bound:.0f}"
+    assert str(guarantee) == f"{made} against this comparator"
 
 
 def test_both_theorems_hold_while_the_budget_overflows() -> None:
     stream, graph = easy(0, n=20_000, share=0.9, flipped=0.03), graphs.complete(n_tasks=K)
     forgetron = fitted(Forgetron(300, kernels.Linear(), graph), stream)
-    coins = [
+    perceptrons = [
         fitted(RandomBudgetPerceptron(100, kernels.Linear(), graph, random_state=c), stream) for c in range(6)
     ]
-    mean = float(np.mean([model.n_mistakes_ for model in coins]))
-    for model, mistakes in ((forgetron, forgetron.n_mistakes_), (coins[0], mean)):
-        promise = theory.guarantee(model, stream, one_direction(graph), mistakes=mistakes, scale="best")
-        assert promise.bound is not None and model.capacity_ < mistakes <= promise.bound < 0.5 * len(
+    mean = float(np.mean([model.n_mistakes_ for model in perceptrons]))
+    for model, mistakes in ((forgetron, forgetron.n_mistakes_), (perceptrons[0], mean)):
+        guarantee = theory.guarantee(model, stream, first_axis(graph), mistakes=mistakes, scale="best")
+        assert guarantee.bound is not None and model.capacity_ < mistakes <= guarantee.bound < 0.5 * len(
             stream[1]
         )
 
@@ -108,15 +114,15 @@ def test_both_theorems_hold_while_the_budget_overflows() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_theorem_1_is_not_trivial_and_holds_on_average(seed: int) -> None:
     stream, graph = easy(seed), graphs.complete(n_tasks=K)
-    coins = [
-        fitted(RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=coin), stream)
-        for coin in range(12)
+    perceptrons = [
+        fitted(RandomBudgetPerceptron(40, kernels.Linear(), graph, random_state=random_state), stream)
+        for random_state in range(12)
     ]
-    mean = float(np.mean([model.n_mistakes_ for model in coins]))
-    promise = theory.guarantee(coins[0], stream, one_direction(graph), mistakes=mean, scale="best")
-    assert promise.bound is not None and promise.bound < 0.3 * len(stream[1])
-    assert 0 < mean <= promise.bound
-    assert "expected at most" in str(promise) and promise.epsilon is not None and 0 < promise.epsilon < 1
+    mean = float(np.mean([model.n_mistakes_ for model in perceptrons]))
+    guarantee = theory.guarantee(perceptrons[0], stream, first_axis(graph), mistakes=mean, scale="best")
+    assert guarantee.bound is not None and guarantee.bound < 0.3 * len(stream[1])
+    assert 0 < mean <= guarantee.bound
+    assert "expected at most" in str(guarantee) and guarantee.epsilon is not None and 0 < guarantee.epsilon < 1
 
 
 GRAPHS = {
@@ -135,24 +141,22 @@ def test_no_stream_violates_a_theorem(graph: graphs.TaskGraph, seed: int) -> Non
     noise, form = [0.0, 0.3][seed % 2], ["linear", "gaussian"][seed // 2]
     data, _ = synthetic.stream(600, d=5, n_tasks=4, relatedness=0.6, noise=noise, form=form, seed=seed)
     kernel = kernels.Gaussian(gamma=0.2)
-    labels = [data.y, _against(Forgetron(90, kernel, graph), data.X, data.tasks)]
+    labels = [data.y, _adversarial_labels(Forgetron(90, kernel, graph), data.X, data.tasks)]
     for y in labels:
         stream = (data.X, y, data.tasks)
         forgetron = fitted(Forgetron(90, kernel, graph), stream)
-        coins = [
-            fitted(RandomBudgetPerceptron(30, kernel, graph, random_state=coin), stream) for coin in range(8)
-        ]
-        mean = float(np.mean([model.n_mistakes_ for model in coins]))
+        perceptrons = [fitted(RandomBudgetPerceptron(30, kernel, graph, random_state=c), stream) for c in range(8)]
+        mean = float(np.mean([model.n_mistakes_ for model in perceptrons]))
         for source in (forgetron, fitted(BudgetProjectron(60, kernel, graph), stream)):
             g = theory.model_comparator(source, range(4))
-            for promise in (
+            for guarantee in (
                 theory.guarantee(forgetron, stream, g, scale="best"),
-                theory.guarantee(coins[0], stream, g, scale="best", mistakes=mean),
+                theory.guarantee(perceptrons[0], stream, g, scale="best", mistakes=mean),
             ):
-                assert promise.bound is not None and promise.holds, promise
+                assert guarantee.bound is not None and guarantee.holds, guarantee
 
 
-def _against(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+def _adversarial_labels(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """Labels that make every prediction a mistake."""
     labels = []
     for x, task in zip(X, tasks, strict=True):
@@ -168,39 +172,39 @@ def _against(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndarray:
 def test_theorem_1_with_a_comparator_that_shifts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shift = synthetic.Shift.abrupt(0.5, 120.0, alike=bool(seed % 2))
-    data, answer = synthetic.stream(2000, d=12, n_tasks=4, relatedness=0.9, shift=shift, seed=seed)
+    data, truth = synthetic.stream(2000, d=12, n_tasks=4, relatedness=0.9, shift=shift, seed=seed)
     X, graph = unit_norm(data.X), graphs.complete(n_tasks=4)
-    keep = (
-        np.abs(answer.scores) / np.linalg.norm(data.X, axis=1) > 0.3
-    )  # with a margin, so that the bound is not trivial
-    place = int(keep[:1000].sum())
+    # Rows near the boundary are left out, so that the bound is not trivial.
+    keep = np.abs(truth.scores) / np.linalg.norm(data.X, axis=1) > 0.3
+    shifts_at = int(keep[:1000].sum())
     stream = (X[keep], data.y[keep], data.tasks[keep])
-    parts = [theory.linear_comparator(range(4), answer.weights(t), graph) for t in (0, 1999)]
-    comparator = theory.Shifting([0, place], parts)
+    parts = [theory.linear_comparator(range(4), truth.weights(t), graph) for t in (0, 1999)]
+    comparator = theory.Shifting([0, shifts_at], parts)
     budget = int(rng.integers(20, 60))
-    coins = [
+    perceptrons = [
         fitted(RandomBudgetPerceptron(budget, kernels.Linear(), graph, random_state=c), stream)
         for c in range(10)
     ]
-    mean = float(np.mean([model.n_mistakes_ for model in coins]))
-    promise = theory.guarantee(coins[0], stream, comparator, mistakes=mean, scale="best")
-    assert promise.total_shift > 0 and promise.bound is not None and mean <= promise.bound
-    still = theory.guarantee(fitted(Forgetron(100, kernels.Linear(), graph), stream), stream, comparator)
-    assert still.bound is None and "this one shifts" in str(still)
+    mean = float(np.mean([model.n_mistakes_ for model in perceptrons]))
+    guarantee = theory.guarantee(perceptrons[0], stream, comparator, mistakes=mean, scale="best")
+    assert guarantee.total_shift > 0 and guarantee.bound is not None and mean <= guarantee.bound
+    # Theorem 2 is only for comparators that do not shift.
+    of_forgetron = theory.guarantee(fitted(Forgetron(100, kernels.Linear(), graph), stream), stream, comparator)
+    assert of_forgetron.bound is None and "this one shifts" in str(of_forgetron)
 
 
 def test_the_quantities_and_the_best_scale() -> None:
     stream, graph = easy(0), graphs.complete(n_tasks=K)
     model = fitted(Forgetron(budget=400, kernel=kernels.Linear(), graph=graph), stream)
-    g = one_direction(graph)
-    promise = theory.guarantee(model, stream, g)
-    assert promise.scale == 1.0 and promise.c_g == pytest.approx(math.sqrt(2 / (K + 1)))
-    assert promise.norm == pytest.approx(math.sqrt(K))  # k equal tasks of length 1
-    assert promise.hinge_loss == pytest.approx(0.4 * 3000)  # every margin is 0.6
-    assert promise.radius == pytest.approx(theory.forgetron_radius(400, promise.c_g))
+    g = first_axis(graph)
+    guarantee = theory.guarantee(model, stream, g)
+    assert guarantee.scale == 1.0 and guarantee.c_g == pytest.approx(math.sqrt(2 / (K + 1)))
+    assert guarantee.norm == pytest.approx(math.sqrt(K))  # k equal tasks of length 1
+    assert guarantee.hinge_loss == pytest.approx(0.4 * 3000)  # every margin is 0.6
+    assert guarantee.radius == pytest.approx(theory.forgetron_radius(400, guarantee.c_g))
     best = theory.guarantee(model, stream, g, scale="best")
     assert best.bound is not None
-    for scale in np.linspace(0.01, 1.0, 50) * promise.radius / promise.norm:
+    for scale in np.linspace(0.01, 1.0, 50) * guarantee.radius / guarantee.norm:
         other = theory.guarantee(model, stream, g, scale=float(scale)).bound
         assert other is not None and best.bound <= other * (1 + 1e-6)
     assert set(best.to_dict()) >= {"hinge_loss", "norm", "total_shift", "c_g", "radius", "bound", "mistakes"}
@@ -208,7 +212,7 @@ def test_the_quantities_and_the_best_scale() -> None:
 
 def test_without_a_theorem_the_reason_is_given() -> None:
     stream, graph = easy(1, n=200), graphs.complete(n_tasks=K)
-    g = one_direction(graph)
+    g = first_axis(graph)
     cases = {
         "only for mtrbp and mtforg": BudgetProjectron(20, kernels.Linear(), graph, eta=0.001),
         "over 83": Forgetron(83, kernels.Linear(), graph),
@@ -216,12 +220,12 @@ def test_without_a_theorem_the_reason_is_given() -> None:
         "K'(x, x) at most 1": Forgetron(100, kernels.Linear(bias=1.0), graph),
     }
     for reason, model in cases.items():
-        promise = theory.guarantee(fitted(model, stream), stream, replace(g, kernel=model.kernel), scale=0.1)
-        assert promise.bound is None and promise.holds is None and reason in str(promise)
-    long = theory.guarantee(
+        guarantee = theory.guarantee(fitted(model, stream), stream, replace(g, kernel=model.kernel), scale=0.1)
+        assert guarantee.bound is None and guarantee.holds is None and reason in str(guarantee)
+    too_long = theory.guarantee(
         fitted(RandomBudgetPerceptron(20, kernels.Linear(), graph), stream), stream, g, scale=9.0
     )
-    assert long.bound is None and "allows at most" in str(long)
+    assert too_long.bound is None and "allows at most" in str(too_long)
 
 
 def test_the_bound_does_not_depend_on_the_scale_of_the_graph() -> None:
@@ -229,14 +233,14 @@ def test_the_bound_does_not_depend_on_the_scale_of_the_graph() -> None:
     bounds = []
     for graph in (graphs.complete(n_tasks=K), graphs.complete()):  # the paper's scale, and unit diagonal
         model = fitted(RandomBudgetPerceptron(60, kernels.Linear(), graph), stream)
-        bounds.append(theory.guarantee(model, stream, one_direction(graph)).bound)
+        bounds.append(theory.guarantee(model, stream, first_axis(graph)).bound)
     assert bounds[0] is not None and bounds[0] == pytest.approx(bounds[1])
 
 
 def test_a_comparator_of_another_space_or_stream_is_rejected() -> None:
     stream, graph = easy(3, n=200), graphs.complete(n_tasks=K)
     model = fitted(Forgetron(100, kernels.Linear(), graph), stream)
-    g = one_direction(graph)
+    g = first_axis(graph)
     for other in (replace(g, kernel=kernels.Linear(bias=1.0)), replace(g, graph=graphs.disconnected())):
         with pytest.raises(InputError, match="kernel and graph"):
             theory.guarantee(model, stream, other)

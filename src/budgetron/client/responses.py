@@ -13,14 +13,20 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A prediction. `id` is set if it is remembered for feedback, `probabilities` if the model has them.
+    """A prediction. The other fields are None if they do not apply.
 
-    `warning` is a sentence about features whose names the model does not know, or of which most are missing.
+    `probabilities` is set if the model has them. `id` is set if the service remembers the prediction for feedback.
+
+    `reasons` is set if the request asked for reasons: a dict with label, margin, terms, rest, remainder, nearest.
+
+    `ask` is set if the request asked for it: whether the label of this example is worth asking for.
+
+    `warning` is a sentence. It says that the model does not know the names of some features, or that most of the
+    model's features are missing.
+
+    If the model has an operating point, `decision` is a label, or `abstain` is true: a person should decide.
 
     `version` is set if a candidate version answered.
-
-    If the model has an operating point, `decision` is a label, or `abstain` is true: a person should be asked.
-    `reasons` is a dict, if they were asked for: label, margin, terms, rest, remainder, nearest.
     """
 
     label: Any
@@ -36,7 +42,11 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The acknowledgement of learned examples: on disk as record `position`, with the margins before learning."""
+    """The acknowledgement of learned examples: they are on disk as record `position` of the log.
+
+    `learned` is the number of examples, `margins` are their margins before learning. `repeated` is true if the service
+    had already learned them under this idempotency key, and has not learned them again.
+    """
 
     position: int
     learned: int
@@ -67,21 +77,21 @@ class Unreachable(OperationalError, ConnectionError):
     """The service did not respond, after all retries."""
 
 
-class _Problem(msgspec.Struct):
+class _ErrorFields(msgspec.Struct):
     kind: str = "unknown"
     message: str = ""
 
 
-class _ProblemAnswer(msgspec.Struct):
-    error: _Problem
+class _ErrorBody(msgspec.Struct):
+    error: _ErrorFields
 
 
 def error_of(status: int, content: bytes) -> ServiceError:
     """The exception for an error response."""
     try:
-        problem = msgspec.json.decode(content, type=_ProblemAnswer).error
+        fields = msgspec.json.decode(content, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError):  # for example from a proxy in front of the service
         message = f"service: status {status} without an error message. Check proxies between client and service."
-        problem = _Problem("unknown", message)
-    kind = ServiceFailed if status >= 500 or status in (408, 429) else ServiceRefused
-    return kind(status, problem.kind, problem.message)
+        fields = _ErrorFields("unknown", message)
+    exception = ServiceFailed if status >= 500 or status in (408, 429) else ServiceRefused
+    return exception(status, fields.kind, fields.message)

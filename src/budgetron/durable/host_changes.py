@@ -1,6 +1,6 @@
-"""`HostChanges`: changes of a host other than learning: corrections of labels, another model, and backups.
+"""`HostChanges`: what a host does other than learning: correct labels, replace the model, and write backups.
 
-A base class of `Host`. Every change is ordered between two commits, and is on disk before the model changes.
+A base class of `Host`. Every change happens between two commits, and is on disk before the model changes.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class HostChanges(HostReads):
             state.check_writable()
             if not state.hosted.begun:
                 raise NothingLearned
-            before = state.corrections.repeated(position, row, label)
-            if before is not None:
-                return before
+            earlier = state.corrections.repeated(position, row, label)
+            if earlier is not None:
+                return earlier
             with state.learning_lock:
                 prepared = state.corrections.prepare(state.hosted.model, position, row, label, who, reason)
             try:
@@ -83,9 +83,9 @@ class HostChanges(HostReads):
                     state.n_corrections += 1
                     state.hosted = prepared.hosted
             except StorageError:
-                state.is_consistent = True  # nothing was written
+                state.is_consistent = True  # nothing was written, so the log and the model still agree
                 raise
-            state.snapshot_error = None
+            state.snapshot_error = None  # the correction has written a snapshot
             state.confirm()
             return corrected
 
@@ -101,8 +101,8 @@ class HostChanges(HostReads):
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
         """Replace the model by that of a model file, on disk too. Stored answers to idempotency keys stay.
 
-        `swapping` is a context manager entered only for the moment in which the new model takes the place of the old
-        one. A caller that keeps statistics about the model can replace them in the same step.
+        `swapping` is a context manager that is entered only while the new model takes the place of the old one. A
+        caller that keeps statistics about the model can use it to replace them at the same moment.
         """
         hosted, state = hosted_model_from(content), self._state
         with state.commit_lock:
@@ -113,7 +113,7 @@ class HostChanges(HostReads):
             state.confirm()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of model, log and keys to one file, while learning continues.
+        """Write a copy of the model, the log and the idempotency keys to one file, while learning continues.
 
         To restore it, stop the process that owns the directory and run: budgetron restore PATH DIRECTORY
         """

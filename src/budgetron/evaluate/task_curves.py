@@ -35,8 +35,8 @@ class TaskCurves:
     """Collects totals per task as windows end."""
 
     def __init__(self) -> None:
-        self._positions: list[tuple[int, Ints]] = []
-        self._windows, self._step = 0, 1
+        self._positions: list[tuple[int, Ints]] = []  # (position, totals of all tasks at this position)
+        self._windows, self._step = 0, 1  # windows so far; every `_step`-th is recorded
 
     def close_window(self, position: int, counts: TaskCounts) -> None:
         """Record the counts of the tasks at the end of a window."""
@@ -50,12 +50,12 @@ class TaskCurves:
 
     def by_task(self, position: int, counts: TaskCounts) -> Mapping[Hashable, TaskCurve]:
         """Return the curves up to the current position."""
-        moments = [moment for moment in self._positions if moment[0] < position]
-        moments.append((position, counts.seen_and_wrong(MAX_TASKS)))
+        recorded = [(p, table) for p, table in self._positions if p < position]
+        recorded.append((position, counts.seen_and_wrong(MAX_TASKS)))
         tasks = list(counts.by_task())[:MAX_TASKS]
         # Axes: task; examples or errors; position.
-        totals = np.zeros((len(tasks), 2, len(moments)), dtype=np.int64)
-        for place, (_, table) in enumerate(moments):
-            totals[: len(table), :, place] = table  # a task that had not appeared yet keeps zeros
-        positions = np.array([moment[0] for moment in moments])
+        totals = np.zeros((len(tasks), 2, len(recorded)), dtype=np.int64)
+        for j, (_, table) in enumerate(recorded):
+            totals[: len(table), :, j] = table  # a task that had not appeared yet has zeros
+        positions = np.array([p for p, _ in recorded])
         return {task: TaskCurve(positions, *rows) for task, rows in zip(tasks, totals, strict=True)}

@@ -1,4 +1,7 @@
-"""Check the expectations about the table. Every result is reported, also if an expectation does not hold."""
+"""Compare our table with what the paper and our own goals lead one to expect.
+
+Every comparison is reported, also if the expectation does not hold. *Printed* values are those of the paper's table.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ NOISE = 2.0  # a paired difference of at most this many standard errors counts a
 
 @dataclass(frozen=True)
 class Finding:
-    """An expectation, whether it holds, and the cells that contradict it."""
+    """An expectation, what was measured, whether the expectation holds, and the cells that contradict it."""
 
     expected: str
     found: str
@@ -38,13 +41,14 @@ def findings(table: Table) -> list[Finding]:
     blocks = [block for block in table.blocks if block.in_paper]
     if not any(table.rows(block) for block in blocks):
         return []
-    found = [_near_print(table, blocks), _none_far_below(table, blocks), _complete_wins(table, blocks)]
-    found.append(_projections_win(table, blocks))
+    results = [_mean_near_printed(table, blocks), _none_far_below(table, blocks)]
+    results += [_complete_beats_disconnected(table, blocks), _projections_beat_eviction(table, blocks)]
     if any(OURS_AT_BYTES in table.rows(block) for block in blocks):
-        found.append(_ours(table, blocks, OURS_AT_BYTES, "at the bytes of mtbprj-2", strict=True))
+        results.append(_budgetron_reaches_goals(table, blocks, OURS_AT_BYTES, "at the bytes of mtbprj-2", strict=True))
     if any(OURS_AT_B in table.rows(block) for block in blocks):
-        found.append(_ours(table, blocks, OURS_AT_B, "with kernel blocks alone at equal B", strict=False))
-    return found
+        how = "with kernel blocks alone at equal B"
+        results.append(_budgetron_reaches_goals(table, blocks, OURS_AT_B, how, strict=False))
+    return results
 
 
 def differences(table: Table) -> dict[Key, float]:
@@ -60,39 +64,39 @@ def differences(table: Table) -> dict[Key, float]:
     }
 
 
-def _near_print(table: Table, blocks: list[TableBlock]) -> Finding:
+def _mean_near_printed(table: Table, blocks: list[TableBlock]) -> Finding:
     """Check that our values are close to the printed ones on average."""
-    apart = differences(table)
-    mean = sum(abs(points) for points in apart.values()) / len(apart)
-    signed = sum(apart.values()) / len(apart)
+    by_cell = differences(table)
+    mean = sum(abs(points) for points in by_cell.values()) / len(by_cell)
+    signed = sum(by_cell.values()) / len(by_cell)
     by_block = ", ".join(
         f"{block.name} {sum(own) / len(own):.2f}"
         for block in blocks
-        if (own := [abs(points) for key, points in apart.items() if key[0] == block.name])
+        if (own := [abs(points) for key, points in by_cell.items() if key[0] == block.name])
     )
     return Finding(
         f"mean absolute difference to print at most {MEAN_DIFFERENCE:.0f} points",
-        f"{mean:.2f} over {len(apart)} cells ({by_block}); with its sign {signed:+.2f}",
+        f"{mean:.2f} over {len(by_cell)} cells ({by_block}); with its sign {signed:+.2f}",
         mean <= MEAN_DIFFERENCE,
     )
 
 
 def _none_far_below(table: Table, blocks: list[TableBlock]) -> Finding:
     """Check that no cell is far below its printed value."""
-    apart = differences(table)
-    lowest, highest = min(apart, key=apart.__getitem__), max(apart, key=apart.__getitem__)
+    by_cell = differences(table)
+    lowest, highest = min(by_cell, key=by_cell.__getitem__), max(by_cell, key=by_cell.__getitem__)
     below = tuple(
-        f"{_named(key)}: {points:+.1f}" for key, points in apart.items() if points < -LARGEST_SHORTFALL
+        f"{_cell_name(key)}: {points:+.1f}" for key, points in by_cell.items() if points < -LARGEST_SHORTFALL
     )
     return Finding(
         f"no cell more than {LARGEST_SHORTFALL:.0f} points below print",
-        f"lowest {_named(lowest)} {apart[lowest]:+.1f}, highest {_named(highest)} {apart[highest]:+.1f}",
+        f"lowest {_cell_name(lowest)} {by_cell[lowest]:+.1f}, highest {_cell_name(highest)} {by_cell[highest]:+.1f}",
         not below,
         below,
     )
 
 
-def _complete_wins(table: Table, blocks: list[TableBlock]) -> Finding:
+def _complete_beats_disconnected(table: Table, blocks: list[TableBlock]) -> Finding:
     """Check that the complete graph is better than the disconnected one, for each algorithm and budget."""
     pairs = {
         f"{block.name} {name} {share} %": table.paired(
@@ -105,7 +109,7 @@ def _complete_wins(table: Table, blocks: list[TableBlock]) -> Finding:
     return _all_ahead("complete beats disconnected in every pair", pairs)
 
 
-def _projections_win(table: Table, blocks: list[TableBlock]) -> Finding:
+def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Finding:
     """Check that both projection algorithms are better than both algorithms that only evict."""
     pairs = {
         f"{block.name} {graph} {share} %: {projection} against {other}": table.paired(
@@ -131,19 +135,19 @@ def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
         if pair.mean <= 0
     )
     # A difference within the noise does not refute the expectation.
-    excused = all("within noise" in line for line in behind)
-    return Finding(expected, f"{len(ahead)} of {len(run)}", excused, behind)
+    holds = all("within noise" in line for line in behind)
+    return Finding(expected, f"{len(ahead)} of {len(run)}", holds, behind)
 
 
-def _ours(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
+def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
     """Check that a row of Budgetron reaches its goals on the complete graph; see `_missed`."""
     misses = tuple(_missed(table, blocks, name, strict))
     lowest: dict[str, list[str]] = {"C": [], "D": []}
     for block in blocks:
-        for graph, found in lowest.items():
+        for graph, texts in lowest.items():
             own = [table.estimate((block.name, name, *column)) for column in COLUMNS if column[0] == graph]
             means = [estimate.mean for estimate in own if estimate is not None]
-            found += [f"{block.name} {min(means):.2f}"] if means else []
+            texts += [f"{block.name} {min(means):.2f}"] if means else []
     goals = ", ".join(f"{s} {goal:.0f}" for s, goal in GOALS_AT_BYTES.items())
     expected = (
         f"{goals} and School's error at most {SCHOOL_ERROR} %" if strict else "the printed unlimited baseline"
@@ -169,11 +173,11 @@ def _missed(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> 
                 # At equal bytes, Budgetron should also pass the best printed value of the column.
                 goal = max(GOALS_AT_BYTES[block.set_name], best_printed(block.set_name, "C", share))
             if f.mean < goal:
-                yield f"{_named(key)}: F {f.mean:.1f} < {goal:.1f}"
+                yield f"{_cell_name(key)}: F {f.mean:.1f} < {goal:.1f}"
             if strict and block.set_name == "school" and wrong.mean > SCHOOL_ERROR:
-                yield f"{_named(key)}: error {wrong.mean:.1f} > {SCHOOL_ERROR}"
+                yield f"{_cell_name(key)}: error {wrong.mean:.1f} > {SCHOOL_ERROR}"
 
 
-def _named(key: Key) -> str:
+def _cell_name(key: Key) -> str:
     block, algorithm, graph, share = key
     return f"{block} {algorithm}" if algorithm == BASELINE else f"{block} {algorithm} {graph} {share} %"

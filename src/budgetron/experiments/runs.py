@@ -97,8 +97,8 @@ def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = Fals
 
 def is_done(run: Run, out: Path) -> bool:
     """Return whether the run's JSON file exists and was written with these parameters by this version."""
-    found = load_json(run.path(out))
-    return found is not None and (found.get("parameters"), found.get("version")) == (
+    content = load_json(run.path(out))
+    return content is not None and (content.get("parameters"), content.get("version")) == (
         run.parameters,
         __version__,
     )
@@ -106,11 +106,11 @@ def is_done(run: Run, out: Path) -> bool:
 
 def all_done(out: Path) -> list[Json]:
     """Load the JSON files of all runs below a folder, in order of block and seed."""
-    found = [content for path in (out / "runs").glob("*/*.json") if (content := load_json(path)) is not None]
-    place = {block.name: number for number, block in enumerate(BLOCKS)}
+    contents = [content for path in (out / "runs").glob("*/*.json") if (content := load_json(path)) is not None]
+    order_of_blocks = {block.name: number for number, block in enumerate(BLOCKS)}
     return sorted(
-        (content for content in found if content["parameters"]["block"] in place),
-        key=lambda content: (place[content["parameters"]["block"]], content["parameters"]["seed"]),
+        (content for content in contents if content["parameters"]["block"] in order_of_blocks),
+        key=lambda content: (order_of_blocks[content["parameters"]["block"]], content["parameters"]["seed"]),
     )
 
 
@@ -119,14 +119,14 @@ def perform(
 ) -> Json | None:
     """Run all cells of one row and write the JSON file. If stopped, return None and write nothing."""
     block, algorithm = block_named(run.block), algorithm_named(run.algorithm)
-    needed = {name: load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
+    earlier_runs = {name: load_json(Run(run.block, run.seed, name).path(out)) for name in algorithm.after}
     stream = ordered(block.set_name, block.unit_norm, run.seed, folder)
     cells = []
     for graph, share in [("D", None)] if run.algorithm == BASELINE else COLUMNS:
         if stopped():
             return None
-        cells.append(_cell(run, block, algorithm, stream, needed, graph, share))
-    done = {
+        cells.append(_cell(run, block, algorithm, stream, earlier_runs, graph, share))
+    content = {
         "parameters": run.parameters,
         "version": __version__,
         "machine": machine(),
@@ -134,8 +134,8 @@ def perform(
         "tasks": stream.k,
         "cells": cells,
     }
-    write_json(run.path(out), done)
-    return done
+    write_json(run.path(out), content)
+    return content
 
 
 def _cell(
@@ -143,32 +143,32 @@ def _cell(
     block: TableBlock,
     algorithm: Algorithm,
     stream: DataSet,
-    needed: dict[str, Json | None],
+    earlier_runs: dict[str, Json | None],
     graph: str,
     share: int | None,
 ) -> Json:
     # Budgets are relative to other runs on the same order: to the number of examples that the baseline stored, or to
     # the bytes of mtbprj-2.
-    baseline, sized = needed.get(BASELINE), needed.get(SAME_BYTES_AS)
+    baseline, same_bytes = earlier_runs.get(BASELINE), earlier_runs.get(SAME_BYTES_AS)
     budget = (
         0
         if baseline is None or share is None
         else max(1, round(share / 100 * baseline["cells"][0]["stored"]))
     )
-    allowed = (
+    max_bytes = (
         0
-        if sized is None
-        else next(c["bytes"] for c in sized["cells"] if (c["graph"], c["share"]) == (graph, share))
+        if same_bytes is None
+        else next(c["bytes"] for c in same_bytes["cells"] if (c["graph"], c["share"]) == (graph, share))
     )
     task_graph = graphs.complete(n_tasks=stream.k) if graph == "C" else graphs.disconnected()
-    model = algorithm.make(Cell(block.kernel, task_graph, budget, allowed, run.seed))
+    model = algorithm.make(Cell(block.kernel, task_graph, budget, max_bytes, run.seed))
     begin = time.perf_counter()
     result = evaluate.progressive(model, stream)
     seconds = time.perf_counter() - begin
     figures = {name: _rounded(value) for name, value in result.overall.to_dict().items() if name != "n"}
     by_task = {f"macro_{name}": _rounded(result.macro[name]) for name in ("f_measure", "error")}
     ece = {} if result.calibration is None else {"ece": _rounded(result.calibration.ece)}
-    limit = {"bytes_allowed": allowed} if run.algorithm == OURS_AT_BYTES else {"budget": budget or None}
+    limit = {"bytes_allowed": max_bytes} if run.algorithm == OURS_AT_BYTES else {"budget": budget or None}
     size = {"stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3)}
     return {"graph": graph, "share": share} | limit | figures | by_task | ece | size
 

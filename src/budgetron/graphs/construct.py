@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike
 
 from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
-from budgetron.graphs.matrices import check_semidefinite, connected, distinct, is_laplacian, named, symmetric
+from budgetron.graphs.matrices import (
+    check_semidefinite,
+    component_numbers,
+    distinct_names,
+    is_laplacian,
+    symmetric,
+    task_names,
+)
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
@@ -81,7 +88,7 @@ def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] |
         raise input_type_error(who, "identity", "True or False", shown(identity))
     matrix = symmetric(who, "laplacian", laplacian)
     check_semidefinite(who, "laplacian", matrix)
-    return _from_checked(who, matrix, bool(identity), named(who, tasks, matrix.shape[0]))
+    return _from_checked(who, matrix, bool(identity), task_names(who, tasks, matrix.shape[0]))
 
 
 def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Explicit:
@@ -98,7 +105,7 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
     who = "graphs.from_similarity"
     matrix = symmetric(who, "similarity", similarity)
     size = matrix.shape[0]
-    names = named(who, tasks, size)
+    names = task_names(who, tasks, size)
     if not isinstance(matrix, np.ndarray):
         if size > _SPARSE_SIMILARITY_LIMIT:
             raise input_error(
@@ -110,13 +117,13 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
             )
         matrix = matrix.toarray()
     check_semidefinite(who, "similarity", matrix)
-    return Explicit(names, connected(matrix), dense=matrix)
+    return Explicit(names, component_numbers(matrix), dense=matrix)
 
 
 def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[Any] | None) -> Explicit:
     from scipy.sparse import coo_array
 
-    ends, index = _indexed(who, edges, () if tasks is None else distinct(who, tasks))
+    ends, index = _indexed(who, edges, () if tasks is None else distinct_names(who, tasks))
     if not index:
         raise input_error(
             who, "edges", "at least one pair of tasks", "none", "List tasks without an edge in tasks=[...]."
@@ -216,7 +223,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
             f"{laplacian.diagonal().max():.3g}",
             "Scale the weights down, or give tasks that should be identical the same name.",
         )
-    component = connected(laplacian)
+    component = component_numbers(laplacian)
     # A small graph is inverted at once. A large one stores A and solves for single columns when they are needed.
     if size <= DENSE_LIMIT:
         full = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()

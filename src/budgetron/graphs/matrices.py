@@ -14,14 +14,14 @@ from budgetron.graphs.taskgraph import Floats, Ints
 _ROUNDING = 1e-10  # relative tolerance of the tests for symmetry and definiteness, because of rounding errors
 
 
-def symmetric(who: str, name: str, given: Any) -> Any:
+def symmetric(who: str, name: str, value: Any) -> Any:
     """Return a float64 copy of a matrix (an array or CSR), made exactly symmetric. Reject an asymmetric one."""
     from scipy.sparse import csr_array, issparse
 
     try:
-        matrix: Any = csr_array(given, copy=True) if issparse(given) else np.array(given)
+        matrix: Any = csr_array(value, copy=True) if issparse(value) else np.array(value)
     except (TypeError, ValueError):
-        raise input_type_error(who, name, "a square matrix of numbers", shown(given)) from None
+        raise input_type_error(who, name, "a square matrix of numbers", shown(value)) from None
     if matrix.dtype.kind not in "fiub":
         raise input_type_error(who, name, "a square matrix of real numbers", f"dtype {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -80,12 +80,13 @@ def check_semidefinite(who: str, name: str, matrix: Any) -> None:
 def is_laplacian(matrix: Any) -> bool:
     """Return whether this is a Laplacian of a weighted graph: rows sum to 0, off-diagonal entries are at most 0."""
     diagonal, off, off_magnitude = _parts(matrix)
+    # Σ|a| + Σa over a row is 0 exactly if none of its off-diagonal entries a is positive.
     return bool(
         (off_magnitude + off <= _ROUNDING * diagonal).all() and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
     )
 
 
-def connected(matrix: Any) -> Ints:
+def component_numbers(matrix: Any) -> Ints:
     """Return the number of each task's connected component."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -94,17 +95,17 @@ def connected(matrix: Any) -> Ints:
     return np.asarray(numbers, dtype=np.int64)
 
 
-def named(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, ...]:
-    """Return the task of each row: the given tasks, or 0, 1, … if there are none."""
+def task_names(who: str, tasks: Iterable[Any] | None, size: int) -> tuple[Hashable, ...]:
+    """Return the task of each row: `tasks`, or 0, 1, … if it is None."""
     if tasks is None:
         return tuple(range(size))
-    names = distinct(who, tasks)
+    names = distinct_names(who, tasks)
     if len(names) != size:
         raise input_error(who, "tasks", f"one name per row, {size} in all", f"{len(names)} names")
     return names
 
 
-def distinct(who: str, tasks: Any) -> tuple[Hashable, ...]:
+def distinct_names(who: str, tasks: Any) -> tuple[Hashable, ...]:
     """Return the tasks as plain names; reject duplicates."""
     if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
         raise input_type_error(who, "tasks", "a list of names", shown(tasks), "Put a single name in a list.")
@@ -142,21 +143,21 @@ def _is_dominant(matrix: Any) -> bool:
 def _lowest_eigenvalue(matrix: Any) -> float:
     """Estimate the smallest eigenvalue by Lanczos iteration.
 
-    The estimate is never too low, so a negative one proves that the matrix is indefinite.
-
-    If the iteration does not converge, 0 is returned and the matrix is accepted.
+    The estimate is never too low, so a negative one proves that the matrix is indefinite. If the iteration does not
+    converge, 0 is returned and the matrix is accepted.
     """
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-    # An upper bound of all eigenvalues (Gershgorin). After the shift, the lowest one is the largest in size.
-    ceiling = float(abs(matrix).sum(axis=1).max())
-    shifted = matrix - ceiling * eye_array(matrix.shape[0], format="csr")
+    # An upper bound of all eigenvalues (Gershgorin). After it is subtracted, no eigenvalue is positive, and the lowest
+    # one has the largest absolute value, which Lanczos iteration finds first.
+    upper_bound = float(abs(matrix).sum(axis=1).max())
+    shifted = matrix - upper_bound * eye_array(matrix.shape[0], format="csr")
     max_steps = min(10 * matrix.shape[0], max(300, 10**8 // max(matrix.nnz, 1)))  # bounds the time for any matrix
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # fixed, so that the result is reproducible
     try:
-        found = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=max_steps, return_eigenvectors=False)
-        return float(found[0]) + ceiling
+        lowest = eigsh(shifted, k=1, which="LM", v0=start, tol=1e-8, maxiter=max_steps, return_eigenvectors=False)
+        return float(lowest[0]) + upper_bound
     except ArpackNoConvergence:
         return 0.0
 

@@ -13,7 +13,7 @@ import numpy as np
 from budgetron.errors import input_error, shown
 from budgetron.graphs.closed import Clique, clusters, complete
 from budgetron.graphs.explicit import Explicit
-from budgetron.graphs.matrices import check_semidefinite, is_laplacian, named, symmetric
+from budgetron.graphs.matrices import check_semidefinite, is_laplacian, symmetric, task_names
 from budgetron.graphs.taskgraph import Ints, TaskGraph
 
 _WHO = "graphs.from_description"
@@ -56,13 +56,13 @@ def _explicit(description: Mapping[str, Any]) -> Explicit:
     if "similarity" in description:
         dense = symmetric(_WHO, "similarity", description["similarity"])
         check_semidefinite(_WHO, "similarity", dense)
-        tasks = named(_WHO, description["tasks"], len(dense))
+        tasks = task_names(_WHO, description["tasks"], len(dense))
         return Explicit(tasks, _components(description, dense), dense=dense)
     singular = bool(description["singular"])
     matrix = _sparse(description)
     if singular and not is_laplacian(matrix):
         raise input_error(_WHO, "data", "a Laplacian", "rows that do not sum to 0")
-    tasks = named(_WHO, description["tasks"], matrix.shape[0])
+    tasks = task_names(_WHO, description["tasks"], matrix.shape[0])
     return Explicit(tasks, _components(description, matrix), matrix=matrix, singular=singular)
 
 

@@ -65,7 +65,7 @@ class Service:
 
     def start(self) -> None:
         """Start the periodic tasks. Health checks work from here on."""
-        periodic = (self._tick(), self._refresh_keys(), self._revive_writers(), self._scale())
+        periodic = (self._tick(), self._refresh_keys(), self._restart_ended_writers(), self._scale())
         self._tasks = [asyncio.create_task(task) for task in (self.connections.watch(), *periodic)]
 
     async def open(self) -> None:
@@ -145,11 +145,11 @@ class Service:
                 bounds = self.settings.workers, self.settings.max_workers
                 await scale_once(model, scalers.setdefault(name, Autoscaler(*bounds)))
 
-    async def _revive_writers(self) -> None:
+    async def _restart_ended_writers(self) -> None:
         while True:
             await asyncio.sleep(_READY_INTERVAL)
             for model in self.models.values():
-                model.writer.revive()
+                model.writer.restart_if_ended()
 
     # ---- readiness
 
@@ -167,7 +167,7 @@ class Service:
         model = self.models.get(name)
         if model is None:
             return REASONS["recovering"]
-        if model.writer.revive():
+        if model.writer.restart_if_ended():
             return REASONS["writer"]
         try:
             await asyncio.to_thread(model.host.check_ready)

@@ -13,7 +13,7 @@
 
 namespace budgetron {
 
-// A symmetric matrix by rows, both triangles and the diagonal.
+// A symmetric matrix in CSR format, with both triangles and the diagonal.
 struct SparseMatrix {
   std::vector<std::int64_t> indptr;
   std::vector<std::int32_t> indices;
@@ -31,17 +31,17 @@ class ConjugateGradients {
     Vec<double> b, x, r, p, q;
   };
 
-  std::size_t size() const { return root_.size(); }
+  std::size_t size() const { return scale_.size(); }
   void solve(double* y, Work& work) const;  // y holds b before the call and the solution after it
   std::size_t bytes() const;
 
  private:
-  double image(const Vec<double>& p, Vec<double>& q) const;  // q = S p; returns p·q
-  void descend(double goal, Work& work) const;
+  double multiply(const Vec<double>& p, Vec<double>& q) const;  // q = S p; returns p·q
+  void iterate(double goal, Work& work) const;                  // until the norm of the residual is at most `goal`
 
-  std::vector<double> root_;         // 1/√G_jj, or 0 for a row that is left out
-  std::vector<std::int64_t> begin_;  // S row by row, without its diagonal, which is 1
-  std::vector<std::int32_t> to_;
+  std::vector<double> scale_;        // D^(-1/2): 1/√G_jj, or 0 for a row that is left out
+  std::vector<std::int64_t> begin_;  // S in CSR format without its diagonal, which is 1: row starts, columns, values
+  std::vector<std::int32_t> column_;
   std::vector<double> value_;
 };
 

@@ -1,4 +1,4 @@
-// The parts of the module _core; module.cpp calls each of them once.
+// Functions that define the parts of the Python module _core. module.cpp calls each bind_ function once.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -11,8 +11,8 @@
 
 namespace budgetron {
 
-// An object must have static storage, because it stays in the list of rules until the process ends. The list is built before main(),
-// in an unspecified order, and only read afterwards. The order does not matter, because rules are looked up by name.
+// One entry of the list of rules. It must have static storage, because it stays in the list until the process ends. The list is built
+// before main(), in an unspecified order, and only read afterwards. The order does not matter, because rules are looked up by name.
 class Registered {
  public:
   using Make = std::unique_ptr<Learner> (*)(const Config&);
@@ -21,13 +21,13 @@ class Registered {
   const char* name;
   std::vector<std::string> parameters;  // the names that the rule's constructor reads
   Make make;
-  const Registered* next;
+  const Registered* next;  // in the list of all rules
 };
 
 std::vector<std::string> rule_names();
 std::unique_ptr<Learner> make_learner(const Config& config);
 
-// Creates a rule, and counts its object and the arrays among its parameters as its memory.
+// Creates a rule, and adds the bytes of the object itself and of the arrays in its parameters to the rule's count of bytes.
 template <class Rule>
 std::unique_ptr<Learner> make_counted(const Config& config) {
   auto learner = std::make_unique<Rule>(config);

@@ -43,14 +43,14 @@ SparseLines scanned(const char* text, const LineExtents& lines, Format& format) 
   SparseLines& out = format.out;
   Coder labels, tasks;
   for (std::size_t i = 0; i < lines.n; ++i) {
-    const std::size_t before = out.indices.size();
+    const std::size_t n_before = out.indices.size();
     format.label = format.task = std::string_view();
     format.weight = 1.0;
     const LineKind kind = format.row({text + lines.begins[i], static_cast<std::size_t>(lines.ends[i] - lines.begins[i])});
     out.kinds.push_back(static_cast<std::uint8_t>(kind));
     if (kind != LineKind::row) {  // removes the features that were parsed before the line turned out to be unusual
-      out.indices.resize(before);
-      out.values.resize(before);
+      out.indices.resize(n_before);
+      out.values.resize(n_before);
       continue;
     }
     out.indptr.push_back(static_cast<std::int64_t>(out.indices.size()));
@@ -113,19 +113,19 @@ struct VowpalWabbit {
     const std::size_t bar = line.find('|');
     std::string_view head = line.substr(0, bar);
     if (bar == line.npos) return next_word(head).empty() ? LineKind::nothing : LineKind::unusual;
-    if (!before_bar(head)) return LineKind::unusual;
+    if (!parse_before_bar(head)) return LineKind::unusual;
     for (std::string_view rest = line.substr(bar + 1);;) {
       const std::size_t end = rest.find('|');
-      if (!name_space(rest.substr(0, end))) return LineKind::unusual;
+      if (!parse_namespace(rest.substr(0, end))) return LineKind::unusual;
       if (end == rest.npos) return LineKind::row;
       rest.remove_prefix(end + 1);
     }
   }
 
  private:
-  // Parses label, importance, base and tag, which are all optional; `base` is ignored. The last word is the tag if it touches the
-  // bar or begins with a quote. Returns whether the text is usual.
-  bool before_bar(std::string_view head) {
+  // Parses label, importance, base and tag, which are all optional; `base` is ignored. The last word is the tag if there is no blank
+  // between it and the bar, or if it begins with a quote. Returns false if the line is unusual, so that Python must parse it.
+  bool parse_before_bar(std::string_view head) {
     const bool ends_blank = head.empty() || is_blank(head.back());
     std::string_view words[4];
     std::size_t n = 0;
@@ -145,8 +145,9 @@ struct VowpalWabbit {
     return true;
   }
 
-  // Parses the text between two bars: the task, or features, whose names are hashed together with that of the namespace.
-  bool name_space(std::string_view part) {
+  // Parses the text between two bars: the task, or features. A feature is hashed together with the name of its namespace. Returns
+  // false if the line is unusual.
+  bool parse_namespace(std::string_view part) {
     std::string_view name;
     if (!part.empty() && !is_blank(part.front())) name = next_word(part);
     double factor = 1.0;

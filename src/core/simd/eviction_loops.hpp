@@ -14,29 +14,33 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// The least and the largest of n scores, which are not negative. NaN is neither, and infinity is not the largest.
+// The least and the largest finite one of n scores, which must not be negative. NaN is ignored. score(j, at) returns the scores
+// from j on: one number if `at` is a Single, a register of them if it is a Register (registers.hpp).
 template <class Score>
 BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {
-  Extremes found{HUGE_VAL, 0.0};
+  Extremes range{HUGE_VAL, 0.0};
   if (n < Pack<double>::lanes) {
-    for (size_t j = 0; j < n; ++j) found = {smaller(score(j, Single{}), found.least), larger(score(j, Single{}), found.largest)};
+    for (size_t j = 0; j < n; ++j) range = {smaller(score(j, Single{}), range.least), larger(score(j, Single{}), range.largest)};
   } else {
-    Chains<double> low(found.least), high(found.largest);
+    Chains<double> low(range.least), high(range.largest);
     visit_registers(n, [&](size_t j, size_t chain) {
       const auto scores = score(j, Register{});
       low.of[chain] = smaller(scores, low.of[chain]);
       high.of[chain] = larger(scores, high.of[chain]);
     });
-    found = {low.joined(least_of_two), high.joined(largest_of_two)};
+    range = {low.joined(least_of_two), high.joined(largest_of_two)};
   }
-  if (found.largest < HUGE_VAL) return found;
-  found.largest = 0.0;
+  if (range.largest < HUGE_VAL) return range;
+  // Some score is infinite, which is rare: look for the largest finite one in a second pass.
+  range.largest = 0.0;
   for (size_t j = 0; j < n; ++j) {
-    const double one = score(j, Single{});
-    if (one < HUGE_VAL) found.largest = larger(one, found.largest);
+    const double value = score(j, Single{});
+    if (value < HUGE_VAL) range.largest = larger(value, range.largest);
   }
-  return found;
+  return range;
 }
+
+// simd.hpp says what each of the functions below computes, except for the helpers, which are marked BUDGETRON_INLINE.
 
 Extremes sizes(double scale, const double* __restrict b, const double* __restrict root, size_t n, double* __restrict out) {
   return extremes_of(n, [=](size_t j, auto at) {
@@ -48,10 +52,10 @@ Extremes sizes(double scale, const double* __restrict b, const double* __restric
 
 Extremes residuals(double scale, const double* __restrict b, const double* __restrict own, const double* __restrict k, double kk,
                    size_t n, double* __restrict out) {
-  const double per = 1.0 / kk;
+  const double reciprocal = 1.0 / kk;
   return extremes_of(n, [=](size_t j, auto at) {
     const auto row = at.get(k + j), weight = at.all(scale) * at.get(b + j);
-    const auto loss = weight * weight * larger(at.get(own + j) - row * row * at.all(per), at.all(0.0));
+    const auto loss = weight * weight * larger(at.get(own + j) - row * row * at.all(reciprocal), at.all(0.0));
     at.put(out + j, loss);
     return loss;
   });
@@ -61,6 +65,7 @@ Extremes extremes(const double* x, size_t n) {
   return extremes_of(n, [=](size_t j, auto at) { return at.get(x + j); });
 }
 
+// The least of n arrivals; INT64_MAX if n is 0.
 template <class Arrival>
 BUDGETRON_INLINE int64_t least_value(size_t n, Arrival arrival) {
   int64_t least = INT64_MAX;
@@ -74,7 +79,7 @@ BUDGETRON_INLINE int64_t least_value(size_t n, Arrival arrival) {
 }
 
 // The index of `value` in x; n if it is not there.
-BUDGETRON_INLINE size_t place_of(int64_t value, const int64_t* x, size_t n) {
+BUDGETRON_INLINE size_t index_of(int64_t value, const int64_t* x, size_t n) {
   constexpr size_t block = 32;  // numbers per branch
   size_t j = 0;
   for (; j + block <= n; j += block) {
@@ -89,7 +94,7 @@ BUDGETRON_INLINE size_t place_of(int64_t value, const int64_t* x, size_t n) {
 
 // The index of the least of n distinct numbers; n if there is none.
 size_t least_of(const int64_t* x, size_t n) {
-  return place_of(least_value(n, [=](size_t j, auto at) { return at.get(x + j); }), x, n);
+  return index_of(least_value(n, [=](size_t j, auto at) { return at.get(x + j); }), x, n);
 }
 
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
@@ -97,7 +102,7 @@ size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double 
   const int64_t oldest = least_value(n, [=](size_t j, auto at) {
     return where_at_most(at.get(x + j), at.all(limit), at.get(arrivals + j), at.all(never));
   });
-  return oldest == never ? n : place_of(oldest, arrivals, n);
+  return oldest == never ? n : index_of(oldest, arrivals, n);
 }
 
 double shares(const double* __restrict b, const double* __restrict root, size_t n, double* __restrict p) {
@@ -148,14 +153,15 @@ void divide_by_survival(double scale, const double* __restrict p, double normali
   const auto survival = [=](size_t j, auto at) { return at.all(1.0) - at.get(p + j) * at.all(normalisation); };
   size_t j = 0;
   for (; p && j + 2 * w <= n; j += 2 * w) {  // one division for two registers, because a division takes as long as ten products
-    const auto one = survival(j, Register{}), other = survival(j + w, Register{}), both = all_lanes(scale) / (one * other);
-    multiply(j, both * other, Register{});
-    multiply(j + w, both * one, Register{});
+    // scale/s₁ = (scale/(s₁ s₂)) s₂, and the same for s₂.
+    const auto s1 = survival(j, Register{}), s2 = survival(j + w, Register{}), quotient = all_lanes(scale) / (s1 * s2);
+    multiply(j, quotient * s2, Register{});
+    multiply(j + w, quotient * s1, Register{});
   }
-  const double same = scale / (1.0 - normalisation);
-  for (; !p && j + w <= n; j += w) multiply(j, all_lanes(same), Register{});
-  for (; j < n; ++j) multiply(j, p ? scale / survival(j, Single{}) : same, Single{});
-  if (scale < 1.0) flush(b, n);  // nothing else makes them smaller
+  const double equal_factor = scale / (1.0 - normalisation);  // if p is null, all p_j are 1
+  for (; !p && j + w <= n; j += w) multiply(j, all_lanes(equal_factor), Register{});
+  for (; j < n; ++j) multiply(j, p ? scale / survival(j, Single{}) : equal_factor, Single{});
+  if (scale < 1.0) flush(b, n);  // coefficients become smaller only by a scale below 1, because a survival is at most 1
 }
 
 }  // namespace

@@ -21,18 +21,19 @@ X, Y, TASKS = RNG.normal(size=(40, 3)), RNG.integers(2, size=40), RNG.integers(3
 GRAPH = graphs.from_edges([(0, 1), (1, 2)])
 
 
-def spoiled(value, dtype=np.float64):
+def rows_with(value, dtype=np.float64):
+    """Four rows, of which one has an invalid value."""
     bad = X[:4].astype(dtype)
     bad[2, 1] = value
     return bad
 
 
 ROWS = {
-    "NaN": spoiled(np.nan),
-    "inf": spoiled(-np.inf),
-    "NaN in float32": spoiled(np.nan, np.float32),
-    "inf in a sparse row": sparse.csr_matrix(spoiled(np.inf)),
-    "a square that overflows": spoiled(1e200),
+    "NaN": rows_with(np.nan),
+    "inf": rows_with(-np.inf),
+    "NaN in float32": rows_with(np.nan, np.float32),
+    "inf in a sparse row": sparse.csr_matrix(rows_with(np.inf)),
+    "a value whose square overflows": rows_with(1e200),
     "one dimension": X[0],
     "three dimensions": X[None, :4],
     "no rows": X[:0],
@@ -74,8 +75,9 @@ NAMES = {
     "unknown to the graph": [0, 1, 99, 2],
     "missing": None,
 }
-FIRST_ROWS_TAKEN = ("too few columns", "too many columns")  # a new model would take them
-NEW_LABELS_TAKEN = ("not a class", "text")
+# Invalid only for a model that has learned already: a new model accepts these numbers of columns and these labels.
+VALID_FIRST_ROWS = ("too few columns", "too many columns")
+VALID_FIRST_LABELS = ("not a class", "text")
 
 
 @pytest.fixture
@@ -90,12 +92,12 @@ def model(learner, graph):
 
 
 def refused(call, model, *kinds):
-    """Call it, and return the message of the error."""
-    begun = model.__sklearn_is_fitted__()
-    before = state_of(model) if begun else dict(vars(model))
+    """Call `call`, check that it raises and leaves the model unchanged, and return the error message."""
+    is_fitted = model.__sklearn_is_fitted__()
+    before = state_of(model) if is_fitted else dict(vars(model))
     with pytest.raises(kinds or InputError) as caught:
         call()
-    if begun:
+    if is_fitted:
         require_same(before, state_of(model), "a refused call")
     else:
         assert vars(model) == before
@@ -108,11 +110,11 @@ def test_invalid_rows_are_refused(learner, graph, model, bad):
     fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], Y[:4], tasks=TASKS[:4]), model)
-        if bad not in FIRST_ROWS_TAKEN:
+        if bad not in VALID_FIRST_ROWS:
             refused(lambda m=method: getattr(fresh, m)(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), fresh)
     for method in ("predict", "decision_function"):
         assert "X" in refused(lambda m=method: getattr(model, m)(ROWS[bad], tasks=TASKS[:4]), model)
-    if bad not in FIRST_ROWS_TAKEN:
+    if bad not in VALID_FIRST_ROWS:
         refused(lambda: model.fit(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), model)
         refused(lambda: fresh.fit(ROWS[bad], [0, 1, 0, 1], tasks=TASKS[:4]), fresh)
 
@@ -122,7 +124,7 @@ def test_invalid_labels_are_refused_by_every_learner(learner, graph, model, bad)
     fresh = makers.made(learner, graph=graph)
     for method in ("partial_fit", "predict_then_learn"):
         refused(lambda m=method: getattr(model, m)(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
-    if bad not in NEW_LABELS_TAKEN:
+    if bad not in VALID_FIRST_LABELS:
         refused(lambda: model.fit(X[:4], LABELS[bad], tasks=TASKS[:4]), model)
         refused(lambda: fresh.partial_fit(X[:4], LABELS[bad], tasks=TASKS[:4]), fresh)
 
@@ -204,8 +206,8 @@ def test_invalid_parameters_are_refused(learner, parameter, bad):
             learner(**{parameter: bad})
         return
     model = learner(**{parameter: bad})
-    words = refused(lambda: model.fit(X, Y), model)
-    assert learner.__name__ in words and parameter in words
+    message = refused(lambda: model.fit(X, Y), model)
+    assert learner.__name__ in message and parameter in message
     refused(lambda: model.partial_fit(X, Y), model)
     refused(lambda: model.learn_one(X[0], 1), model)
 
@@ -224,8 +226,8 @@ def test_weights_are_refused_by_rules_without_a_step_size(learner, model):
     if learner.takes_weights:
         return  # this rule has a step size to scale
     for method in ("fit", "partial_fit", "predict_then_learn"):
-        words = refused(lambda m=method: getattr(model, m)(X, Y, tasks=TASKS, sample_weight=np.ones(40)), model)
-        assert "sample_weight" in words
+        message = refused(lambda m=method: getattr(model, m)(X, Y, tasks=TASKS, sample_weight=np.ones(40)), model)
+        assert "sample_weight" in message
 
 
 def test_each_kind_of_invalid_input_has_its_exception(graph, model):
@@ -243,10 +245,10 @@ def test_each_kind_of_invalid_input_has_its_exception(graph, model):
 def test_rows_of_a_model_without_a_kernel(is_sparse, value):
     """Without a kernel there is no store, so the norms of the rows are checked separately."""
 
-    made = sparse.csr_matrix if is_sparse else np.asarray
-    model = Budgetron(kernel=None).partial_fit(made(X[:8]), Y[:8])
-    bad = made(spoiled(value))
+    convert = sparse.csr_matrix if is_sparse else np.asarray
+    model = Budgetron(kernel=None).partial_fit(convert(X[:8]), Y[:8])
+    bad = convert(rows_with(value))
     for call in (lambda: model.partial_fit(bad, Y[:4]), lambda: model.predict(bad)):
         assert "X" in refused(call, model)
-    one = {"a": value} if is_sparse else spoiled(value)[2]
-    refused(lambda: model.learn_one(one, 1), model)
+    row = {"a": value} if is_sparse else rows_with(value)[2]
+    refused(lambda: model.learn_one(row, 1), model)

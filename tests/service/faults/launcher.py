@@ -1,7 +1,7 @@
 """Starts services as forks of a process that has imported everything: a restart takes milliseconds, not seconds.
 
-Reads one JSON list of arguments per line, and writes the process id of the service. Each service is an ordinary process
-whose imports were done before.
+Reads one JSON list of command-line arguments per line from standard input, starts `budgetron` with them, and prints the
+process id of the service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main():
     import budgetron.service.run  # noqa: F401
     from budgetron.cli import main as budgetron_main
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system removes ended children without a wait
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended children do not become zombies, so no wait is needed
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -21,7 +21,7 @@ def command(shell: str) -> None:
 
     from budgetron.cli import main
 
-    found = get_completion_class(shell)
-    assert found is not None
-    script = found(main, {}, "budgetron", "_BUDGETRON_COMPLETE")
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    script = completion_class(main, {}, "budgetron", "_BUDGETRON_COMPLETE")
     click.echo(script.source_template % script.source_vars())

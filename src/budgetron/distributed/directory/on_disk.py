@@ -1,7 +1,8 @@
 """`save` and `load`, `open` and `snapshot` of sharded models.
 
-A model is either saved to a folder or URL, or live in a directory with one log per shard. `OnDisk` is a base class of
-`ShardedModel`. The record (`sharded.json`) is always written last.
+There are two kinds of folders: `save` writes one, or a URL, with one model file per shard. A live directory has one log
+per shard, to which a running model writes. In both, the record (`sharded.json`) names the files that are valid, and is
+always written last. `OnDisk` is a base class of `ShardedModel`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class OnDisk(Introspection):
         for shard in range(self.shards):
             self._workers.call_owner(shard, "snapshot")
         if self._validator.prototype.operating_point is not None:
-            self._write_record()  # with what it has counted
+            self._write_record()  # with the scores that the operating point has counted since the last snapshot
 
     def save(self, target: Any) -> None:
         """Write the model to a folder or fsspec URL, for `ShardedModel.load`. Each worker writes its own shards.
@@ -101,59 +102,60 @@ class OnDisk(Introspection):
 
     @classmethod
     def load(cls, source: Any, **options: Any) -> Self:
-        """Load the model that `save` wrote. It continues bit for bit.
+        """Load the model that `save` wrote. It learns and predicts exactly as the saved model would have.
 
-        `options` are parameters such as `workers` and `directory`. Given a live directory, this loads a copy of the
-        current state, and the process that owns the directory is not disturbed.
+        `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
+        current state is loaded, and the process that owns the directory is not disturbed.
         """
         source = str(source)
-        written = record.read_record(source)
-        model = cls._of(source, written, options)
+        saved = record.read_record(source)
+        model = cls._from_record(source, saved, options)
         model._check_directory()
-        models = [hosted_model_from(read_file(source, file.name, file.digest)).model for file in written.files]
-        model._begin(models or [load_copy(Path(source) / folder_of(shard)).model for shard in range(written.shards)])
+        models = [hosted_model_from(read_file(source, file.name, file.digest)).model for file in saved.files]
+        # A live directory lists no files: its models are in the logs of the shards.
+        model._begin(models or [load_copy(Path(source) / folder_of(shard)).model for shard in range(saved.shards)])
         return model
 
     @classmethod
     def open(cls, directory: Any, **options: Any) -> Self:
         """Continue the model of a live directory, with everything that was acknowledged.
 
-        A process that has the directory open can no longer write to it. `options` are parameters such as `workers`
-        and `backend`.
+        If another process has the directory open, it can no longer write to it. `options` are parameters such as
+        `workers` and `backend`.
         """
-        written = record.read_record(str(directory))
-        if written.files:
+        saved = record.read_record(str(directory))
+        if saved.files:
             raise input_error(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
                               "Use ShardedModel.load.")  # fmt: skip
-        model = cls._of(str(directory), written, {**options, "directory": directory})
-        model._reopen(written.term)
+        model = cls._from_record(str(directory), saved, {**options, "directory": directory})
+        model._reopen(saved.term)
         return model
 
     @classmethod
-    def _of(cls, source: str, written: record.DirectoryRecord, options: dict[str, Any]) -> Self:
-        if written.kind != cls.__name__:
+    def _from_record(cls, source: str, saved: record.DirectoryRecord, options: dict[str, Any]) -> Self:
+        if saved.kind != cls.__name__:
             raise input_error(
                 cls.__name__,
                 "the location",
-                f"one of a {cls.__name__}",
-                f"{source!r}, of a {written.kind}",
-                f"Use {written.kind}.",
+                f"that of a {cls.__name__}",
+                f"{source!r}, which contains a {saved.kind}",
+                f"Use {saved.kind}.load or {saved.kind}.open.",
             )
-        validator = record.read_validator(source, written)
-        model = cls(validator.learner, **{**cls._parameters_of(written), **options})
+        validator = record.read_validator(source, saved)
+        model = cls(validator.learner, **{**cls._parameters_of(saved), **options})
         model._validator = validator
         return model
 
     @staticmethod
-    def _parameters_of(written: record.DirectoryRecord) -> dict[str, Any]:
-        return {"shards": written.shards, "shares": written.shares, "pins": record.pins_of(written) or None}
+    def _parameters_of(saved: record.DirectoryRecord) -> dict[str, Any]:
+        return {"shards": saved.shards, "shares": saved.shares, "pins": record.pins_of(saved) or None}
 
     def _record(
         self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None
     ) -> record.DirectoryRecord:
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
-        exchange_every = getattr(self, "exchange_every", None)
+        exchange_every = getattr(self, "exchange_every", None)  # only a `ReplicatedModel` has it
         return record.DirectoryRecord(
             record.FORMAT, type(self).__name__, self._term, self.shards, self.shares, pins, budget, prototype,
             files or [], exchange_every,

@@ -1,10 +1,11 @@
-"""The exchange between replicas: extract the shared part of a model, combine it with those of others, put it back.
+"""The exchange between replicas: extract the shared part of each, combine them, and put the results back.
 
-`ReplicatedModel.exchange` calls this. Every replica g has a shared part, and a part of its own for each task. At an
-exchange it sends its shared part and receives what the others have learned:
+`ReplicatedModel.exchange` calls this. Every replica g has a part that its tasks share, and a part per task. At an
+exchange it sends its shared part and receives what the other replicas h have learned:
 
-    SharedProjectron    s, the sum of all tasks' rows over its stored examples S_g:   s_g ← the mean of proj_g(s_h)
-                        proj_g(w) = H_g⁻¹ K'(S_g, S_h) w, the projection on the span of S_g
+    SharedProjectron    s_g, the weights over its stored examples S_g, summed over all tasks:
+                        s_g ← the mean of proj_g(s_h) over all h,
+                        proj_g(s_h) = H_g⁻¹ K'(S_g, S_h) s_h, the projection on the span of S_g
     Budgetron, filters  with Λ = P⁻¹:  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
     Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
@@ -12,7 +13,8 @@ exchange it sends its shared part and receives what the others have learned:
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
-once per replica. The weights of beliefs, and everything that belongs to a task, are not exchanged.
+once per replica. The weights with which a Budgetron mixes its beliefs, and everything that belongs to a task, are not
+exchanged.
 
 In code: s is `sum`, θ and P are the pair in `filters`, H_g is the Gram matrix of the stored examples. `EXCHANGES` names
 the rules that can be replicated, and how the shared part of each is read from a state and written to it.
@@ -39,7 +41,7 @@ FilterParts = dict[str, tuple[Array, Array]]
 JITTER = 1e-10  # relative to the diagonal of the Gram matrix; tiny, because stored examples are at least η apart
 MEANS = ("latent_weights", "latent_dimensions")
 COLUMNS = ("centre", "spread", "mean", "variance")
-ESTIMATED = 3  # rows that a replica must have seen for its estimates of columns to be used
+MIN_ROWS = 3  # rows that a replica must have seen for its estimates of columns to be used
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class SharedPart:
 
 
 def exchange_baseline_bytes(settings: Any) -> int:
-    """The most bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
+    """An upper bound of the bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
     return EXCHANGES[settings.rule].baseline_bytes(settings)
 
 
@@ -100,15 +102,15 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
 
 
 def _filter_bytes(settings: Any) -> int:
-    given, total = settings.parameters, 0
-    for k in _steady_filters(settings):
+    full_covariance, total = settings.parameters.full_covariance, 0
+    for k in _stationary_filters(settings):
         width = settings.n_features + 1 + 2 * shapes.filter_frequencies(settings, k)
-        total += settings.n_outputs * width + (width * (width + 1) // 2 if given.full_covariance else width)
+        total += settings.n_outputs * width + (width * (width + 1) // 2 if full_covariance else width)
     return int(8 * total)
 
 
-def _steady_filters(settings: Any) -> list[int]:
-    """The filters whose precisions can be summed: those that forget nothing."""
+def _stationary_filters(settings: Any) -> list[int]:
+    """The filters that forget nothing (floor = 0). Only their precisions can be summed."""
     return [k for k, (_, _, floor) in enumerate(settings.parameters.filters) if floor == 0]
 
 
@@ -118,14 +120,14 @@ def _filters_of(engine: Any) -> SharedPart:
         raise input_error(
             "ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel."
         )
-    steady = {f"filter{k}" for k in _steady_filters(settings)}
+    stationary = {f"filter{k}" for k in _stationary_filters(settings)}
     filters, means = {}, {}
     for k in range(len(settings.parameters.filters)):
         name = f"filter{k}"
         if f"{name}_weights" not in state:
             continue  # the replica has dropped this filter
         theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
-        if name in steady:
+        if name in stationary:
             P = np.array(state[f"{name}_covariance"], dtype=np.float64)
             filters[name] = (theta, _square(P) if settings.parameters.full_covariance else P)
         else:
@@ -154,7 +156,7 @@ class Exchange:
     insert: Callable[[dict[str, Any], SharedPart], None]
     baseline_bytes: Callable[[Any], int] = lambda settings: 0  # an upper bound of the baseline's bytes per replica
     takes_sparse: bool = True
-    equal_shares: bool = False  # whether weights correspond only between replicas of the same size
+    equal_shares: bool = False  # whether replicas must have equal budgets, because their arrays must have equal sizes
 
 
 EXCHANGES = {
@@ -181,34 +183,38 @@ def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Se
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
-    """The mean over the replicas that have this array in the same size: each uses more frequencies at its own time."""
-    alike = [part.means[name] for part in now if name in part.means and part.means[name].shape == own.shape]
-    return np.asarray(np.mean(alike, axis=0))
+    """The mean over the replicas that have this array in the same size.
+
+    Sizes can differ, because replicas do not begin to use more frequencies at the same time.
+    """
+    same_size = [part.means[name] for part in now if name in part.means and part.means[name].shape == own.shape]
+    return np.asarray(np.mean(same_size, axis=0))
 
 
 def _summed(
     name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
 ) -> tuple[Array, Array]:
     """Add up precisions, and weights times precisions, so that each example is counted once."""
-    here = [h for h in others if name in now[h].filters]  # some may have dropped the belief
-    width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in here)])
+    with_filter = [h for h in others if name in now[h].filters]  # some replicas may have dropped this filter
+    width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in with_filter)])
     theta, P = _widened(own, width)
     precision = _inverse(P)
     moment = _times(theta, precision)
-    for h in here:
+    for h in with_filter:
         theta_before, P_before = last[h][name]
-        before = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
-        (theta, after), (theta_before, P_before) = _widened(now[h].filters[name], width), _widened(before, width)
-        gained, had = _inverse(after), _inverse(P_before)
-        precision = precision + gained - had
-        moment = moment + _times(theta, gained) - _times(theta_before, had)
+        baseline = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
+        theta_now, P_now = _widened(now[h].filters[name], width)
+        theta_before, P_before = _widened(baseline, width)
+        precision_now, precision_before = _inverse(P_now), _inverse(P_before)
+        precision = precision + precision_now - precision_before
+        moment = moment + _times(theta_now, precision_now) - _times(theta_before, precision_before)
     covariance = _inverse(precision)
     n = own[0].shape[1]
     return _times(moment, covariance)[:, :n], covariance[:n, :n] if P.ndim == 2 else covariance[:n]
 
 
 def _widened(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
-    """Return θ and P with more frequencies, at their prior: the filter of each replica grows at its own time."""
+    """Return θ and P with more frequencies, which have the prior: other replicas may use more of them already."""
     theta, P = pair
     more = width - theta.shape[1]
     if not more:
@@ -244,11 +250,14 @@ def _times(theta: Array, P: Array) -> Array:
 
 
 def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
-    """The columns as all replicas saw them, with the replica's own count, which is its weight at the next exchange."""
+    """The estimates of the columns, weighted by rows over all replicas.
+
+    The count stays that of the replica itself, because it is the replica's weight at the next exchange.
+    """
     own = now[g].columns
-    if own is None or own[0] < ESTIMATED:
+    if own is None or own[0] < MIN_ROWS:
         return own
-    seen = [part.columns for part in now if part.columns is not None and part.columns[0] >= ESTIMATED]
+    seen = [part.columns for part in now if part.columns is not None and part.columns[0] >= MIN_ROWS]
     share = np.array([count for count, _ in seen], dtype=np.float64)
     share /= share.sum()
     each = np.array([estimates for _, estimates in seen])
@@ -259,7 +268,7 @@ def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
 
 
 class _Projection:
-    """proj_g: projects functions over other rows on the span of these rows."""
+    """proj_g: projects a function that is a sum over other rows on the span of the rows of replica g."""
 
     def __init__(self, kernel: Kernel | None, rows: Any) -> None:
         self._kernel, self._rows = kernel, rows

@@ -173,5 +173,5 @@ class ReplicatedModel(ShardedModel):
         super()._check_parameters()
 
     @staticmethod
-    def _parameters_of(written: DirectoryRecord) -> dict[str, Any]:
-        return {"replicas": written.shards, "exchange_every": written.exchange_every or 4096}
+    def _parameters_of(saved: DirectoryRecord) -> dict[str, Any]:
+        return {"replicas": saved.shards, "exchange_every": saved.exchange_every or 4096}

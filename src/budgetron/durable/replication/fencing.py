@@ -1,14 +1,15 @@
-"""Which process owns a copy: one object per claim, and the highest epoch wins.
+"""Which process owns a copy and may write to it: one object per claim, and the highest epoch wins.
 
-A claim is the object `epochs/EPOCH-DIRECTORY-PROCESS`. A process writes its claim with the next epoch and then lists
+A copy is the replica of a model's database in a store (`replicator`). A claim is the object
+`epochs/EPOCH-DIRECTORY-PROCESS` in that store. A process writes its claim with the next epoch and then lists
 all claims. If another one has the same epoch, it withdraws its own and fails: of two processes that claim at the same
-time, at most one sees itself alone. So no store has to offer locks or conditional writes.
+time, at most one finds no claim but its own. So the store need not offer locks or conditional writes.
 
 The owner lists the claims before each write, and stops when there is a higher epoch. A write that was under way at that
 moment goes to the folder of the old epoch, which the new owner has read to its end and does not read again.
 
-DIRECTORY is a random number that the data directory keeps in the file `copy-owner`: after a restart the same directory
-may claim the copy again, and any other directory has to be told to take it over.
+DIRECTORY is a random number that the data directory stores in the file `copy-owner`. After a restart the same directory
+may claim the copy again; any other directory needs an explicit takeover.
 """
 
 from __future__ import annotations
@@ -40,44 +41,48 @@ class Claim:
         return f"{self.epoch:08d}-{self.directory}-{self.process}"
 
     def check(self, store: Store) -> None:
-        """Raise `StaleOwner` if another process has claimed the copy since."""
+        """Raise `StaleOwner` if another process has claimed the copy after this claim, or with the same epoch."""
         later = [other for other in claims(store) if other.epoch >= self.epoch and other != self]
         if later:
             raise StaleOwner(
-                error_message("copy", "the owner", f"the one of epoch {later[-1].epoch}, which took over {store.url}",
-                              f"epoch {self.epoch}", "Stop this process. To follow the new owner, start it with "
-                              "--standby-of.")
+                error_message("copy", "the owner", f"the process of epoch {later[-1].epoch}, which took over "
+                              f"{store.url}", f"this process, of epoch {self.epoch}", "Stop this process. To follow "
+                              "the new owner, start it with --standby-of.")
             )  # fmt: skip
 
 
 def claims(store: Store) -> list[Claim]:
     """All claims in the store, in the order of their epochs."""
     parts = [name.split("-") for name in store.names(_FOLDER)]
-    return [Claim(int(one[0]), one[1], one[2]) for one in parts if len(one) == 3 and one[0].isdecimal()]
+    return [Claim(int(part[0]), part[1], part[2]) for part in parts if len(part) == 3 and part[0].isdecimal()]
 
 
 def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
-    """Claim a copy for a data directory. Without `take_over`, it must be new, or this directory its last owner."""
-    mine, before = directory_token(directory), claims(store)
-    if before and before[-1].directory != mine and not take_over:
+    """Claim a copy for a data directory.
+
+    Without `take_over`, the copy must be new, or this directory must have owned it last. Otherwise `StaleOwner` is
+    raised.
+    """
+    token, earlier = directory_token(directory), claims(store)
+    if earlier and earlier[-1].directory != token and not take_over:
         raise StaleOwner(
             error_message(
                 "copy",
                 "the data directory",
                 f"the one that last wrote to {store.url}",
-                f"{str(directory)!r}, while epoch {before[-1].epoch} belongs to another",
+                f"{str(directory)!r}, while epoch {earlier[-1].epoch} belongs to another directory",
                 "If that service has failed, begin from the copy: serve --standby-of, then POST /v1/takeover. If "
                 "this directory is the right one, add --take-over.",
             )
         )
-    claimed = Claim(before[-1].epoch + 1 if before else 1, mine, secrets.token_hex(8))
+    claimed = Claim(earlier[-1].epoch + 1 if earlier else 1, token, secrets.token_hex(8))
     store.put(f"{_FOLDER}/{claimed.name}", b"")
     try:
         claimed.check(store)
     except StaleOwner:
         store.delete(f"{_FOLDER}/{claimed.name}")
         raise
-    for old in before[:-_MAX_OLD_CLAIMS]:
+    for old in earlier[:-_MAX_OLD_CLAIMS]:
         store.delete(f"{_FOLDER}/{old.name}")
     return claimed
 

@@ -1,7 +1,7 @@
-"""`Follower`: a warm standby. It follows a copy into a directory of its own, and can take the copy over.
+"""`Follower`: a warm standby. It follows a copy (`replicator`) into a directory of its own, and can take the copy over.
 
-The model is in memory and the database on disk, at most one poll behind the copy. Taking over needs the last records of
-the copy only.
+The model is in memory and the database on disk, at most one poll behind the copy. So a takeover has to read only the
+last records of the copy.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ class Follower:
         Seconds between two polls of the copy.
     snapshot_every : int
         As for `Host.open`.
+    silence : float, optional
+        Seconds without a write of the owner after which `on_silence` is called; the owner writes at least every few
+        seconds, even if nothing changes. None: never.
     on_silence : callable, optional
-        Called once, in the thread, when the owner has not written for `silence` seconds.
+        Called once, in the thread of the follower.
     """
 
     def __init__(
@@ -61,10 +64,10 @@ class Follower:
         directory = Path(directory)
         self._directory, self._store, self.every = directory, store, every or 1.0
         self._silence, self._on_silence = silence, on_silence
-        found = plan(store)
+        latest = plan(store)
         with owned(directory) as stage:
-            rebuild(store, found, stage / "new")
-            old = put_in_place(stage / "new" / NAME, directory, "replaced", found.position)
+            rebuild(store, latest, stage / "new")
+            old = put_in_place(stage / "new" / NAME, directory, "replaced", latest.position)
             if old is not None and (directory / _MARKER).exists():
                 remove_database(old)
             (directory / _MARKER).touch(mode=0o600)
@@ -74,9 +77,9 @@ class Follower:
             StandbyOnly("Host: this is a standby, which only predicts. Learn at the owner, or take over first: "
                         "POST /v1/takeover.")
         )
-        self._applied = _end(found)
+        self._applied = _end(latest)
         self._head: Head | None = None
-        self._heard = time.monotonic()
+        self._last_change = time.monotonic()  # when `_head` changed
         self.error: BudgetronError | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -92,12 +95,12 @@ class Follower:
     def poll(self) -> None:
         """Follow everything that the copy has now."""
         with self._lock:
-            found = last_head(self._store)
-            if found is None:
+            latest = last_head(self._store)
+            if latest is None:
                 return
-            epoch, head = found
+            epoch, head = latest
             if head != self._head:
-                self._head, self._heard = head, time.monotonic()
+                self._head, self._last_change = head, time.monotonic()
             if (epoch, head.run, head.number) == self._applied:
                 return
             objects = self._new_objects(epoch, head)
@@ -114,26 +117,29 @@ class Follower:
             return None
         objects: list[ObjectName] = []
         for number in range(self._applied[1], head.run + 1):
+            # Runs before that of the head have ended, and are read to their end (0).
             run = read_run(self._store, epoch, number, head.number if number == head.run else 0)
             if run is None or run.missing or (number > self._applied[1] and run.base.kind == START):
                 return None
-            objects += [one for one in run.segments if number > self._applied[1] or one.number > self._applied[2]]
+            objects += [segment for segment in run.segments
+                        if number > self._applied[1] or segment.number > self._applied[2]]  # fmt: skip
         position = self.host.position
-        for one in objects:
-            if one.first > position + 1:
+        for segment in objects:
+            if segment.first > position + 1:
                 return None
-            position = max(position, one.last)
+            position = max(position, segment.last)
         return objects if position == head.position else None
 
     def _rebuild(self) -> None:
-        found = plan(self._store)
+        """Replace the database by one that is built from the copy's latest base and the segments after it."""
+        latest = plan(self._store)
         folder = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
-            rebuild(self._store, found, folder)
+            rebuild(self._store, latest, folder)
             self.host.replace_database(folder / NAME)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._applied = _end(found)
+        self._applied = _end(latest)
 
     # ---- taking over
 
@@ -145,8 +151,8 @@ class Follower:
         self.stop()
         claimed = claim(self._store, self._directory, take_over=True)
         self.poll()
-        self.host.renumber()
-        fetch_versions(self._store, self._directory)  # those that were saved since the start
+        self.host.renumber()  # the former owner may have used the next numbers for records that it did not copy
+        fetch_versions(self._store, self._directory)  # model versions that were saved since this follower started
         (self._directory / _MARKER).unlink(missing_ok=True)
         self.host.refuse_writes(None)
         return claimed
@@ -156,7 +162,7 @@ class Follower:
     def start(self) -> None:
         """Follow in a thread, until `stop`."""
         self._stopping.clear()
-        self._heard = time.monotonic()
+        self._last_change = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
 
@@ -169,10 +175,11 @@ class Follower:
             except BudgetronError as error:
                 self.error = error
                 if before is None:
-                    _logger.warning("The standby is behind, and following is tried again. %s", error)
+                    _logger.warning("The standby could not read the copy and is behind; it will retry. %s", error)
             except Exception:
-                _logger.exception("following failed, and is tried again")
-            if self._silence is not None and self._on_silence and time.monotonic() - self._heard > self._silence:
+                _logger.exception("The standby could not follow the copy; it will retry.")
+            silent_for = time.monotonic() - self._last_change
+            if self._silence is not None and self._on_silence and silent_for > self._silence:
                 self._on_silence()
                 return
 
@@ -182,6 +189,7 @@ class Follower:
             self._thread.join()
 
 
-def _end(found: Plan) -> tuple[int, int, int]:
-    last = found.segments[-1] if found.segments else found.base
+def _end(state: Plan) -> tuple[int, int, int]:
+    """The epoch, run and number of the last object of a state."""
+    last = state.segments[-1] if state.segments else state.base
     return last.epoch, last.run, last.number

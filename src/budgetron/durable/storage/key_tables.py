@@ -1,12 +1,13 @@
 """The tables of idempotency keys in a SQLite file: their columns, their checksums, and how long keys are stored.
 
-    answer             key, record number, digest of the request, margins (once known)
-    stream_block       record number, key, first and last position; the positions (NULL: all from first to last), a
-                       digest of eight bytes per row (NULL: not known), margins (once known)
-    stream_forgotten   key, and the position before which answers of this stream have been deleted
+    answer             one request: key, record number, digest of the request, margins (NULL until it was learned)
+    stream_block       a block of a stream: record number, key, first and last position; the positions (NULL: all from
+                       first to last), a digest of eight bytes per row (NULL: not known), margins (NULL until learned)
+    stream_forgotten   key, the position before which answers of this stream have been deleted, and the last record
+                       that was deleted
 
-Every row ends with a checksum. Without it, a key that changed on disk would not be found, and its rows would be learned
-again. `idempotency` reads and fills these tables.
+Every row of a table ends with a checksum. Without it, a key that was damaged on disk would not be found, and its
+examples would be learned again. `idempotency` reads and fills these tables.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ CREATE INDEX answer_by_number ON answer (number);
 {STREAM_SCHEMA}
 """
 SCHEMA = SCHEMA_2 + CHECKSUM_SCHEMA
-CHECKSUMS = {  # table → the expression for the checksum of a row
+# Table → the expression for the checksum of a row. The function `checksum` of `sqlite_file` takes numbers and bytes.
+CHECKSUMS = {
     "answer": "checksum(CAST(key AS BLOB), number, digest, margins)",
     "stream_block": "checksum(number, CAST(key AS BLOB), first, last, places, digests, margins)",
     "stream_forgotten": "checksum(CAST(key AS BLOB), before, number)",
@@ -55,13 +57,13 @@ class KeyTables:
     def check(self) -> None:
         """Raise `DamagedLog` if a row differs from what was written."""
         for table, expression in CHECKSUMS.items():
-            found = self._db.one(f"SELECT number FROM {table} NOT INDEXED WHERE crc IS NOT {expression} LIMIT 1")
-            if found is not None:
-                what = f"the idempotency key of record {found[0]} has other bytes than were written"
+            damaged = self._db.one(f"SELECT number FROM {table} NOT INDEXED WHERE crc IS NOT {expression} LIMIT 1")
+            if damaged is not None:
+                what = f"the idempotency key of record {damaged[0]} has other bytes than were written"
                 raise damaged_log(self._db.path, what)
 
     def forget(self, max_keys: int, max_bytes: int) -> None:
-        """Delete all but the latest keys: at most `max_keys` keys, and `max_bytes` bytes of answers.
+        """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain.
 
         The position up to which a stream was learned takes few bytes and is stored longer, so that a long stream still
         resumes correctly.
@@ -70,10 +72,12 @@ class KeyTables:
             ("answer", "length(margins)"),
             ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
         ):
+            # Rows up to this record number are too many, and rows up to that one are too large. `last` is the later of
+            # the two: everything up to it is deleted.
             by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
             by_bytes = (
-                f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS held "
-                f"FROM {table}) WHERE held > ?"
+                f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS bytes_from_here "
+                f"FROM {table}) WHERE bytes_from_here > ?"
             )
             (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
                                    (max_keys, max_bytes))  # fmt: skip

@@ -106,8 +106,8 @@ class Log:
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if stored != self.epoch:
                 raise StaleOwner(
-                    error_message("Host", "the owner", f"the one of epoch {stored}, which took the directory over",
-                                  f"epoch {self.epoch}", "Close this host: it can no longer write.")
+                    error_message("Host", "the owner", f"the process of epoch {stored}, which took over the directory",
+                                  f"this host, of epoch {self.epoch}", "Close this host: it can no longer write.")
                 )  # fmt: skip
             yield
 

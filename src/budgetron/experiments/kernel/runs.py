@@ -1,6 +1,7 @@
 """Run one learner on one order of one data set, and write one JSON file.
 
-A run is skipped if its file exists and was written with the same parameters by the same version.
+A run is skipped if its file exists and was written with the same parameters by the same version. *The study* is the one
+that docs/reproduce-kernel.md reproduces.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class KernelRun:
     @property
     def parameters(self) -> Json:
         model = row_named(self.row).make(set_named(self.set_name), self.order)
-        learner = f"{type(model).__name__}({_shown(model)})"
+        learner = f"{type(model).__name__}({_changed_parameters(model)})"
         return {"set": self.set_name, "order": self.order, "row": self.row, "learner": learner}
 
     @property
@@ -52,11 +53,11 @@ class KernelRun:
 
     def perform(self, out: Path, folder: str | None, stopped: Callable[[], bool] = lambda: False) -> None:
         """Perform the run and write its file."""
-        one = set_named(self.set_name)
+        data_set = set_named(self.set_name)
         arrays = _loaded(self.set_name, folder)
         order = arrays.order(self.order)
         X, y = arrays.X[order], arrays.y[order]
-        model = row_named(self.row).make(one, self.order)
+        model = row_named(self.row).make(data_set, self.order)
         begin = time.perf_counter()
         margins = model.predict_then_learn(X, y, classes=np.unique(arrays.y))
         seconds = time.perf_counter() - begin
@@ -66,7 +67,7 @@ class KernelRun:
             # The error of always predicting the most frequent class.
             "majority": round(1 - float(np.bincount(y - y.min()).max()) / len(y), 6),
             "stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3),
-            # Whether the order is one that the study stored with the data, and not a random one of ours.
+            # Whether the order is one that the study published with the data; otherwise it is random.
             "stored_order": self.order < len(arrays.orders),
         }  # fmt: skip
         write_json(
@@ -76,7 +77,7 @@ class KernelRun:
 
 
 def predicted(margins: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the predicted classes as the study counts them: a margin of 0 is positive, a tie is the first class."""
+    """Return the predicted classes as in the study: a margin of 0 is positive, and of equal margins the first wins."""
     return (margins >= 0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
 
 
@@ -88,12 +89,12 @@ def planned(sets: list[str], n_orders: int) -> list[KernelRun]:
 
 def is_done(run: KernelRun, out: Path) -> bool:
     """Return whether the run's file exists and was written with these parameters by this version."""
-    found = load_json(run.path(out))
-    return found is not None and (found.get("parameters"), found.get("version")) == (run.parameters, __version__)
+    content = load_json(run.path(out))
+    return content is not None and (content.get("parameters"), content.get("version")) == (run.parameters, __version__)
 
 
-def _shown(model: Any) -> str:
-    """Return the parameters that are not defaults."""
+def _changed_parameters(model: Any) -> str:
+    """Return the parameters that are not defaults, as text."""
     defaults = type(model)().get_params(deep=False)
     return ", ".join(f"{name}={value!r}" for name, value in model.get_params(deep=False).items()
                      if repr(value) != repr(defaults[name]))  # fmt: skip

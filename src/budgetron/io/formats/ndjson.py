@@ -1,4 +1,4 @@
-"""Read NDJSON: one JSON object per line. Nested objects become columns outer.inner; a list becomes one text."""
+"""Read NDJSON: one JSON object per line. A nested object becomes columns named outer.inner; a list becomes one text."""
 
 from __future__ import annotations
 
@@ -57,9 +57,11 @@ class Ndjson(LineReader):
             raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({why})") from None
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
-        """Parse all lines of a chunk. If all selected values are at the top level, only those are decoded.
+        """Parse all lines of a chunk, in the fastest way that is possible.
 
-        The compiled core parses the chunk if it contains no lists, no nested selected values and no errors.
+        1. The compiled core, if it is there, the selected values are neither nested nor lists, and no line is invalid.
+        2. `_Picker`, if all selected columns are at the top level: it decodes only these.
+        3. Otherwise `row`, which decodes the complete line.
         """
         if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
             return super().rows(chunk, selection, stop)
@@ -103,17 +105,17 @@ class _Scanned(NamedTuple):
 
 def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
     """Parse the lines of a chunk in the core. None if Python must parse them: some have lists or are invalid."""
-    # The core returns each column once, so a column cannot be number and text at the same time.
+    # The core returns each column once, so a column cannot be both a number and a text.
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
         return None
-    (found, content, offset), (names, texts, number_formats) = chunk, selection
-    columns = native.json_lines(content, found.begins + offset, found.ends + offset, names, texts)
+    (scan, content, offset), (names, texts, number_formats) = chunk, selection
+    columns = native.json_lines(content, scan.begins + offset, scan.ends + offset, names, texts)
     if columns is None:
         return None
-    numbers = columns[0].reshape(len(found.lines), len(names))
+    numbers = columns[0].reshape(len(scan.lines), len(names))
     for name, number_format in number_formats.items():
-        place = names.index(name)
-        numbers[:, place] = without_codes(numbers[:, place], number_format)
+        j = names.index(name)
+        numbers[:, j] = without_codes(numbers[:, j], number_format)
     return _Scanned(numbers, {name: CodedColumn(*text) for name, text in zip(texts, columns[1], strict=True)})
 
 
@@ -126,19 +128,21 @@ class _Picker:
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self._names = (*selection.numbers, *selection.texts)
-        self._fields = [f"value_{place}" for place in range(len(self._names))]
+        # A column name need not be a Python identifier, so the fields have names of their own and are renamed in JSON.
+        self._fields = [f"value_{j}" for j in range(len(self._names))]
         plain = int | float | str | bool | list[Any] | None
-        renamed = dict(zip(self._fields, self._names, strict=True))
-        self._kind: Any = msgspec.defstruct("Picked", [(name, plain, None) for name in self._fields], rename=renamed)
-        self._decode = msgspec.json.Decoder(self._kind).decode
+        json_names = dict(zip(self._fields, self._names, strict=True))
+        fields = [(name, plain, None) for name in self._fields]
+        self._struct: Any = msgspec.defstruct("Picked", fields, rename=json_names)
+        self._decode = msgspec.json.Decoder(self._struct).decode
 
     def pick(self, line: bytes, row_of: Callable[[bytes], dict[str, Any] | None]) -> Any:
-        """Decode only the wanted fields of a line. A line that this fast way rejects is parsed completely."""
+        """Decode the selected values of a line. If this decoder rejects the line, `row_of` parses it completely."""
         try:
             return self._decode(line)
         except (msgspec.DecodeError, RecursionError):
             row = row_of(line)
-            return None if row is None else self._kind(*map(row.get, self._names))
+            return None if row is None else self._struct(*map(row.get, self._names))
 
     def columns(self, rows: list[Any]) -> dict[str, list[Any]]:
         pairs = zip(self._names, self._fields, strict=True)

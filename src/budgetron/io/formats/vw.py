@@ -39,7 +39,8 @@ class VowpalWabbit(SparseReader):
             if not words:
                 return None
             raise InvalidLine(f"the line should have a namespace (|name features) but is {shown(head)}")
-        # Vowpal Wabbit takes the last word before the bar as a tag if it touches the bar or begins with a quote.
+        # In Vowpal Wabbit, the last word before the bar is a tag if there is no space between it and the bar, or if it
+        # begins with a quote.
         tag = words.pop() if words and (not head[-1].isspace() or words[-1].startswith("'")) else ""
         if len(words) > 3:
             expected = "at most label, importance, base and 'tag"
@@ -51,8 +52,9 @@ class VowpalWabbit(SparseReader):
         indices: list[int] = []
         values: list[float] = []
         for part in namespaces:
-            named = not part[:1].isspace()
-            name, *features = part.split() if named and part.split() else ["", *part.split()]
+            # The first word is the name of the namespace if it follows the bar without a space.
+            has_name = not part[:1].isspace()
+            name, *features = part.split() if has_name and part.split() else ["", *part.split()]
             name, _, scale = name.partition(":")
             if name == self.task and self.task != "tag":
                 task = " ".join(features)
@@ -70,8 +72,7 @@ class VowpalWabbit(SparseReader):
         try:
             number = float(text)
         except ValueError:
-            # Not a number: fails the test below, with the same message as a number that is too large.
-            number = LARGEST * 10
+            number = LARGEST * 10  # so that the test below rejects it, with the same message as for a large number
         if not abs(number) <= LARGEST:
             raise InvalidLine(f"there should be a number up to 1e100 but there is {shown(text)}")
         return number

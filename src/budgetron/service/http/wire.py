@@ -141,7 +141,7 @@ class Reasons(Struct):
 class Prediction(Struct, omit_defaults=True):
     """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them.
 
-    `warning` is a sentence about features whose names the model does not know, or of which most are missing.
+    `warning` says that the model does not know some feature names, or that most of the model's features are missing.
     A model with an operating point adds its `decision`, or `abstain`: a person should be asked.
     """
 

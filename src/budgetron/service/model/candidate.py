@@ -2,7 +2,7 @@
 
 It reads the records of the host's log after they were committed, so it never delays a label and needs no log of its
 own: after a restart it is loaded as it was at the last snapshot, and learns the records since then again. With a share
-above 0 it answers the predictions of that share of the tasks.
+above 0 it answers the requests for predictions of that share of the tasks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class Candidate:
         self.state = state
         self._host, self._versions = host, versions
         self._position, self._saved_at = state.position, host.snapshot_record
-        # Of the same examples, so that the two can be compared.
+        # Both count the same examples, so that the two models can be compared.
         self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
-        self.refused = self.skipped = 0
-        self.reason = ""  # why it refused the last of them
+        self.refused = self.skipped = 0  # records that the candidate rejected, and that it could not read in time
+        self.reason = ""  # why it rejected the last of the refused records
 
     @property
     def version(self) -> str:
         return self.state.version
 
     def answers(self, task: Any) -> bool:
-        """Whether the candidate answers for this task: the same tasks always, and more of them with a higher share."""
-        return self.state.share > 0 and _place(task) < self.state.share
+        """Whether the candidate answers for this task. A higher share adds tasks and takes none away."""
+        return self.state.share > 0 and _uniform_hash(task) < self.state.share
 
     def set_share(self, share: float) -> None:
         self.state = msgspec.structs.replace(self.state, share=share)
@@ -51,7 +51,11 @@ class Candidate:
     # ---- learning
 
     def follow(self, answers: Mapping[int, Learned] = _NO_ANSWERS) -> None:
-        """Learn what the host has learned since. `answers` are its margins by record: only these are compared."""
+        """Learn the records that the host has committed since the last call.
+
+        `answers` are the host's acknowledgements by record number, with its margins. Only these records are counted in
+        the statistics that compare the two models.
+        """
         host = self._host
         oldest = host.oldest_snapshot
         if self._position < oldest:  # the model was replaced, or the log trimmed before the candidate could read it
@@ -61,7 +65,8 @@ class Candidate:
             self._position = record.number
             if record.block is not None:
                 self._learn(record.number, record.block, answers.get(record.number))
-        if host.snapshot_record != self._saved_at:  # the log may be trimmed at the next one
+        if host.snapshot_record != self._saved_at:
+            # The next snapshot may trim records from the log that the stored candidate would still need.
             self.save()
 
     def continue_after(self, position: int) -> None:
@@ -87,7 +92,7 @@ class Candidate:
             statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
 
     def save(self) -> None:
-        """Store the candidate, so that the log before this is not needed any more."""
+        """Store the candidate with its position, so that it does not need the records up to there any more."""
         self.state = msgspec.structs.replace(self.state, position=self._position)
         self._versions.save_candidate(self.hosted.content(), self.state)
         self._saved_at = self._host.snapshot_record
@@ -104,7 +109,7 @@ class Candidate:
         }  # fmt: skip
 
 
-def _place(task: Any) -> float:
-    """A number in [0, 1) for a task, the same in every process."""
+def _uniform_hash(task: Any) -> float:
+    """A number in [0, 1) for a task, the same in every process. The numbers of many tasks are uniform."""
     digest = hashlib.blake2b(repr(task).encode(), digest_size=8, person=b"canary").digest()
     return int.from_bytes(digest, "big") / 2**64

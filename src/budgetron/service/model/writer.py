@@ -1,8 +1,8 @@
 """The writer of a model: one thread that takes all waiting requests, commits them together, learns them, and answers.
 
-No exception ends the thread: whatever is raised becomes the answer to the requests it was raised for. If the thread
-ends nevertheless, `revive` starts another one and answers the requests that the old one had taken. The service calls it
-once per second, when /readyz is requested, and before each request.
+No exception ends the thread: whatever is raised becomes the answer to the requests that were being processed. If the
+thread ends nevertheless, `restart_if_ended` starts another one, and answers the requests that the old thread had taken
+with `WriterEnded`. The service calls it once per second, when /readyz is requested, and before each request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Busy(OperationalError):
 
 
 class WriterEnded(OperationalError):
-    """The writer thread ended while it had the request."""
+    """The writer thread ended while it processed the request."""
 
 
 @dataclass(eq=False)
@@ -50,11 +50,11 @@ class Writer:
         self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._put_back: list[_Item | None] = []  # taken from the queue, but must wait for the next commit
-        self._taken: list[_Item] = []
+        self._taken: list[_Item] = []  # being processed; `restart_if_ended` answers them if the thread ends
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self.waiting = 0  # examples
-        # While the model learns, predictions wait for its lock, and must do so in another thread than the event loop.
+        # True while the model learns: predictions then have to wait for its lock, and must not do so on the event loop.
         self.busy = False
         self.restarts = 0
         self._thread = self._start_thread()
@@ -68,8 +68,8 @@ class Writer:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
-    def revive(self) -> bool:
-        """Start another thread if the last one has ended; returns whether it had. On the event loop only."""
+    def restart_if_ended(self) -> bool:
+        """Start another thread if the last one has ended; return whether it had. Call this on the event loop only."""
         if self._stopped or self.alive:
             return False
         lost, self._taken = self._taken, []
@@ -103,13 +103,13 @@ class Writer:
     def _put(self, item: _Item) -> asyncio.Future[Any]:
         if self._stopped:
             raise Closed("service: the service is stopping. Retry after its restart.")
-        self.revive()
+        self.restart_if_ended()
         self.waiting += item.n
         self._queue.put(item)
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call this function in the writer thread after each commit, with its answers; None: call no function."""
+        """Call `listener` in the writer thread after each commit, with the answers; None ends this."""
         self._listener = listener
 
     # ---- the thread
@@ -165,7 +165,7 @@ class Writer:
     def _deliver(self, items: list[_Item], answers: list[Any]) -> None:
         for item, answer in zip(items, answers, strict=True):
             self.waiting -= item.n
-            if item.future.done():  # the client has gone
+            if item.future.done():  # cancelled, because the client has disconnected
                 continue
             if isinstance(answer, Exception):
                 item.future.set_exception(answer)
@@ -173,8 +173,8 @@ class Writer:
                 item.future.set_result(answer)
 
     def stop(self) -> None:
-        """Learn what waits, then end."""
-        self.revive()
+        """Learn all waiting requests, then end the thread."""
+        self.restart_if_ended()
         self._stopped = True
         self._queue.put(None)
         self._thread.join()

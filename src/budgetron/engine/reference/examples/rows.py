@@ -22,13 +22,16 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True)
 class Instance:
-    """One row x in float64, rounded to the dtype of the store: all features, or those at `indices`; and ‖x‖²."""
+    """One row x in float64, rounded to the dtype of the store: all features, or those at `indices`.
+
+    `square` is ‖x‖². A dense store may subtract a reference point from all rows; `is_centred` says whether it did.
+    """
 
     values: Array
     indices: NDArray[np.int32] | None
     square: float
-    is_centred: bool = False  # whether the store's reference point was subtracted
-    offset: Array | None = None  # another model's score, one number per output
+    is_centred: bool = False
+    offset: Array | None = None  # the score of another model, which is added to f: one number per output
 
 
 TINY = 1e-300  # smaller weights count as 0, in the core too
@@ -48,7 +51,7 @@ def without(array: NDArray[Scalar], r: int, axis: int = -1) -> NDArray[Scalar]:
 
 
 class DenseRows:
-    """Slots of full rows."""
+    """Dense rows, one per slot."""
 
     def __init__(self, n_features: int, dtype: str) -> None:
         self.rows: NDArray[Any] = np.empty((0, n_features), dtype=dtype)
@@ -91,7 +94,7 @@ class DenseRows:
 
     @property
     def sizes(self) -> Integers:
-        """Non-zeros that each slot takes from the pool: dense rows take none."""
+        """The non-zeros of each slot that count for the pool. Only sparse rows have a pool, so these are 0."""
         return np.zeros(len(self.rows), dtype=np.int64)
 
     def instance(self, r: int) -> Instance:
@@ -173,18 +176,18 @@ class SparseRows:
         lengths = self.sizes
         if x.indices is None or len(x.indices) == 0:
             return np.zeros(len(lengths))
-        # Indices of x are sorted, so every stored non-zero finds its partner by bisection.
-        place = np.searchsorted(x.indices, self.indices).clip(max=len(x.indices) - 1)
-        partner = np.where(x.indices[place] == self.indices, x.values[place], 0.0)
-        return _sums(self.data.astype(np.float64, copy=False) * partner, lengths)
+        # The indices of x are sorted, so the value of x for every stored non-zero is found by bisection.
+        position = np.searchsorted(x.indices, self.indices).clip(max=len(x.indices) - 1)
+        factor = np.where(x.indices[position] == self.indices, x.values[position], 0.0)
+        return _sums(self.data.astype(np.float64, copy=False) * factor, lengths)
 
     @property
     def sizes(self) -> Integers:
-        """Non-zeros that each slot takes from the pool."""
+        """The non-zeros of each slot, which count for the pool."""
         return np.diff(self.indptr)
 
     def instance(self, r: int) -> Instance:
-        """x_r."""
+        """Return x_r as it is stored."""
         return next(self.instances(self.all()[r], self.data.dtype.name))
 
     def all(self) -> Any:

@@ -3,9 +3,10 @@
     on a mistake:  if |S| = B:  S ← S \\ {r},  r uniform in S
                    S ← S ∪ {t},  β_t = y_t
 
-    y  y_t     generator  splitmix64 from the seed; one draw per eviction
+    y   y_t, one number per output       generator   splitmix64, started from the seed; one draw per eviction
 
-If sparse rows share a pool of non-zeros, examples are evicted by further draws until x_t fits.
+If sparse rows share a pool of non-zeros, further random examples are evicted until x_t fits. A row that does not fit
+into an empty pool is not stored.
 """
 
 from __future__ import annotations

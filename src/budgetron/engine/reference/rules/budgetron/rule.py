@@ -27,7 +27,7 @@ from budgetron.engine.reference.rules.budgetron.declaration import BudgetronDecl
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures
 from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
 from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
-from budgetron.engine.reference.rules.budgetron.parts.task_rows import Name, TaskRows
+from budgetron.engine.reference.rules.budgetron.parts.task_rows import RowKey, TaskRows
 from budgetron.engine.reference.rules.budgetron.sizes.shapes import part_overhead
 from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
 from budgetron.engine.settings import Settings
@@ -71,7 +71,7 @@ class Budgetron(BudgetronDeclaration):
 
     # ---- one example
 
-    def related(self, task_id: int, cluster: int) -> list[tuple[float, Name]]:
+    def related(self, task_id: int, cluster: int) -> list[tuple[float, RowKey]]:
         """Return coefficients and names of the tasks, or clusters, whose own weights this task uses."""
         if self.factor is not None:
             tasks, values = self.factor.row(task_id)
@@ -84,7 +84,7 @@ class Budgetron(BudgetronDeclaration):
             return [(share**0.5, (cluster, True)), ((1 - share) ** 0.5, (task_id, False))]
         return [(1.0, (task_id, False))]
 
-    def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[Name, Array]]:
+    def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[RowKey, Array]]:
         """Return the example as the parts see it, and the rows of its task and the related tasks."""
         linear, banks = np.zeros(0), list[Array]()
         if self.scaler is not None:

@@ -1,7 +1,8 @@
 """One row of weights per task, at most `max_rows` rows. A new row evicts the least recently updated one.
 
 A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of
-every part. Clusters have rows too (`row_common` in model files). Rows are in the order of their last update.
+every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in the
+order of their last update, the oldest first.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
 
 ROW_OVERHEAD = 56 + 32 + 24
-"""Bytes of a task's row beside its numbers: two headers, and its place in the index."""
-Name = tuple[int, bool]
+"""Bytes that a task's row takes in the core beside its numbers: two headers, and its entry in the index."""
+RowKey = tuple[int, bool]
 """Task id or cluster, and whether it is a cluster."""
 
 
 class TaskRows:
-    """Rows by name."""
+    """The rows of tasks and clusters, by `RowKey`."""
 
     def __init__(self, parts: Sequence[Part], max_rows: int | None, may_grow: bool = False) -> None:
         self.max_rows, self.may_grow = max_rows, may_grow
-        self.rows: OrderedDict[Name, Array] = OrderedDict()
+        self.rows: OrderedDict[RowKey, Array] = OrderedDict()
         self.lay_out(parts)
 
     def lay_out(self, parts: Sequence[Part]) -> None:
@@ -42,8 +43,8 @@ class TaskRows:
 
     def drop_part(self, part: Part) -> int:
         """Remove the numbers of a part from every row; return the bytes that this frees."""
-        for row_name, row in self.rows.items():
-            self.rows[row_name] = np.delete(row, range(part.at, part.at + part.row_width))
+        for key, row in self.rows.items():
+            self.rows[key] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
         # The plan reserved bytes for `max_rows` rows, so that many are freed, even if fewer rows exist. Without
         # `may_grow` the freed bytes may not be used.
@@ -61,48 +62,49 @@ class TaskRows:
         self.max_rows += spare // self.row_bytes
         return spare % self.row_bytes
 
-    def peek(self, name: Name) -> Array:
+    def peek(self, key: RowKey) -> Array:
         """Return the row, or a new one with the prior of every part. A new row is not stored before `keep`."""
-        row = self.rows.get(name)
+        row = self.rows.get(key)
         if row is None:
             row = np.zeros(self.width)
             for part in self.parts:
-                part.begin_row(row, name[0])
+                part.begin_row(row, key[0])
         return row
 
-    def keep(self, rows: dict[Name, Array]) -> None:
+    def keep(self, rows: dict[RowKey, Array]) -> None:
         """Store the rows of one example as the most recently updated ones."""
         if self.width == 0:
             return
-        for name in rows:
+        for key in rows:
             # Existing rows are moved to the end first, so that a new row of this example evicts none of them.
-            if name in self.rows:
-                self.rows.move_to_end(name)
-        for name, row in rows.items():
-            if name not in self.rows and self.max_rows is not None and len(self.rows) >= self.max_rows:
+            if key in self.rows:
+                self.rows.move_to_end(key)
+        for key, row in rows.items():
+            if key not in self.rows and self.max_rows is not None and len(self.rows) >= self.max_rows:
                 self.rows.popitem(last=False)
-            self.rows.setdefault(name, row)
+            self.rows.setdefault(key, row)
 
     def forget(self, task_id: int) -> None:
         self.rows.pop((task_id, False), None)
 
     def state(self) -> dict[str, Any]:
-        names = list(self.rows)
+        ids, are_clusters = [key[0] for key in self.rows], [key[1] for key in self.rows]
         return {
             "row_limit": self.max_rows or 0,
-            "row_id": np.array([name[0] for name in names], dtype=np.int64),
-            "row_common": np.array([name[1] for name in names], dtype=np.int64),
-            "row_values": np.array(list(self.rows.values())).reshape(len(names), self.width),
+            "row_id": np.array(ids, dtype=np.int64),
+            "row_common": np.array(are_clusters, dtype=np.int64),
+            "row_values": np.array(list(self.rows.values())).reshape(len(self.rows), self.width),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         if self.may_grow:
             self.max_rows = int(state["row_limit"])
         values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
-        common = np.asarray(state["row_common"]).astype(bool).tolist()
-        names = zip(np.asarray(state["row_id"]).tolist(), common, strict=True)
-        self.rows = OrderedDict((name, row.copy()) for name, row in zip(names, values, strict=True))
+        are_clusters = np.asarray(state["row_common"]).astype(bool).tolist()
+        keys = zip(np.asarray(state["row_id"]).tolist(), are_clusters, strict=True)
+        self.rows = OrderedDict((key, row.copy()) for key, row in zip(keys, values, strict=True))
 
     @property
     def nbytes(self) -> int:
+        # 64: an estimate for the key and the entry of the dictionary. `row_bytes` are the bytes in the core instead.
         return len(self.rows) * (8 * self.width + 64)
