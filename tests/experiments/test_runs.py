@@ -26,14 +26,14 @@ from budgetron.experiments.printed import COLUMNS
 
 @pytest.fixture(scope="module")
 def spam_order(paper_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One order of Spam: the baseline and the paper's four."""
+    """The results of the baseline and of the paper's four learners, for one random order of Spam."""
     out = tmp_path_factory.mktemp("spam")
     for name in (BASELINE, *PAPER):
         perform(Run("spam", 0, name), out, str(paper_files))
     return out
 
 
-def test_one_order_of_spam_is_close_to_print(spam_order: Path) -> None:
+def test_one_order_of_spam_is_close_to_the_printed_results(spam_order: Path) -> None:
     table = table_of(all_done(spam_order))
     baseline = table.estimate(("spam", BASELINE, "D", None))
     assert baseline is not None and abs(baseline.mean - PRINTED_BASELINE["spam"]) < 1.0
@@ -46,7 +46,7 @@ def test_a_run_records_its_parameters(spam_order: Path, paper_files: Path) -> No
     content = json.loads(run.path(spam_order).read_text())
     assert content["parameters"] == run.parameters and content["version"] == budgetron.__version__
     assert (content["examples"], content["tasks"]) == (7500, 3)
-    stream = data.load("spam", folder=paper_files).shuffled(0)  # the order is that of its seed
+    stream = data.load("spam", folder=paper_files).shuffled(0)  # the order of the run with seed 0
     X = data.unit_norm(stream.X)
     model = Perceptron(BLOCKS[0].kernel, graphs.disconnected())
     margins = model.predict_then_learn(X, stream.y, tasks=stream.tasks)
@@ -69,9 +69,9 @@ def test_equal_seeds_give_equal_figures(spam_order: Path, paper_files: Path, tmp
     again = perform(run, tmp_path, str(paper_files))
     assert again is not None
     before = json.loads(run.path(spam_order).read_text())["cells"]
-    for one, two in zip(before, again["cells"], strict=True):
-        assert {k: v for k, v in one.items() if k != "seconds"} == {
-            k: v for k, v in two.items() if k != "seconds"
+    for first, second in zip(before, again["cells"], strict=True):
+        assert {k: v for k, v in first.items() if k != "seconds"} == {
+            k: v for k, v in second.items() if k != "seconds"
         }
 
 
@@ -113,7 +113,7 @@ def test_the_plan_is_complete_and_ordered() -> None:
     for algorithm in ALGORITHMS:
         for run in runs:
             if run.algorithm == algorithm.name:
-                assert all(place[first] < place[run] for first in needed(algorithm, run))
+                assert all(place[earlier] < place[run] for earlier in needed(algorithm, run))
     assert {run.block for run in planned(chosen_blocks(["school"]), 1)} == {"school", "school-0.5"}
 
 
@@ -145,23 +145,23 @@ def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Pat
     try:
         while first.poll() is None and len(list(out.glob("runs/*/*.json"))) < 2:
             time.sleep(0.02)
-        os.killpg(first.pid, signal.SIGINT)  # as the terminal does: to the command and its workers alike
-        _, said = first.communicate(timeout=600)
+        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to the command and to its workers
+        _, errors = first.communicate(timeout=600)
     finally:
         if first.poll() is None:
             first.kill()
-    kept = {path: path.read_bytes() for path in out.glob("runs/*/*.json")}
+    finished = {path: path.read_bytes() for path in out.glob("runs/*/*.json")}
     runs = planned(chosen_blocks(["spam"]), 1, paper_only=True)
-    assert first.returncode == 130, said
-    assert 2 <= len(kept) < len(runs)
-    assert f"Stopped; {len(kept)} of {len(runs)} runs are finished." in said and "Traceback" not in said
+    assert first.returncode == 130, errors
+    assert 2 <= len(finished) < len(runs)
+    assert f"Stopped; {len(finished)} of {len(runs)} runs are finished." in errors and "Traceback" not in errors
     assert not (out / "table.md").exists() and not list(out.rglob("*.part"))
-    assert all(json.loads(content)["cells"] for content in kept.values())
+    assert all(json.loads(content)["cells"] for content in finished.values())
 
     second = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert second.returncode == 0, second.stderr
     assert all(is_done(run, out) for run in runs)
-    assert all(path.read_bytes() == content for path, content in kept.items())  # not run again
+    assert all(path.read_bytes() == content for path, content in finished.items())  # not run again
     cells = json.loads(second.stdout)["cells"]
     assert len(cells) == 1 + len(PAPER) * len(COLUMNS)
     assert (out / "table.md").exists() and (out / "table.html").exists()

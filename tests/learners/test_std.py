@@ -27,9 +27,9 @@ def test_the_core_computes_the_standard_deviation_of_the_reference(graph, classe
     kernel = None if store == "linear" else KERNEL
     y = Y if classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
     model = Budgetron(budget=15, kernel=kernel, graph=graph)
-    made = [clone(model).set_params(engine=engine).fit(rows, y, tasks=TASKS) for engine in ("core", "numpy")]
+    models = [clone(model).set_params(engine=engine).fit(rows, y, tasks=TASKS) for engine in ("core", "numpy")]
     tasks = [*TASKS[:30], *[99] * 10]
-    core, reference = (model.predict_std(rows[:40], tasks=tasks) for model in made)
+    core, reference = (model.predict_std(rows[:40], tasks=tasks) for model in models)
     assert core.shape == ((40,) if classes == 2 else (40, 3)) and (core > 0).all()
     assert np.allclose(core, reference, rtol=1e-5)  # float32 weights, see `Case.within`
 

@@ -57,5 +57,5 @@ def test_the_first_budgetron_is_refused_with_a_remedy(name):
         budgetron.load(GOLDEN / f"{name}.budgetron")
     said = str(caught.value)
     assert "version 0.1" in said
-    assert said.endswith("Train it again; a data directory with its complete log does so by itself.")
+    assert said.endswith("Train it again; a data directory with a complete log does so automatically.")
     assert "\n" not in said and said.count(". ") == 1

@@ -38,7 +38,7 @@ def forgetron(tmp_path):
 
 
 def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
-    """Through snapshots, rollbacks and restarts without a clean end."""
+    """Also after snapshots, rollbacks and restarts without a clean shutdown."""
     host, versions = opened(tmp_path / "data")
     with pytest.raises(NothingLearned):
         versions.save("v1", b"")
@@ -51,19 +51,19 @@ def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
         if seed == 4:
             versions.activate("v1", "me")
             assert versions.activate("v1", "me") == host.position  # a retry changes nothing
-        if seed in (2, 7):  # a restart without a clean end
+        if seed in (2, 7):  # a restart without a clean shutdown
             host._state.log.close()
             host._state.directory_lock.release()
             host, versions = opened(tmp_path / "data")
-    alone = Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2])
+    separate = Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2])
     for seed in range(1, 12):
-        alone.partial_fit(*batch(seed)[:2], tasks=batch(seed)[2])
+        separate.partial_fit(*batch(seed)[:2], tasks=batch(seed)[2])
     X, _, tasks = batch(50)
-    candidate = versions.candidate
-    assert (candidate.hosted.model.decision_function(X, tasks=tasks) == alone.decision_function(X, tasks=tasks)).all()
+    expected, candidate = separate.decision_function(X, tasks=tasks), versions.candidate
+    assert (candidate.hosted.model.decision_function(X, tasks=tasks) == expected).all()
     assert candidate.skipped == candidate.refused == 0
     versions.promote("me")
-    assert (host.decision_function(X, tasks) == alone.decision_function(X, tasks=tasks)).all()
+    assert (host.decision_function(X, tasks) == expected).all()
     assert [event.action for event in versions.versions.state.events] == ["activate", "promote"]
     assert versions.candidate is None and not list((tmp_path / "data" / "versions").glob("candidate-*"))
     host.close()
@@ -88,7 +88,7 @@ def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):
     host.close()
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before the model is replaced", "after it"])
+@pytest.mark.parametrize("before", [True, False], ids=["before the model is replaced", "after the model is replaced"])
 def test_an_interrupted_promotion_is_complete_or_undone(tmp_path, forgetron, monkeypatch, before):
     host, versions = opened(tmp_path / "data")
     learn(host, versions, 0)

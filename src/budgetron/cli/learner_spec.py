@@ -38,7 +38,7 @@ class LearnerSpec:
     budget: str | None = None  # None: the default of the learner
     kernel: str = "gaussian"
     graph: str = "complete"
-    others: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()  # the values of --set, each NAME=VALUE
     graph_rows: Sequence[Sequence[str]] = field(default=(), repr=False, compare=False)
 
     def checked(self, who: str) -> LearnerSpec:
@@ -61,8 +61,8 @@ class LearnerSpec:
 
     def build(self, who: str) -> Any:
         """Create the learner."""
-        (learner, preset), plain = _class_and_preset(self.learner), LearnerSpec()
-        given: dict[str, Any] = {
+        (learner, preset), defaults = _class_and_preset(self.learner), LearnerSpec()
+        arguments: dict[str, Any] = {
             **preset,
             "kernel": kernel_of(who, self.kernel),
             "graph": graph_of(who, self.graph, self.graph_rows),
@@ -71,20 +71,20 @@ class LearnerSpec:
         for name in ("kernel", "graph"):
             # A learner without this parameter, such as LinearPerceptron, must not silently ignore the option.
             if not has_parameter(self.learner, name):
-                if getattr(self, name) != getattr(plain, name):
+                if getattr(self, name) != getattr(defaults, name):
                     raise input_error(who, f"--{name}", f"left out for {self.learner}", shown(getattr(self, name)))
-                del given[name]
+                del arguments[name]
         if self.budget is not None:
-            given["budget"] = budget_from(who, self.budget)
-        return learner(**given)
+            arguments["budget"] = budget_from(who, self.budget)
+        return learner(**arguments)
 
     def options(self) -> str:
         """Return the command-line options for this learner, without options that have their defaults."""
-        plain = LearnerSpec()
-        words = [f"--learner {self.learner}"] if self.learner != plain.learner else []
+        defaults = LearnerSpec()
+        words = [f"--learner {self.learner}"] if self.learner != defaults.learner else []
         words += [f"--budget {_quoted(self.budget)}"] if self.budget is not None else []
-        words += [f"--kernel {self.kernel}"] if self.kernel != plain.kernel else []
-        words += [f"--graph {_quoted(self.graph)}"] if self.graph != plain.graph else []
+        words += [f"--kernel {self.kernel}"] if self.kernel != defaults.kernel else []
+        words += [f"--graph {_quoted(self.graph)}"] if self.graph != defaults.graph else []
         return " ".join([*words, *(f"--set {_quoted(other)}" for other in self.others)])
 
 
@@ -94,7 +94,7 @@ def has_parameter(learner: str, parameter: str) -> bool:
 
 
 def works_without_kernel(learner: str) -> bool:
-    """Return whether this learner also runs with --kernel none, that is, with linear models only."""
+    """Return whether this learner accepts --kernel none, that is, linear models only."""
     from budgetron.engine.registry import rule_class
 
     kind, _ = _class_and_preset(learner)
@@ -107,11 +107,14 @@ def default_budget(learner: str) -> str:
 
 
 def learner_named(who: str, text: str) -> str:
-    """Return the class name for a class name or a paper's abbreviation, or the name of a preset, ignoring case."""
+    """Return the class name of a learner, given that name or a paper's abbreviation; or the name of a preset.
+
+    Case is ignored.
+    """
     for name in learner_names():
         if text.lower() == name.lower():
             return name
-    for name in learner_names():  # only now, because this imports the learners
+    for name in learner_names():  # the second search, because it imports the learners
         if text.lower() == learner_class(name).paper_name:
             return name
         if text.lower() in learner_class(name).presets:
@@ -155,20 +158,20 @@ def kernel_of(who: str, text: str) -> Kernel | None:
     if name.lower() not in KERNELS:
         accepted = "gaussian, gaussian:GAMMA, polynomial:DEGREE, linear, linear:BIAS or none"
         raise input_error(who, "--kernel", accepted, shown(text))
-    kind, first = KERNELS[name.lower()]
-    made = getattr(kernels, kind)
-    known = list(inspect.signature(made).parameters)
-    given = {}
+    class_name, main_parameter = KERNELS[name.lower()]
+    kernel_class = getattr(kernels, class_name)
+    known = list(inspect.signature(kernel_class).parameters)
+    arguments = {}
     for place, part in enumerate(filter(None, rest.split(","))):
         key, equals, value = part.partition("=")
         # A first value without a name is the main parameter: gaussian:0.5. A later name without a value is a flag:
         # polynomial:3,normalize.
         if not equals:
-            key, value = (first, part) if place == 0 else (part, "true")
+            key, value = (main_parameter, part) if place == 0 else (part, "true")
         if key.strip() not in known:
-            raise input_error(who, "--kernel", f"{name} with {', '.join(known)}", shown(part))
-        given[key.strip()] = _value(value)
-    kernel: Kernel = made(**given)
+            raise input_error(who, "--kernel", f"{name} with the parameters {', '.join(known)}", shown(part))
+        arguments[key.strip()] = _value(value)
+    kernel: Kernel = kernel_class(**arguments)
     return kernel
 
 
@@ -187,9 +190,9 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     # The remaining kind is edges:FILE. A row with an empty second field is a task without edges.
     edges = [row for row in rows if row[1]]
     pairs = [(parse_task(row[0]), parse_task(row[1])) for row in edges]
-    # Tasks without edges are listed too, so that their rows are not bad lines.
-    everyone = list(dict.fromkeys(parse_task(row[0]) for row in rows))
-    return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=everyone)
+    # Tasks without edges are listed too, so that the graph accepts their examples.
+    tasks = list(dict.fromkeys(parse_task(row[0]) for row in rows))
+    return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=tasks)
 
 
 def _graph_rows(who: str, text: str) -> list[list[str]]:
@@ -199,8 +202,8 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
         return []
     if kind not in ("clusters", "edges") or not rest:
         raise input_error(who, "--graph", GRAPHS, shown(text))
-    most, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
-    found: list[list[str]] = []
+    max_fields, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
+    rows: list[list[str]] = []
     # utf-8-sig drops the byte order mark that spreadsheet programs write.
     with open(rest, newline="", encoding="utf-8-sig") as file:
         tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
@@ -211,16 +214,16 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
                 continue
             if kind == "edges" and len(row) == 1:
                 row.append("")  # a task without edges
-            if not 2 <= len(row) <= most or not row[0] or (kind == "clusters" and not row[1]):
+            if not 2 <= len(row) <= max_fields or not row[0] or (kind == "clusters" and not row[1]):
                 raise input_error(
                     who, "--graph", f"a file with lines {wanted}", f"{shown(row)} in line {number} of {rest}"
                 )
-            if len(found) >= _MAX_GRAPH_LINES:
+            if len(rows) >= _MAX_GRAPH_LINES:
                 raise input_error(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
-            found.append(row)
-    if not found:
+            rows.append(row)
+    if not rows:
         raise input_error(who, "--graph", f"a file with lines {wanted}", f"{rest}, which has no such lines")
-    return found
+    return rows
 
 
 def _lines(file: Iterable[str]) -> Iterable[str]:
@@ -244,13 +247,14 @@ def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, A
     hints = inspect.signature(_class_and_preset(learner)[0]).parameters
     # A value on the command line is a number or a word; parameters of other types can be set in Python only.
     known = {name for name in hints if "Sequence" not in str(hints[name].annotation)} - _OWN_OPTIONS - {"task_column"}
-    given = {}
+    arguments = {}
     for text in others:
         name, equals, value = text.partition("=")
         if not equals or name not in known:
-            raise input_error(who, "--set", f"NAME=VALUE with {', '.join(sorted(known))} for {learner}", shown(text))
-        given[name] = _weights(value) if name == "class_weight" else _value(value)
-    return given
+            names = ", ".join(sorted(known))
+            raise input_error(who, "--set", f"NAME=VALUE, where NAME is a parameter of {learner}: {names}", shown(text))
+        arguments[name] = _weights(value) if name == "class_weight" else _value(value)
+    return arguments
 
 
 def _weights(text: str) -> dict[Any, Any]:

@@ -213,7 +213,7 @@ class AsyncClient:
         return await self._change("POST", "rollback" if name is None else calls.version_path(name))
 
     async def begin_candidate(self, version: str, share: float = 0.0) -> dict[str, Any]:
-        """Run a version beside the model in use. It answers for a share of the tasks; 0: it is only compared."""
+        """Run a version beside the model in use. It predicts for a share of the tasks; with 0 it is only compared."""
         call = calls.candidate(self._settings, version, share)
         answer: dict[str, Any] = await self._call(call)
         return answer

@@ -46,17 +46,17 @@ def available() -> Mapping[str, Entry]:
 def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet:
     """Load a data set by name, in the order of its source.
 
-    Files are read from `folder`, otherwise from the folder in $BUDGETRON_DATA, otherwise from the cache, which
-    downloads missing files. Data sets that come with a package need no folder.
+    Files are read from `folder`; without it from the folder in $BUDGETRON_DATA; without that from the cache, into which
+    missing files are downloaded. Data sets that come with a package need no folder.
     """
     entry = _entry("data.load", name)
     files_folder = fetch(name, folder=folder, progress=progress)
     contents = {file.name: read_verified(file, files_folder) for file in entry.files} if files_folder else {}
     examples = entry.parse(contents)
-    # A package may bring another version of the data than the one that results were computed on.
-    found = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
-    if found != (entry.n, entry.d, entry.k, entry.positives):
-        came = "{} × {} with {} tasks and {} positives".format(*found)
+    # An installed package may contain another version of the data than the one that results were computed on.
+    sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
+    if sizes != (entry.n, entry.d, entry.k, entry.positives):
+        came = "{} × {} with {} tasks and {} positives".format(*sizes)
         raise DataCorrupt(
             f"data.load: {name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives, "
             f"but is {came}. The package {entry.package} has another version of the data; install the one that "
@@ -79,8 +79,8 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
 def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path | None:
     """Make sure that the files of a data set are on this machine, and return their folder.
 
-    None is returned for a data set that comes with a package. In a folder of the user, files are only verified; the
-    cache downloads missing files.
+    None is returned for a data set that comes with a package. In a folder of the user, files are only verified; into
+    the cache, missing files are downloaded.
     """
     entry = _entry("data.fetch", name)
     if not entry.files:
@@ -90,13 +90,13 @@ def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path |
                 f"{os.fspath(folder)!r}. Leave folder out."
             )
         return None
-    own = own_folder(folder)
-    if own is None:
-        own = cache_folder()
-        download(entry.files, own, progress)
+    where = own_folder(folder)
+    if where is None:
+        where = cache_folder()
+        download(entry.files, where, progress)
     for file in entry.files:
-        read_verified(file, own)
-    return own
+        read_verified(file, where)
+    return where
 
 
 def is_available(name: str, *, folder: Folder = None) -> bool:

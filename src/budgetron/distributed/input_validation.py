@@ -1,9 +1,9 @@
 """Validate input in the coordinator, before anything is sent to a shard.
 
-`InputValidator` has a prototype: a learner of the same settings that never learns. The first block determines classes,
-kernel, number of features, and kind and precision of the rows for all shards at once. Later blocks are validated by the
-prototype with the same code and the same messages as in a local model. The shards learn the validated block and do not
-validate again, so a block can never be learned by one shard and rejected by another.
+`InputValidator` has a prototype: a learner of the same settings that never learns. The first block determines, for all
+shards, the classes, the kernel, the number of features, and whether rows are sparse and in which precision. Later
+blocks are validated by the prototype with the same code and the same messages as in a local model. The shards learn the
+validated block and do not validate again, so a block can never be learned by one shard and rejected by another.
 
 `ShardedModel` calls this under its validation lock. Nothing here may send messages or change a shard.
 """
@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ValidatedBlock:
-    """A block that passed validation, and the sample weights as given: those in `block` include class weights."""
+    """A block that passed validation, and the sample weights of the call. Those in `block` include class weights."""
 
     block: Block
     sample_weight: NDArray[np.float64] | None = None
@@ -80,7 +80,10 @@ class InputValidator:
 
     @property
     def settled(self) -> tuple[Any, ...]:
-        """Whether all classes are known, and tasks and offsets used. Blocks after the first may still change these."""
+        """Whether all classes are known, whether tasks are used, and whether offsets are used.
+
+        Later blocks may change these.
+        """
         return self.begun and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
 
     def validate_examples(self, examples: Examples, classes: Any) -> ValidatedBlock:
@@ -113,7 +116,7 @@ class InputValidator:
         self._first = None
 
     def locate_task(self, task: Hashable) -> ValidatedBlock:
-        """The task id and component of one task, as a block with one row of no features."""
+        """The task id and component of one task, as a block with one row without features."""
         prototype = self.prototype
         task_id, component = located_one(prototype._who, task, prototype._graph, prototype._tasked)
         return ValidatedBlock(Block(np.empty((1, 0)), np.array([task_id]), np.array([component])))
@@ -128,7 +131,7 @@ class InputValidator:
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         model: Learner = clone(self.learner)
-        # What the first block determined is the same in all shards. A Budgetron determines nothing: kernel_ is None.
+        # The kernel that the first block determined is the same in all shards. A Budgetron has none: kernel_ is None.
         model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in self.learner.get_params(deep=False):
             model.set_params(budget=budget)
@@ -145,7 +148,7 @@ class InputValidator:
 
     def _begin(self, rows: Any) -> None:
         """Check that every shard can start with its share of the budget. If not, forget the first block."""
-        self._first = rows[:64]
+        self._first = rows[:64]  # γ is estimated from 64 rows; they also suffice to plan a byte budget
         self._fix_kernel()
         try:
             self._check_shares(self)
@@ -161,6 +164,7 @@ class InputValidator:
             self.prototype._engine = type(engine)(replace(engine.settings, kernel=kernel))
 
     def _reset(self) -> None:
+        # The operating point (how scores become decisions) is not a parameter, so `clone` does not copy it.
         point = self.prototype._point if hasattr(self, "prototype") else self.learner._point
         self.prototype = clone(self.learner)
         self.prototype._point = None if point is None else point.fresh()

@@ -170,7 +170,7 @@ class Host(HostChanges):
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
         """Decide by other settings of `OperatingPoint`, or no more with None. Logged like examples.
 
-        What the model has counted so far stays counted.
+        The model keeps its counts of scores and labels so far.
         """
         return self._acknowledged([Entry(self._state.hosted.checked_point(settings))])[0]
 

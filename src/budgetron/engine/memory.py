@@ -1,6 +1,6 @@
 """The memory planner: parses budgets, and turns a byte budget into settings.
 
-`bytes_of` is an upper bound of the bytes that an engine allocates for given settings. The parts that all rules share
+`bytes_of` is an upper bound of the bytes that an engine with given settings allocates. The parts that all rules share
 are counted here, and every rule counts its own (`Rule.bytes_beyond`). `planned` asks the rule for the best settings
 within a budget. The formulas mirror the containers of the compiled core, so a change there needs a change here:
 `tests/engine/memory` compares the bound with the core's own count of allocated bytes.
@@ -52,13 +52,13 @@ def budget_of(who: str, budget: Any, parameter: str = "budget", accepted: str = 
     if is_integer(budget):
         if not 1 <= budget <= LARGEST:
             raise input_error(
-                who, parameter, accepted, shown(budget), f"At most {LARGEST} can be counted." if budget > 1 else ""
+                who, parameter, accepted, shown(budget), f"The largest budget is {LARGEST}." if budget > 1 else ""
             )
         return Budget(examples=int(budget))
     if isinstance(budget, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
-        if found and found[2] in _UNITS and 0 < float(found[1]) * _UNITS[found[2]] <= LARGEST:
-            return Budget(bytes=int(float(found[1]) * _UNITS[found[2]]))
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", budget.lower())
+        if match and match[2] in _UNITS and 0 < float(match[1]) * _UNITS[match[2]] <= LARGEST:
+            return Budget(bytes=int(float(match[1]) * _UNITS[match[2]]))
     raise input_error(who, parameter, accepted, shown(budget), "Sizes are in B, KB, MB, GB or KiB, MiB, GiB.")
 
 
@@ -73,9 +73,9 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     limit = budget - name_bytes(budget)
     settings = replace(settings, column_cache=limit // 8)
     rule = rule_class(settings.rule)
-    found: Settings | None = rule.planned(settings, limit, nonzeros, compiled)
-    if found is not None:
-        return found
+    plan: Settings | None = rule.planned(settings, limit, nonzeros, compiled)
+    if plan is not None:
+        return plan
     # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes.
     needed = bytes_of(rule.with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
     what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
@@ -84,7 +84,7 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
     raise error
 
 
-def largest(with_capacity: Callable[[int], Settings], limit: int, compiled: bool) -> Settings | None:
+def largest_within(with_capacity: Callable[[int], Settings], limit: int, compiled: bool) -> Settings | None:
     """Return the settings of the largest capacity within a limit of bytes; None if not even one example fits."""
 
     def fits(capacity: int) -> bool:
@@ -120,7 +120,7 @@ def with_task_rows(settings: Settings, row: int, share: int, limit: int) -> Sett
         return settings
     known = settings.graph.n_tasks
     wanted = 10**9 if known is None else known + 1
-    if settings.capacity == 1:  # the smallest budgets have less than their share left
+    if settings.capacity == 1:  # in the smallest budgets, less than `share` bytes are left
         share = min(share, limit - bytes_of(settings.with_parameters(max_task_rows=0)))
     cap = settings.parameters.max_task_rows
     return settings.with_parameters(max_task_rows=min(wanted if cap is None else cap, wanted, max(2, share // row)))
@@ -156,7 +156,7 @@ def _graph(settings: Settings) -> int:
     """
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available or rule_class(settings.rule).follows_factor:
-        return 0  # a factor belongs to the graph, is shared by all models on it, and is not counted
+        return 0  # a rule that follows the factor uses that of the graph itself, which all models on the graph share
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
@@ -208,6 +208,6 @@ def gram_bytes(slots: int, compiled: bool) -> int:
 
 def task_row_bytes(width: int) -> int:
     """Return the bytes of one task's row of `width` weights; 0 if it has none."""
-    # 8 bytes per weight; the row's header and its vector's, twice because the arrays of both grow by doubling; 24 bytes
-    # of the hash table.
+    # 8 bytes per weight; 56 for the row's header and 32 for that of its vector, twice because arrays of headers grow by
+    # doubling; 24 in the hash table.
     return width * 8 + 2 * (56 + 32) + 24 if width else 0

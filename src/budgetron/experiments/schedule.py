@@ -1,6 +1,7 @@
 """Perform all runs of a table on several processes, in rounds: runs that others depend on come first.
 
-Ctrl-C stops between two cells. Finished runs are kept, and the same command continues from there.
+Ctrl-C stops each run before its next cell of the table. Finished runs stay on disk, and the same command continues with
+the others.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def perform_all(
     """Perform every run, and call `done` after each. Return the runs that failed, with the reasons.
 
     A run fails if a learner rejects its settings or data. It leaves a gap in the table, and the other runs continue.
-    KeyboardInterrupt is raised.
+    Ctrl-C raises KeyboardInterrupt after the workers have stopped.
     """
     failed: dict[Run, str] = {}
     context = multiprocessing.get_context("spawn")  # forking is unsafe while a thread draws the progress display
@@ -45,9 +46,9 @@ def perform_all(
     with ProcessPoolExecutor(jobs, context, _begin_worker, (stop,)) as pool:
         try:
             # A round starts when all runs of the round before it have ended.
-            for _, together in groupby(runs, key=lambda run: run.round):
+            for _, runs_of_round in groupby(runs, key=lambda run: run.round):
                 with _interrupts_held():
-                    futures = {pool.submit(_perform, run, out, folder): run for run in together}
+                    futures = {pool.submit(_perform, run, out, folder): run for run in runs_of_round}
                 for future in as_completed(futures):
                     run = futures[future]
                     try:

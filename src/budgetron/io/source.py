@@ -1,7 +1,7 @@
 """Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count progress.
 
-Compression is detected by the first bytes and not by the name. Every reader takes its bytes from here. Never more is
-read than asked for, so that rows from a pipe are available as soon as they arrive.
+Compression is detected by the first bytes and not by the name. Every reader gets its bytes from here. A read
+does not wait for more bytes than are there, so that rows from a pipe are available as soon as they arrive.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Source:
         return self._raw.bytes_total
 
     @property
-    def seekable(self) -> Any:
-        """The file itself, for readers that need random access; None if it is compressed or a pipe."""
+    def random_access_file(self) -> Any:
+        """The file itself, for readers that need to seek; None if it is compressed or a pipe."""
         return None if self.is_compressed else self._raw.rewound()
 
     def peek(self, size: int) -> bytes:
@@ -95,7 +95,7 @@ class Source:
         return content if self._decoder is None else self._transcoded(content, size)
 
     def _transcoded(self, content: bytes, size: int) -> bytes:
-        """Convert bytes to UTF-8. If they end within a character and nothing else is there, read on."""
+        """Convert bytes to UTF-8. If they are only the beginning of a character, read on."""
         assert self._decoder is not None
         try:
             text: str = self._decoder.decode(content, final=self.ended)
@@ -112,7 +112,7 @@ class Source:
             self._raw.bytes_read = int(share * self.bytes_total)
 
     def _unreadable(self, error: Exception) -> BudgetronError:
-        """Return the error for a failed read: of the disk, or of the content."""
+        """Return the error for a failed read: a `StorageError` for the disk, an `InputError` for the content."""
         if isinstance(error, OSError) and error.errno is not None:  # the disk or the network failed, not the content
             return StorageError(f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}.")
         damaged = " The compressed file is damaged or incomplete." if self.is_compressed else ""
@@ -149,11 +149,11 @@ class _Raw(io.RawIOBase):
             raise input_type_error(WHO, "source", accepted, shown(source))
         self.bytes_total = _size(self._file)
         seekable = getattr(self._file, "seekable", None)
-        # A file object may already have been read in part; random access starts where it stands.
+        # A file object may already have been read in part; random access begins at its current position.
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
     def _opened(self, path: Any) -> Any:
-        """Open a file without a buffer of Python."""
+        """Open a file without Python's own buffering."""
         try:
             file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `close_file`)
         except OSError as error:
@@ -173,8 +173,8 @@ class _Raw(io.RawIOBase):
         return self._head
 
     def _take(self, size: int) -> bytes:
-        """Read at most `size` bytes, without waiting until all of them are there."""
-        # `read1` returns what a pipe has now; `read` would wait for `size` bytes.
+        """Read at most `size` bytes, without waiting until that many are there."""
+        # `read1` returns the bytes that a pipe has now; `read` would wait for `size` bytes.
         content = getattr(self._file, "read1", self._file.read)(size)
         if not isinstance(content, bytes):
             came = f"{type(content).__name__} from {self.name}"
@@ -198,7 +198,7 @@ class _Raw(io.RawIOBase):
         return len(content)
 
     def rewound(self) -> Any:
-        """Return the file at its first byte again; None if it cannot seek."""
+        """Return the file, at the position where reading began; None if it cannot seek."""
         if self._begin is not None:
             self._file.seek(self._begin)
         return None if self._begin is None else self._file
@@ -214,7 +214,7 @@ def _decoder(encoding: Any) -> codecs.IncrementalDecoder | None:
         name = codecs.lookup(encoding).name
         if name in ("utf-8", "ascii"):
             return None
-        # The decoders of utf-16 and utf-32 read the byte order mark. "strict": no letter is lost silently.
+        # The decoders of utf-16 and utf-32 read the byte order mark. "strict": an invalid byte is an error.
         return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, TypeError, AttributeError):
         accepted = 'the name of an encoding, such as "utf-8" or "cp1252"'
@@ -231,7 +231,7 @@ def _size(file: Any) -> int | None:
 
 
 def _zstd(raw: _Raw) -> Any:
-    """Return a Zstandard decompressor: Python's own (from 3.14), that of zstandard, or that of pyarrow."""
+    """Return a Zstandard decompressor: from Python itself (3.14 and later), from zstandard, or from pyarrow."""
     try:
         return importlib.import_module("compression.zstd").ZstdFile(raw)
     except ImportError:

@@ -26,8 +26,8 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
     n, seen, mistakes = len(state["key"]), int(state["n_seen"][0]), int(state["n_mistakes"][0])
     require(0 <= seen <= _MAX_SEEN, "state.n_seen", "an integer from 0 to 2**62", str(seen))
     require(0 <= mistakes <= seen, "state.n_mistakes", "a count of at most n_seen", str(mistakes))
-    most = settings.capacity
-    require(most is None or n <= most, "the number of stored examples", f"at most {most}, the capacity", str(n))
+    limit = settings.capacity
+    require(limit is None or n <= limit, "the number of stored examples", f"at most {limit}, the capacity", str(n))
     require(settings.kernel is not None or n == 0, "state.key", "empty without a kernel", str(n))
     require(are_distinct_steps(state["arrival"], seen), "state.arrival", "distinct integers from 0 to n_seen − 1")
     verify_tasks(settings, "state.key", state["key"], state["cluster"])
@@ -50,7 +50,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak and state.reference_moves",
                 "counts of at most n_seen", f"{streak} and {moves}")  # fmt: skip
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
-        largest *= 4  # rows are stored minus the point, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
+        largest *= 4  # rows are stored minus the reference point c, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
     kernel = settings.kernel
     # For a Gaussian kernel only the squared norms are checked: K(x, x) is 1, and γ may still be unknown.
     self_kernel = squares
@@ -59,7 +59,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
     if "gamma" in state:
         gamma, m2 = float(state["gamma"][0]), float(state["scale_m2"][0])
         came = f"{gamma:g} and {m2:g}"
-        require(gamma > 0 and m2 >= 0, "state.gamma and state.scale_m2", "positive and non-negative", came)
+        require(gamma > 0 and m2 >= 0, "state.gamma and state.scale_m2", "a positive and a non-negative number", came)
     # The factor 1.001 is for rounding: the engine that accepted the rows may sum in another order.
-    fine = (squares <= largest * 1.001).all() and (self_kernel <= 1e150 * 1.001).all()
-    require(fine, "stored rows", "small enough for the kernel to be computed without overflow", "larger ones")
+    is_computable = (squares <= largest * 1.001).all() and (self_kernel <= 1e150 * 1.001).all()
+    require(is_computable, "stored rows", "small enough for the kernel to be computed without overflow", "larger ones")

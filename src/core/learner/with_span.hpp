@@ -1,4 +1,4 @@
-// A mixin for rules that project examples on the span of the stored ones. Base is CoefficientLearner or derived from it.
+// A mixin for rules that project examples on the span of the stored examples. Base is CoefficientLearner or a class derived from it.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα            H the Gram matrix of S in the multitask kernel, k_t its row for x_t
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
@@ -16,7 +16,7 @@ namespace budgetron {
 template <class Base>
 class WithSpan : public Base {
  public:
-  // `eta` is a norm in the multitask kernel: examples closer than that to the span are projected instead of stored.
+  // Examples whose distance from the span, in the norm of the multitask kernel, is less than `eta` are projected instead of stored.
   WithSpan(const Config& config, double eta)
       : Base(config, eta), span_(this->bytes_, this->capacity(), small(config, eta), config.single && !config.sparse) {}
 
@@ -40,7 +40,7 @@ class WithSpan : public Base {
   void kernel_changed() override {
     rows_moved();
     // The Gram matrix of nearly dependent examples is ill-conditioned: after one eviction its updated inverse can be wrong in every
-    // digit. So it is rebuilt after each.
+    // digit. So the inverse is rebuilt after each eviction.
     span_.evict_dependent(this->eta2_, [this](std::size_t r) {
       evict(r);
       rows_moved();
@@ -59,7 +59,7 @@ class WithSpan : public Base {
     return [this](std::size_t slot, double* row) { this->task_row_of_slot(slot, true, row); };
   }
 
-  // Projects r on the others and removes it.
+  // Projects the example in slot r on the others, and removes it.
   void evict(std::size_t r) {
     span_.set_eviction(r);
     distribute(r);
@@ -67,20 +67,22 @@ class WithSpan : public Base {
     this->remove(r);
   }
 
-  // β += size · step · α, for an example that is projected on the stored ones. Sizes are without the common factor.
+  // β += size · step · α, for an example that is projected on the stored ones. `size` must be divided by the factor scale_ that all
+  // coefficients have in common.
   void add(const Step& step, double size, const double* alpha) {
     simd().axpy(step.sign * size, alpha, this->size(), this->beta(step.plus));
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, the loss of evicting j, and returns the slot with the least; of ties, the oldest.
+  // Sets span_.scores to ‖β_j‖/√P_jj, how much f changes (in norm) if j is evicted. Returns the slot with the lowest score; among
+  // equal scores, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
     return this->lowest_arrival(span_.scores.data(), this->size());
   }
 
-  // The example that was projected last takes slot r, with β = size · step; r is projected on it and the others.
+  // The example that was projected last replaces the one in slot r, which is projected on it and on the others. Its β is size · step.
   void replace_projected(std::size_t r, const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     span_.replace(r, scratch.task_row.data(), kk, delta2);
     distribute(r);
@@ -92,7 +94,8 @@ class WithSpan : public Base {
   Span span_;
 
  private:
-  // K_tt is at most c_G² if the kernel is normalised. Otherwise its size is unknown, so η counts as small.
+  // Whether η is so small that nearly dependent examples are stored, for which Span has a Cholesky factor instead of the inverse (gram.hpp).
+  // K_tt is at most largest_self() if the kernel is normalised. Otherwise its size is unknown, and η counts as small.
   static bool small(const Config& config, double eta) {
     const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
     return !normalised || eta < 1e-2 * std::sqrt(config.similarity->largest_self());

@@ -63,10 +63,10 @@ double dot_f32(const float* __restrict w, const double* __restrict x, size_t n) 
   return sum;
 }
 
-void adagrad(float* __restrict w, float* __restrict squares, const double* __restrict x, double pull, float rate, size_t n) {
+void adagrad(float* __restrict w, float* __restrict squares, const double* __restrict x, double gradient, float rate, size_t n) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {
-    const float u = static_cast<float>(pull * x[j]);
+    const float u = static_cast<float>(gradient * x[j]);
     squares[j] += u * u + 1e-30f;
     w[j] += rate * u / __builtin_sqrtf(squares[j]);
   }

@@ -136,8 +136,8 @@ struct Simd {
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
   // Σ_j w_j x_j.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
-  // AdaGrad: with u = pull · x_j in float32, G_j += u², w_j += rate · u/√G_j
-  void (*adagrad)(float* w, float* squares, const double* x, double pull, float rate, std::size_t n);
+  // AdaGrad, where `gradient` is the negative gradient of the output: with u = gradient · x_j in float32, G_j += u², w_j += rate · u/√G_j
+  void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, packed as above.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
   // Applies the entries from `from` on to each of `count` rows of n numbers. Every number of a row is the same sequence of additions

@@ -155,7 +155,7 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
         (["nosuch.csv"], "No such file"),
         (["--kernel", "cosine"], "--kernel must be gaussian"),
         (["--kernel", "gaussian:-1"], "gamma must be a positive number"),
-        (["--kernel", "gaussian:width=1"], "--kernel must be gaussian with gamma"),
+        (["--kernel", "gaussian:width=1"], "--kernel must be gaussian with the parameters gamma"),
         (["--budget", "0"], "--budget must be an integer >= 1"),
         (["--budget", "3 parrots"], "--budget must be"),
         (["--learner", "Perceptron", "--budget", "5"], "--budget must be left out for Perceptron"),

@@ -1,4 +1,4 @@
-"""Steps, filters, mixture, scaler, hashes and features alone: against bisection, brute force and numbers by hand."""
+"""Steps, filters, mixture, scaler, hashes and features, each alone, against bisection and values computed by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def softmax(f):
 
 
 def bisected(f, code, omega, v):
-    """Return τ by 200 bisections of the equation of the step."""
+    """Return α and τ, with τ from 200 bisections of the equation that defines it (see `steps`)."""
     full = np.concatenate([[0.0], f]) if len(f) == 1 else np.asarray(f)
     p = softmax(full)
     direction = -p
@@ -57,7 +57,7 @@ def test_the_step_size_equals_that_of_bisection(f, omega, v):
 
 @pytest.mark.parametrize("omega", [1e3, 1e9])
 def test_no_sample_weight_makes_a_step_too_long(omega):
-    """After its step, even a very heavy example is predicted right, with a margin that grows only as log(weight)."""
+    """After its step, an example of any weight is predicted right, with a margin that grows only as log(weight)."""
     alpha, _ = step(np.array([-5.0]), 1, omega, 2.0)
     f = -5.0 + 2.0 * alpha[0]
     assert 0 < f < 2 * math.log(omega * 2.0)
@@ -67,7 +67,8 @@ def test_no_sample_weight_makes_a_step_too_long(omega):
 
 
 def laplace(prior, X, y):
-    """Weights and covariance: the maximum of Gauss × logistic, by Newton on the weights, example by example."""
+    """Return the weights and their covariance. For each example, Newton's method finds the weights of largest posterior
+    probability, and the curvature there gives the new covariance."""
     mean, P = np.zeros(X.shape[1]), np.eye(X.shape[1]) * prior
     for x, sign in zip(X, 2 * y - 1, strict=True):
         inverse, theta = np.linalg.inv(P), mean.copy()
@@ -94,7 +95,7 @@ def test_a_filter_equals_logistic_regression_with_laplace_steps(prior):
     np.testing.assert_allclose(part.P, P, atol=1e-8)
 
 
-def test_updates_of_related_tasks_written_out():
+def test_updates_of_related_tasks_computed_by_hand():
     """v_j += α r_j S_j φ and S_j ← S_j/(1 + h r_j² S_j φ²), written out for two related tasks."""
     part = Filter(0, FilterBelief(2.0, 0.5), 1, 2, 0, 0, full_covariance=True, shared=True, own=True)
     rows = [np.zeros(part.row_width) for _ in range(2)]
@@ -120,11 +121,11 @@ def test_updates_of_related_tasks_written_out():
 
 
 def test_the_mixture_computed_by_hand():
-    f, w = np.array([[0.0], [np.log(3)]]), np.array([0.25, 0.75])  # the classes have ½ and ¾
+    f, w = np.array([[0.0], [np.log(3)]]), np.array([0.25, 0.75])  # class 1 has the probabilities ½ and ¾
     p = 0.25 * 0.5 + 0.75 * 0.75
     assert mixture.margins(f, w)[0] == pytest.approx(np.log(p / (1 - p)))
-    left = np.array([0.25 * 0.5**2, 0.75 * 0.75**2])
-    expected = (1 - mixture.SHARE) * left / left.sum() + mixture.SHARE / 2
+    unnormalised = np.array([0.25 * 0.5**2, 0.75 * 0.75**2])
+    expected = (1 - mixture.SHARE) * unnormalised / unnormalised.sum() + mixture.SHARE / 2
     np.testing.assert_allclose(mixture.weights(f, w, 1, 2.0), expected, rtol=1e-12)
 
 
@@ -141,7 +142,7 @@ def test_the_mixture_of_three_classes_and_of_extreme_margins():
 
 
 def scaled(column):
-    """z of the last half of a column, each value scaled before it is learned."""
+    """Return z of the last half of a column, and the scaler. Each value is scaled before it is learned."""
     scaler, z = Scaler(1), []
     for x in column:
         z.append(scaler.features(np.array([x]))[0])
@@ -205,27 +206,28 @@ def test_hashes_are_splitmix64():
 def test_hashes_become_integers_with_a_gaussian_distribution():
     h = mix64(np.arange(200_000))
     drawn = gaussian(h)
-    sums = [sum(int(one).to_bytes(8, "little")) - 1020 for one in h[:500]]
+    sums = [sum(int(number).to_bytes(8, "little")) - 1020 for number in h[:500]]
     expected = [max(-127, min(127, int(math.copysign((abs(s) * 32 + 104) // 209, s)))) for s in sums]
     assert drawn[:500].tolist() == expected
     assert abs(drawn.mean()) < 0.3 and abs(drawn.std() - 32) < 0.5 and np.abs(drawn).max() <= 127
 
 
 def test_fourier_features_have_the_gaussian_kernel():
-    """Mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to 1/√count."""
+    """The mean of cos(ω·(x − y)) over the frequencies of each γ is exp(−γ‖x − y‖²), up to about 1/√count."""
     d, count = 6, 8000
     fourier = FourierFeatures(d, 1.0, [0.5])
     fourier.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
     place = np.arange(count)
-    # Every fourth block of 32 is wider; after the first 48 d all are three times as wide. Bank 1 has one γ.
-    first = (1 + (place // 32 % 4 == 3)) * np.where(place < 48 * d, 1.0, 3.0) / d
-    for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (first, np.full(count, 0.5 / d)), strict=True):
+    # In bank 0, every fourth block of 32 has twice the γ, and all blocks after the first 48 d have three times the γ.
+    # Bank 1 has one γ.
+    gammas_0 = (1 + (place // 32 % 4 == 3)) * np.where(place < 48 * d, 1.0, 3.0) / d
+    for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (gammas_0, np.full(count, 0.5 / d)), strict=True):
         products = (a * b).reshape(count, 2).sum(axis=1)
         for gamma in np.unique(gammas):
-            found = products[gammas == gamma]
-            assert found.mean() == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(len(found)))
+            cosines = products[gammas == gamma]
+            assert cosines.mean() == pytest.approx(np.exp(-gamma * ((x - y) ** 2).sum()), abs=4 / np.sqrt(len(cosines)))
 
 
 def test_a_frequency_does_not_depend_on_how_many_there_are():

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(2)
 X = RNG.normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)
 TASKS = {"integers": RNG.integers(3, size=60).tolist(), "only 0": [0] * 60, "strings": RNG.choice(list("abc"), 60)}
-SAID = re.compile(r"^\w+: tasks? must be given.*, since the model was trained with tasks; got None\. Pass tasks?=")
+MESSAGE = re.compile(r"^\w+: tasks? must be given.*, since the model was trained with tasks; got None\. Pass tasks?=")
 CALLS = {
     "predict": lambda model: model.predict(X),
     "decision_function": lambda model: model.decision_function(X),
@@ -37,73 +37,73 @@ CALLS = {
 }
 
 
-def made(learner):
-    chosen = {"budget": 12, "kernel": kernels.Gaussian(0.4)}
-    return learner(**{name: chosen[name] for name in chosen if name in learner().get_params()})
+def created(learner):
+    parameters = {"budget": 12, "kernel": kernels.Gaussian(0.4)}
+    return learner(**{name: parameters[name] for name in parameters if name in learner().get_params()})
 
 
 def calls_of(model):
-    found = [call for call in CALLS if hasattr(model, call)]
-    assert len(found) >= 9
-    return found
+    calls = [call for call in CALLS if hasattr(model, call)]
+    assert len(calls) >= 9
+    return calls
 
 
 @pytest.mark.parametrize("names", TASKS)
 def test_every_method_rejects_missing_tasks(learner, names):
-    model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
+    model = created(learner).partial_fit(X, Y, tasks=TASKS[names])
     before = state_of(model)
     for call in calls_of(model):
-        with pytest.raises(InputError, match=SAID):
+        with pytest.raises(InputError, match=MESSAGE):
             CALLS[call](model)
         require_same(before, state_of(model), f"the model, after {call} was refused")
 
 
 def test_a_model_without_tasks_needs_none(learner):
-    model = made(learner).partial_fit(X, Y)
+    model = created(learner).partial_fit(X, Y)
     for call in calls_of(model):
         CALLS[call](model)
 
 
 @pytest.mark.parametrize("names", TASKS)
 def test_copies_and_saved_models_still_require_tasks(learner, names, tmp_path):
-    model = made(learner).partial_fit(X, Y, tasks=TASKS[names])
+    model = created(learner).partial_fit(X, Y, tasks=TASKS[names])
     model.save(tmp_path / "with")
     others = [budgetron.load(tmp_path / "with"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
     for other in others:
-        with pytest.raises(InputError, match=SAID):
+        with pytest.raises(InputError, match=MESSAGE):
             other.predict(X)
         assert np.array_equal(other.predict(X, tasks=TASKS[names]), model.predict(X, tasks=TASKS[names]))
-    alone = made(learner).partial_fit(X, Y)
-    alone.save(tmp_path / "without")
-    assert np.array_equal(budgetron.load(tmp_path / "without").predict(X), alone.predict(X))
+    without_tasks = created(learner).partial_fit(X, Y)
+    without_tasks.save(tmp_path / "without")
+    assert np.array_equal(budgetron.load(tmp_path / "without").predict(X), without_tasks.predict(X))
 
 
 def test_tasks_are_required_once_they_were_used(learner):
-    model = made(learner).partial_fit(X, Y)
+    model = created(learner).partial_fit(X, Y)
     assert np.array_equal(
         model.predict(X), model.predict(X, tasks=[0] * 60)
-    )  # what was learned without tasks is of task 0
+    )  # examples that were learned without tasks belong to task 0
     model.learn_one(X[0], Y[0], task="ann")
-    with pytest.raises(InputError, match=SAID):
+    with pytest.raises(InputError, match=MESSAGE):
         model.predict(X)
     assert len(model.predict(X, tasks=[0] * 60)) == 60
     assert len(model.fit(X, Y).predict(X)) == 60  # fit starts again
 
 
-def test_a_refused_block_does_not_count(learner):
-    model = made(learner).partial_fit(X, Y)
+def test_a_refused_block_with_tasks_does_not_make_tasks_required(learner):
+    model = created(learner).partial_fit(X, Y)
     with pytest.raises(InputError, match="finite"):
         model.partial_fit(np.full((2, 3), np.nan), Y[:2], tasks=["a", "b"])
-    model.predict(X, tasks=["a"] * 60)  # nor does a prediction
+    model.predict(X, tasks=["a"] * 60)  # nor does a prediction with tasks
     assert len(model.predict(X)) == 60
 
 
 def test_a_task_column_supplies_the_tasks(learner):
     with_column = np.column_stack([X, TASKS["integers"]])
-    model = made(learner).set_params(task_column=3).partial_fit(with_column, Y)
+    model = created(learner).set_params(task_column=3).partial_fit(with_column, Y)
     assert len(model.predict(with_column)) == 60
     model.set_params(task_column=None)
-    with pytest.raises(InputError, match=SAID):
+    with pytest.raises(InputError, match=MESSAGE):
         model.predict(X)
 
 
@@ -115,12 +115,12 @@ def test_shards_refuse_a_call_without_tasks(tmp_path):
         assert len(model.task_weights()) == model.n_stored_
         model.partial_fit(X, Y, tasks=TASKS["strings"])
         for call in ("predict", "learn_one", "partial_fit", "score", "predict_one", "task_weights"):
-            with pytest.raises(InputError, match=SAID):
+            with pytest.raises(InputError, match=MESSAGE):
                 CALLS[call](model)
         seen = model.n_seen_
     with ShardedModel.open(tmp_path) as model:
         assert model.n_seen_ == seen
-        with pytest.raises(InputError, match=SAID):
+        with pytest.raises(InputError, match=MESSAGE):
             model.predict(X)
 
 
@@ -129,6 +129,6 @@ def test_a_host_refuses_a_call_without_tasks(tmp_path):
         host.learn(X, Y, TASKS["integers"])
     with Host.open(tmp_path) as host:
         for call in (lambda: host.predict(X), lambda: host.learn(X, Y)):
-            with pytest.raises(InputError, match=SAID):
+            with pytest.raises(InputError, match=MESSAGE):
                 call()
         assert host.model.n_seen_ == 60

@@ -1,15 +1,16 @@
 """Placement: which component of the task graph goes to which shard, and which shard to which worker.
 
-Component → shard is fixed for the life of the model; shard → worker changes as workers come and go. Tasks of different
-components have similarity 0 and never influence each other, so a shard is exact if it has all tasks of its components.
-The graph numbers its components identically in every process:
+Component → shard is fixed for the life of the model; shard → worker changes as workers are added and removed. Tasks of
+different components have similarity 0 and never influence each other. So if every shard has all tasks of its
+components, the shards together predict exactly as one model would.
 
-    open graphs       shard = h(component) mod n          h: splitmix64
+    closed forms      shard = h(component) mod n          h: splitmix64
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
     shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
                       bounded loads): adding or removing a worker moves about its own share of the shards
 
-The hash is part of the file format: a directory written today must place its tasks the same way tomorrow.
+The hash is part of the file format: a later version must find every task in the shard that has learned it. The graph
+numbers its components identically in every process.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ class Placement:
     def graph_of(self, shard: int) -> TaskGraph:
         """The part of the graph with the tasks of one shard, with unchanged similarities."""
         if not isinstance(self.graph, Explicit) or self.n_shards == 1:
-            return self.graph  # a graph in closed form takes two numbers, so there is nothing to cut
-        mine = np.flatnonzero(self._shard_of_component[self.graph.component] == shard)
-        return self.graph.restricted(mine) if len(mine) else self.graph
+            return self.graph  # a graph in closed form takes two numbers, so every shard gets the whole graph
+        nodes = np.flatnonzero(self._shard_of_component[self.graph.component] == shard)
+        return self.graph.restricted(nodes) if len(nodes) else self.graph
 
     @cached_property
     def _shard_of_component(self) -> Ints:
@@ -131,6 +132,8 @@ class GroupPlacement(Placement):
             )  # fmt: skip
         self.graph, self.n_shards, self.pins = graph, n_shards, {}
 
+    # The methods of the base class take components. Here every task id takes the place of a component.
+
     def shards_of(self, block: Located) -> Ints:
         return self._shards_of(block.task_ids)
 
@@ -151,15 +154,15 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     """
     if not workers:
         raise input_error(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
-    names = np.array([_number(worker) for worker in workers], dtype=np.int64)
+    hashes = np.array([_hash_of(worker) for worker in workers], dtype=np.int64)
     place = {worker: number for number, worker in enumerate(workers)}
     chosen = {shard: place[worker] for shard, worker in (pins or {}).items() if worker in place}
     load = np.bincount(list(chosen.values()), minlength=len(workers))
-    room = -(-n_shards // len(workers))  # the bound of the load: shards per worker, rounded up
+    max_load = -(-n_shards // len(workers))  # shards per worker, rounded up
     for shard in range(n_shards):
         if shard not in chosen:
-            scores = splitmix64(names ^ splitmix64(np.array([shard])).astype(np.int64))
-            free = load < room
+            scores = splitmix64(hashes ^ splitmix64(np.array([shard])).astype(np.int64))
+            free = load < max_load
             chosen[shard] = int(np.argmax(np.where(free, scores, 0) if free.any() else scores))
             load[chosen[shard]] += 1
     return {shard: workers[chosen[shard]] for shard in range(n_shards)}
@@ -174,7 +177,7 @@ def checked_pins(pins: Any) -> dict[Any, int]:
     return dict(pins)
 
 
-def _number(worker: str) -> int:
+def _hash_of(worker: str) -> int:
     return int.from_bytes(blake2b(worker.encode(), digest_size=8).digest(), "little", signed=True)
 
 

@@ -53,10 +53,10 @@ def owned(directory: Path) -> Iterator[Path]:
 
 
 def copy_host(directory: Path, folder: Path) -> None:
-    """Copy the database of a host, which may be in use, and its mark of what was acknowledged."""
+    """Copy the database of a host, which may be in use, and its mark: the number of the last acknowledged record."""
     make_private(folder)
     mark = directory / MARK
-    if mark.is_file():  # the mark first: the database may grow meanwhile, and its copy must not be behind the mark
+    if mark.is_file():  # before the database, which may grow meanwhile: its copy must not be behind the mark
         shutil.copyfile(mark, folder / MARK)
     if not (directory / NAME).is_file():
         raise damaged_log(directory / NAME, "it is missing")
@@ -64,7 +64,10 @@ def copy_host(directory: Path, folder: Path) -> None:
 
 
 def copy_log(source: Path, target: Path) -> None:
-    """Copy a database, which may be in use, if it is one of a host. SQLite takes an empty file for a new database."""
+    """Copy a database, which may be in use. Raise an error if it lacks the tables of a host.
+
+    SQLite itself accepts even an empty file, as a new database.
+    """
     with storage_errors(source):
         copy_database(source, target)
         copy = sqlite3.connect(target)
@@ -88,7 +91,8 @@ def reported_as(folder: Path, directory: Path) -> Iterator[None]:
 def put_in_place(database: Path, directory: Path, aside: str, position: int = 0) -> Path | None:
     """Move a closed database into a directory. Returns where the old one of that name is now, if there was one.
 
-    `position` is noted as acknowledged, so that its number is not used again even if this database is lost too.
+    The old database is renamed to `aside` with a number. `position` is recorded as acknowledged, so that its number is
+    not used again even if this database is lost too.
     """
     old, old_database = directory / database.name, None
     with storage_errors(old):
@@ -100,7 +104,7 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
             if (wal := Path(f"{old}-wal")).exists() and wal.stat().st_size:
                 os.replace(wal, f"{old_database}-wal")
             os.replace(old, old_database)
-        for suffix in ("-wal", "-shm"):  # they must not be applied to another database
+        for suffix in ("-wal", "-shm"):  # SQLite would apply these to the new database
             Path(f"{old}{suffix}").unlink(missing_ok=True)
         os.replace(database, old)
         if position:

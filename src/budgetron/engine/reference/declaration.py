@@ -94,7 +94,9 @@ class Declaration:
         The default is the largest capacity that fits. A rule that divides bytes differently overrides it; its settings
         must satisfy `memory.bytes_of(settings, compiled) <= limit`.
         """
-        return memory.largest(lambda capacity: cls.with_capacity(settings, capacity, limit, nonzeros), limit, compiled)
+        return memory.largest_within(
+            lambda capacity: cls.with_capacity(settings, capacity, limit, nonzeros), limit, compiled
+        )
 
     @classmethod
     def resized(

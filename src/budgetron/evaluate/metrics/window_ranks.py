@@ -3,7 +3,7 @@
 Each metric of a class is stored as a numerator and a denominator, which are added when `Curve` merges windows:
 
     AUC                pairs in the right order (a tie counts half), and all pairs
-    average precision  its value times the positives, and the positives
+    average precision  its value times the number of positives, and the number of positives
     precision at k     positives among the k highest scores, and k
 
 So even a merged window compares only examples of the same original window. Otherwise margins that grow over time would
@@ -17,13 +17,13 @@ import numpy as np
 from budgetron.evaluate.metrics.ranking import Floats, Ranks, mean_of
 
 
-def sums_of(figures: Floats, positives: Floats, negatives: Floats, k: int) -> Floats:
-    """Return the sums (classes, 6) of a window with these figures (classes, 3), positives and negatives per class."""
+def sums_of(metrics: Floats, positives: Floats, negatives: Floats, k: int) -> Floats:
+    """Return the sums (classes, 6) of a window, from its metrics (classes, 3), positives and negatives per class."""
     pairs = positives * negatives
-    some = np.where(pairs > 0, positives, 0.0)  # average precision is undefined without negatives
-    denominators = np.column_stack([pairs, some, np.where(np.isnan(figures[:, 2]), 0.0, float(k))])
-    sums = np.empty((len(figures), 6))
-    sums[:, 0::2], sums[:, 1::2] = np.nan_to_num(figures) * denominators, denominators
+    ap_weight = np.where(pairs > 0, positives, 0.0)  # average precision is undefined without negatives
+    denominators = np.column_stack([pairs, ap_weight, np.where(np.isnan(metrics[:, 2]), 0.0, float(k))])
+    sums = np.empty((len(metrics), 6))
+    sums[:, 0::2], sums[:, 1::2] = np.nan_to_num(metrics) * denominators, denominators
     return sums
 
 

@@ -1,4 +1,7 @@
-"""Compute means over the orders from the JSON files, and render them as Markdown beside the published values."""
+"""Compute mean results over the random orders of each data set, and render them beside the published values.
+
+The results are read from the JSON files of the runs; the tables are Markdown.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ FAR = 1.0  # differences of more points than this are explained one by one
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell: the error in per cent (mean and standard deviation over the orders), seconds, bytes, number of orders."""
+    """A cell of the table: means over the orders of a set. `error` is in per cent; `deviation` is that of the error."""
 
     error: float
     deviation: float
@@ -38,7 +41,7 @@ class KernelTable:
         return [name for name in COLUMNS if name in self.majority]
 
     def differences(self) -> dict[tuple[str, str], float]:
-        """Return our error minus the printed one, for every printed cell that was run."""
+        """Return our error minus the published one, for every published cell that was run."""
         return {
             (row, name): cell.error - value
             for (row, name), cell in self.cells.items()
@@ -53,28 +56,28 @@ class KernelTable:
 
 
 def table_of(out: Path, sets: list[str]) -> KernelTable:
-    """Read all files below a folder."""
-    figures: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    """Read the results of these sets from all files below a folder."""
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted((out / "runs").glob("*/*.json")):
         content = load_json(path)
         if content is not None and content["parameters"]["set"] in sets:
             key = content["parameters"]["row"], content["parameters"]["set"]
-            figures.setdefault(key, []).extend(content["cells"])
-    cells = {key: _estimate(found) for key, found in figures.items()}
-    majority = {name: 100 * float(found[0]["majority"]) for (_, name), found in figures.items()}
+            runs.setdefault(key, []).extend(content["cells"])
+    cells = {key: _estimate(results) for key, results in runs.items()}
+    majority = {name: 100 * float(results[0]["majority"]) for (_, name), results in runs.items()}
     order = [(row.name, name) for row in ROWS for name in COLUMNS if (row.name, name) in cells]
     return KernelTable({key: cells[key] for key in order}, majority)
 
 
-def _estimate(found: list[dict[str, Any]]) -> Estimate:
-    errors = [100 * one["error"] for one in found]
-    mean = {name: float(np.mean([one[name] for one in found])) for name in ("seconds", "bytes", "stored")}
-    return Estimate(float(np.mean(errors)), float(np.std(errors)), **mean, orders=len(found))
+def _estimate(results: list[dict[str, Any]]) -> Estimate:
+    errors = [100 * result["error"] for result in results]
+    mean = {name: float(np.mean([result[name] for result in results])) for name in ("seconds", "bytes", "stored")}
+    return Estimate(float(np.mean(errors)), float(np.std(errors)), **mean, orders=len(results))
 
 
 def markdown(table: KernelTable, heading: str = "##") -> str:
     """Render the tables and the list of differences."""
-    orders = ", ".join(f"{name} {max(cell.orders for (_, one), cell in table.cells.items() if one == name)}"
+    orders = ", ".join(f"{name} {max(cell.orders for (_, of), cell in table.cells.items() if of == name)}"
                        for name in table.sets)  # fmt: skip
     lines = [
         f"Mistake rate in per cent: mean ± standard deviation over the orders ({orders}), then in brackets the printed "
@@ -111,14 +114,14 @@ def _cost(table: KernelTable, row: str, name: str) -> str:
 
 
 def _differences(table: KernelTable) -> list[str]:
-    found = table.differences()
-    if not found:
+    differences = table.differences()
+    if not differences:
         return ["No printed cell was run."]
-    far = {key: value for key, value in found.items() if abs(value) > FAR}
-    mean = float(np.mean([abs(value) for value in found.values()]))
+    far = {key: value for key, value in differences.items() if abs(value) > FAR}
+    mean = float(np.mean([abs(value) for value in differences.values()]))
     lines = [
-        f"Over {len(found)} printed cells the mean absolute difference is {mean:.2f} points; {len(found) - len(far)} "
-        f"are met within {FAR:g}. The others:",
+        f"Over {len(differences)} printed cells the mean absolute difference is {mean:.2f} points; "
+        f"{len(differences) - len(far)} differ by at most {FAR:g}. The others:",
         "",
     ]
     return lines + [f"- {row} on {name}, {value:+.1f}: {reason(row, name)}." for (row, name), value in far.items()]

@@ -22,8 +22,8 @@ from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, l
 
 COMMA, POINT = "1.234,5", "1,234.5"
 ENOUGH = 0.95  # a column is of numbers (or dates) if at least this share of its values are
-# Words that programs and people write for missing values among numbers and dates, in any case. In a category they are
-# values like any other, because "unknown" may be informative.
+# Words that programs and people write for missing values among numbers and dates, in lower or upper case. In a column
+# of categories they are values like any other, because "unknown" may be informative.
 NA_LIKE = frozenset(
     {
         "-", "--", "---", ".", "..", "*", "na", "n/a", "n.a.", "n. a.", "n.a", "#na", "#n/a", "nan", "-nan", "1.#qnan",
@@ -34,13 +34,13 @@ NA_LIKE = frozenset(
     }
 )  # fmt: skip
 _PADDING = " \t\u00a0"  # blanks before and after a number
-_BLANKS = " \u00a0\u202f'’"  # blanks of all widths and the apostrophes of Switzerland
-_SIGNS = re.compile(f"[,{_BLANKS}]")
+_BLANKS = " \u00a0\u202f'’"  # blanks of all widths, and the apostrophes that separate thousands in Switzerland
+_SEPARATORS = re.compile(f"[,{_BLANKS}]")
 _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
 
 
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
-    """Return the pattern of numbers with these signs; the thousands separator must be the same throughout."""
+    """Return the pattern of numbers with these separators. All thousands separators of a number must be equal."""
     # The first group has no leading zero, so that 0,125 cannot be mistaken for a group of thousands.
     integer = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
     return re.compile(rf"[+-]?({integer}({decimal}[0-9]*)?|{decimal}[0-9]+)"
@@ -50,8 +50,8 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 _PATTERNS = {COMMA: _pattern(",", "." + _BLANKS), POINT: _pattern(r"\.", "," + _BLANKS)}
 _PATTERNS[""] = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 # The possessive *+ never backtracks, so that a hostile file cannot make the match of a block slow.
-_MANY = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, pattern in _PATTERNS.items()}
-_DROPPED = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
+_LINES = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, pattern in _PATTERNS.items()}
+_TRANSLATIONS = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
 
 
 class NumberFormat(NamedTuple):
@@ -71,7 +71,7 @@ class NumberFormat(NamedTuple):
             return math.nan
         if _PATTERNS[self.format].fullmatch(stripped) is None:
             return None
-        number = float(stripped.translate(_DROPPED[self.format]))
+        number = float(stripped.translate(_TRANSLATIONS[self.format]))
         return number if abs(number) <= LARGEST else None
 
     def parse_all(self, texts: list[str]) -> NDArray[np.float64]:
@@ -80,16 +80,16 @@ class NumberFormat(NamedTuple):
         # One regular expression and one conversion for all texts take a fifth of the time of one call per text.
         joined = "\n".join(ordinary) + "\n"
         # A text with a newline would shift all later numbers, so the lines are counted too.
-        if _MANY[self.format].fullmatch(joined) is None or joined.count("\n") != len(ordinary):
+        if _LINES[self.format].fullmatch(joined) is None or joined.count("\n") != len(ordinary):
             values = [self.parse(text) for text in texts]
             return np.array([np.inf if value is None else value for value in values], dtype=np.float64)
-        numbers = np.array(joined.translate(_DROPPED[self.format]).split("\n")[:-1], dtype=np.float64)
+        numbers = np.array(joined.translate(_TRANSLATIONS[self.format]).split("\n")[:-1], dtype=np.float64)
         numbers[np.abs(numbers) > LARGEST] = np.inf
         if len(ordinary) == len(texts):
             return numbers
-        found = np.full(len(texts), np.nan)
-        found[[text not in MISSING and text not in self.missing for text in texts]] = numbers
-        return found
+        values_or_nan = np.full(len(texts), np.nan)
+        values_or_nan[[text not in MISSING and text not in self.missing for text in texts]] = numbers
+        return values_or_nan
 
     def is_number(self, text: str) -> bool:
         """Return whether a text is meant as a number in this column."""
@@ -115,17 +115,17 @@ def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, ty
                 if _share(values, wanted) >= ENOUGH and (always or _is_special(values))}  # fmt: skip
     fitting = {name: [format for format in (COMMA, POINT) if _share(values, format) >= ENOUGH]
                for name, values in counted.items() if _is_special(values)}  # fmt: skip
-    found: dict[str, str | None] = {name: fits[0] for name, fits in fitting.items() if len(fits) == 1}
+    formats: dict[str, str | None] = {name: fits[0] for name, fits in fitting.items() if len(fits) == 1}
     plain = {name: values for name, values in counted.items() if name not in fitting}
-    has_comma = COMMA in found.values()
-    has_point = POINT in found.values() or any(map(_has_decimal_point, plain.values()))
+    has_comma = COMMA in formats.values()
+    has_point = POINT in formats.values() or any(map(_has_decimal_point, plain.values()))
     for name, fits in fitting.items():
         if len(fits) == 2:
-            # Both or neither sign occurs in other columns: the format stays undecided.
-            found[name] = None if has_comma == has_point else COMMA if has_comma else POINT
+            # If other columns have both decimal signs or none, the format stays undecided.
+            formats[name] = None if has_comma == has_point else COMMA if has_comma else POINT
     if has_comma and not typed:  # in a file with 12,5 a value such as 1.234 means 1234
-        found |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}
-    return found
+        formats |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}
+    return formats
 
 
 def _share(values: Mapping[str, int], format: str) -> float:
@@ -137,7 +137,7 @@ def _share(values: Mapping[str, int], format: str) -> float:
 
 def _is_special(values: Iterable[str]) -> bool:
     """Return whether some values are numbers with a comma, a blank or an apostrophe."""
-    special = [value for value in values if _SIGNS.search(value.strip())]
+    special = [value for value in values if _SEPARATORS.search(value.strip())]
     return any(pattern.fullmatch(value.strip()) for value in special[:100] for pattern in _PATTERNS.values())
 
 

@@ -41,7 +41,7 @@ class Arrow:
         self._arrow = pyarrow()
         self._source = source
         self._format = format
-        file = source.seekable
+        file = source.random_access_file
         if file is None:  # Parquet and Arrow files keep their index at the end, so a pipe is copied to disk first
             file = source.closing(tempfile.TemporaryFile())  # noqa: SIM115
             while piece := source.read():

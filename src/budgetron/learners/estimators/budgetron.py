@@ -1,7 +1,7 @@
 """Budgetron: runs several small models on one stream and mixes their probabilities, within a fixed memory budget.
 
-    f_i(x) = shared(x) + own_i(x)      the function of task i in one model margin = logit Σ_b w_b p_b         p_b:
-    probability of model ("belief") b;  w_b: its weight, from its log loss so far
+    f_i(x) = shared(x) + own_i(x)      the function of task i in one model ("belief")
+    margin = logit Σ_b w_b p_b         p_b: the probability in belief b;  w_b: its weight, from its log loss so far
 
 `engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` is the compiled version.
 """
@@ -40,15 +40,15 @@ class Budgetron(ComparableTasks, Learner):
     It runs several models ("beliefs") side by side and weighs each by how well it has predicted so far. Some models are
     linear, some use random features of a Gaussian kernel. Each has weights shared by all tasks, and own weights per
     task. One further model learns which tasks are similar. For sparse rows there is a hashed table of weights instead.
-    Nothing needs tuning: columns are scaled by the values seen so far, and for every setting that matters there are
-    models with several values. It stores weights, not examples.
+    Nothing needs tuning: columns are scaled by the values seen so far, and every setting that matters has different
+    values in different models. It stores weights, not examples.
 
     Parameters
     ----------
     budget : int, str or None, default="4 MiB"
-        A size that limits all memory of the model. Weights per task are allocated as tasks appear. Or a number B: the
-        model then gets as many bytes as B stored examples and two B × B matrices would take, and weights per task in
-        addition. None: no limit.
+        Either a size such as "64 KiB", which limits all memory of the model; weights per task are allocated as tasks
+        appear. Or a number B: the model then gets as many bytes as B stored examples and two B × B matrices would take,
+        and weights per task in addition. None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns
         that are scaled to variance 1. None or Linear(): only linear models, which are faster.
@@ -103,9 +103,9 @@ class Budgetron(ComparableTasks, Learner):
         "ample_budget_is_perceptron": "it is not a Perceptron",
         "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
         "any_kernel": "its random features are those of a Gaussian kernel",
-        "closed_form_is_general": "with a closed form how much tasks share is learned, with a matrix it is given",
-        "disconnected_is_separate": "beliefs are weighed, and columns scaled, over all tasks together",
-        "renaming_tasks": "a task's own weights are hashed with its id, and its starting point is drawn from it",
+        "closed_form_is_general": "how much tasks share is learned for a closed form, and fixed by an explicit matrix",
+        "disconnected_is_separate": "weights of beliefs and scales of columns depend on the examples of all tasks",
+        "renaming_tasks": "a hash of the task id decides where its weights are, and at which point it starts",
     }
     single_weights: ClassVar[bool] = True  # some weights are float32, in the AdaGrad models and the table
     expected_failed_checks: ClassVar[Mapping[str, str]] = {
@@ -148,14 +148,15 @@ class Budgetron(ComparableTasks, Learner):
     def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
         """Return the probability of each class for one example, as a dict by label."""
         self._check_begun()
-        chances = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
-        return dict(zip(self.classes_.tolist(), chances, strict=True))
+        values = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
+        return dict(zip(self.classes_.tolist(), values, strict=True))
 
     def predict_std(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[np.float64]:
         """Return the standard deviation of the log odds f: shape (n,), or (n, classes) with three or more classes.
 
         It is large where little was learned: far from all examples, for a new task, or where the beliefs differ. A
-        probability near ½ may mean that the label is random, or that the model knows nothing; this tells which.
+        probability near ½ may mean that the label is random, or that the model knows nothing; the standard deviation
+        tells which.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -266,13 +267,13 @@ class Budgetron(ComparableTasks, Learner):
             shared, own, clustered = graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None
             share = graph.coupling / (1 + graph.coupling) if own else 1.0
         gaussian = isinstance(self.kernel, Gaussian)
-        width = 1.0
+        gamma_factor = 1.0
         if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):
-            # The default γ is 1/d for columns of variance 1; the engine's bandwidth is a multiple of this default.
-            width = float(self.kernel.gamma) * settings.n_features
+            # The default γ is 1/d for columns of variance 1; the engine's `bandwidth` is a multiple of this default.
+            gamma_factor = float(self.kernel.gamma) * settings.n_features
         count = settings.capacity
         settings = settings.with_parameters(
-            shared=shared, own=own, clustered=clustered, cluster_share=share, max_task_rows=rows, bandwidth=width
+            shared=shared, own=own, clustered=clustered, cluster_share=share, max_task_rows=rows, bandwidth=gamma_factor
         )
         settings = plan.beginning(settings, gaussian)
         if isinstance(self.budget, str):
@@ -284,7 +285,7 @@ class Budgetron(ComparableTasks, Learner):
         """Reject a model file of version 0.1."""
         if "beliefs" in parameters:
             raise invalid("the model", "a Budgetron of this version", "one of version 0.1, which stored examples",
-                          "Train it again; a data directory with its complete log does so by itself.")  # fmt: skip
+                          "Train it again; a data directory with a complete log does so automatically.")  # fmt: skip
 
     # ---- weights of classes
 
@@ -325,7 +326,7 @@ class Budgetron(ComparableTasks, Learner):
         return weight if by_class is None else weight * float(by_class[code])
 
     def _class_weights(self) -> NDArray[np.float64] | None:
-        """Return one weight per class, 1 for classes that are not named; None without fixed weights."""
+        """Return one weight per class, 1 for classes without a weight; None if no weights are fixed."""
         if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):
@@ -335,7 +336,8 @@ class Budgetron(ComparableTasks, Learner):
             code = self._classes.find(label)
             if code is None:
                 known = shown(self._classes.values.tolist())
-                raise input_error(self._who, "class_weight", f"for the classes {known}", f"one for {shown(label)}")
+                accepted = f"a dict with the classes {known} as keys"
+                raise input_error(self._who, "class_weight", accepted, f"the key {shown(label)}")
             values[code] = weight
         checked = validation.weights(self._who, values, len(values), "class_weight")
         assert checked is not None

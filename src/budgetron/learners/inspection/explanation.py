@@ -60,7 +60,7 @@ class NearestExample(NamedTuple):
 
 
 class Terms(Sequence[Term]):
-    """All terms of an explanation, the largest first. Features whose term is 0 are left out.
+    """All terms of an explanation, the largest in absolute value first. Features whose term is 0 are left out.
 
     Reading the first terms does not create the others.
     """
@@ -73,7 +73,7 @@ class Terms(Sequence[Term]):
         self._others += others
 
     def largest(self, n: int | None) -> tuple[Term, ...]:
-        """Return the n largest terms, or all."""
+        """Return the n terms that are largest in absolute value, or all."""
         columns, sizes = self._columns, self._sizes
         if n is not None and n < len(sizes):
             places = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
@@ -82,9 +82,9 @@ class Terms(Sequence[Term]):
         else:
             places = np.flatnonzero(columns.any(axis=0))
         features = list(map(Term, self._names(places.tolist()), *columns[:, places].tolist()))
-        found = features + self._others
+        candidates = features + self._others
         totals = np.concatenate([sizes[places], [abs(term.total) for term in self._others]])
-        return tuple([found[place] for place in np.argsort(-totals, kind="stable")[:n].tolist()])
+        return tuple([candidates[place] for place in np.argsort(-totals, kind="stable")[:n].tolist()])
 
     @cached_property
     def _first(self) -> tuple[Term, ...]:
@@ -130,11 +130,13 @@ class Explanation:
 
     Attributes
     ----------
-    label : the class that is explained; terms above 0 speak for it
+    label
+        The class that is explained. Terms above 0 are evidence for it, terms below 0 against it.
     margin : float
         The decision value of `label`; the sum of all terms and the remainder.
     terms : sequence of Term
-        All terms, the largest first. They are made when they are read: to read a few of many, use ``terms[:5]``.
+        All terms, the largest in absolute value first. They are created when they are read: to read a few of many, use
+        ``terms[:5]``.
     remainder : float
         The margin minus the sum of the terms. A Budgetron mixes the probabilities of several models, so its margin is
         not exactly a sum. The remainder is small if the models agree.
@@ -156,7 +158,7 @@ class Explanation:
         self.remainder = margin - self.terms.total
 
     def top(self, n: int = 10) -> tuple[Term, ...]:
-        """Return the n largest terms."""
+        """Return the n terms that are largest in absolute value."""
         return self.terms.largest(n)
 
     @property
@@ -165,7 +167,7 @@ class Explanation:
         return sum(term.total for term in self.terms) + self.remainder
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return a dict for JSON: the `most` largest terms, and the sum of the other terms as `rest`."""
+        """Return a dict for JSON. `most` limits the terms to the largest; the sum of the others is in `rest`."""
         shown = self.top(len(self.terms) if most is None else most)
         return {
             "label": self.label,

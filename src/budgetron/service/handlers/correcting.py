@@ -26,32 +26,36 @@ _SHOWN = 1000
 
 
 async def correct(call: Call) -> Response:
-    given = correction_request.decode(await call.body())
+    request = correction_request.decode(await call.body())
     model = call.model
-    if (given.position is UNSET) == (given.key is UNSET):
-        both = "both" if given.key is not UNSET else "neither"
-        raise input_error("corrections", "the body", 'one with "position" or "key"', both)
-    if (given.label is UNSET) == (given.withdraw is not True):
-        both = "both" if given.label is not UNSET else "neither"
-        raise input_error("corrections", "the body", 'one with "label", or one with "withdraw": true', both)
-    position = given.position
-    if given.key is not UNSET:
-        found = await asyncio.to_thread(model.host.record_of, given.key)
-        if found is None:
-            message = f'corrections: "key" must be that of a request whose answer is stored; got {given.key[:80]!r}.'
+    if (request.position is UNSET) == (request.key is UNSET):
+        came = "both" if request.key is not UNSET else "neither"
+        raise input_error("corrections", "the body", 'an object with either "position" or "key"', came)
+    if (request.label is UNSET) == (request.withdraw is not True):
+        came = "both" if request.label is not UNSET else "neither"
+        raise input_error("corrections", "the body", 'an object with either "label" or "withdraw": true', came)
+    position = request.position
+    if request.key is not UNSET:
+        record = await asyncio.to_thread(model.host.record_of, request.key)
+        if record is None:
+            accepted = "the idempotency key of a request to learn whose answer is still stored"
+            message = f'corrections: "key" must be {accepted}; got {request.key[:80]!r}.'
             raise HTTPProblem(404, "unknown", message)
-        position = found
-    row = None if given.row is UNSET else given.row
-    label = None if given.label is UNSET else given.label
-    reason = "" if given.reason is UNSET else given.reason
-    corrected = await corrected_in(call, position, row, label, given.withdraw is True, reason)
+        position = record
+    row = None if request.row is UNSET else request.row
+    label = None if request.label is UNSET else request.label
+    reason = "" if request.reason is UNSET else request.reason
+    corrected = await apply_correction(call, position, row, label, request.withdraw is True, reason)
     return reply(encode(answer_of(corrected)))
 
 
-async def corrected_in(
+async def apply_correction(
     call: Call, position: Any, row: int | None, label: Any, withdraw: bool, reason: str
 ) -> Corrected:
-    """Correct a label or withdraw its example, between two commits. The labels are in the trail of the model."""
+    """Correct a label or withdraw its example, between two commits.
+
+    The audit log of the service records who did it, without labels. These are in the model's own trail of corrections.
+    """
     model, host, who = call.model, call.model.host, call.api_key.name
     check_text("label", label, model.limits)
 
@@ -75,5 +79,5 @@ def answer_of(corrected: Corrected) -> CorrectionAnswer:
 
 
 async def corrections(call: Call) -> Response:
-    found = await asyncio.to_thread(call.model.host.corrections, _SHOWN)
-    return reply(encode(CorrectionsAnswer(found)))
+    latest = await asyncio.to_thread(call.model.host.corrections, _SHOWN)
+    return reply(encode(CorrectionsAnswer(latest)))

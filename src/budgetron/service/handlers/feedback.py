@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from budgetron.durable import KeyReused
 from budgetron.errors import error_message, input_error
-from budgetron.service.handlers.correcting import corrected_in
+from budgetron.service.handlers.correcting import apply_correction
 from budgetron.service.handlers.learning import request_of
 from budgetron.service.http.problems import HTTPProblem, problem_of
 from budgetron.service.http.wire import (
@@ -80,7 +80,7 @@ async def _change(call: Call, name: str, label: Any) -> FeedbackAnswer | None:
         return FeedbackAnswer(name, "repeated", pending.position, pending.margin)
     new = None if withdraw else label
     async with call.recorded("POST feedback", model.name):
-        corrected = await corrected_in(call, pending.position, None, new, withdraw, "feedback")
+        corrected = await apply_correction(call, pending.position, None, new, withdraw, "feedback")
     model.pending.set_label(name, WITHDRAWN if withdraw else label, pending.position, pending.margin)
     return FeedbackAnswer(name, "withdrawn" if withdraw else "corrected", corrected.correction.position, pending.margin)
 

@@ -16,8 +16,9 @@ from budgetron.service.http.wire import Key, Label, Rate, StrictDecoder
 class CorrectionRequest(Struct, forbid_unknown_fields=True):
     """The right label of an example that was learned, or `withdraw` to take the example out of the model.
 
-    The example is in record `position` of the log, or in that of the request with the idempotency key `key`. `row` is
-    its place in the request, from 0; it may be left out if there is only one.
+    Name the record of the log that contains the example: either its number `position`, or the idempotency key `key` of
+    the request that was recorded. `row` is the place of the example in the record, from 0; it may be left out if the
+    record has one example.
     """
 
     position: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
@@ -29,9 +30,11 @@ class CorrectionRequest(Struct, forbid_unknown_fields=True):
 
 
 class OperatingPointRequest(Struct, forbid_unknown_fields=True):
-    """How to decide: `threshold`, or `costs` of fp, fn and perhaps ask; and `max_error` at a `confidence`.
+    """How the model decides: by a `threshold`, or by `costs` of the decisions `fp` (false positive), `fn` (false
+    negative) and, optionally, `ask` (leave it to a person). `max_error` limits the share of wrong decisions; the limit
+    holds with the probability `confidence`.
 
-    What the model has counted stays counted, so thresholds are chosen at once from the examples so far.
+    The model keeps its counts of scores and labels, so it chooses thresholds from the examples so far immediately.
     """
 
     threshold: float | UnsetType = UNSET
@@ -41,7 +44,7 @@ class OperatingPointRequest(Struct, forbid_unknown_fields=True):
 
 
 class OperatingPointAnswer(Struct):
-    """The change is on disk as record `position`. `operating_point` is null if the model decides no more."""
+    """The change is on disk as record `position`. `operating_point` is null if the model no longer decides."""
 
     position: int
     operating_point: dict[str, Any] | None
@@ -50,7 +53,8 @@ class OperatingPointAnswer(Struct):
 class AuditLine(Struct):
     """One action of an administrator. `details` depend on the action.
 
-    `outcome` is `done`, the kind of the error, or null if the service was killed meanwhile or the action still runs.
+    `outcome` is `done`, the kind of the error, or null if the action still runs or the service was killed
+    during it.
     """
 
     number: int
@@ -79,8 +83,9 @@ class CorrectionsAnswer(Struct):
 
 
 class LimitsRequest(Struct, forbid_unknown_fields=True):
-    """New values of the limits that are named: examples per second and API key or client address, open connections
-    per client address, and the seconds after which a request is in the slow log. 0 means no limit, or no slow log.
+    """New values of some limits; the others stay. `rate` is in examples per second and API key, `address_rate` in
+    examples per second and client address, `address_connections` in open connections per client address. Requests that
+    take longer than `slow_seconds` are written to the slow log. 0 means no limit, or no slow log.
     """
 
     rate: Rate | UnsetType = UNSET
@@ -105,7 +110,7 @@ class AuditAnswer(Struct):
 
 
 class CandidateRequest(Struct, forbid_unknown_fields=True):
-    """Run a version beside the model in use. It answers for a `share` of the tasks: 0 compares it only."""
+    """Run a version beside the model in use. It predicts for a `share` of the tasks; with 0 it is only compared."""
 
     version: Annotated[str, Meta(min_length=1, max_length=64)]
     share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
@@ -120,7 +125,7 @@ class VersionItem(Struct):
 
 
 class VersionEvent(Struct):
-    """The model was replaced by `version`: by "activate", "rollback" or "promote". The old one is `replaced`."""
+    """The model was replaced. `action` is "activate", "rollback" or "promote"; `replaced` is the version before."""
 
     at: float
     action: str
@@ -131,7 +136,7 @@ class VersionEvent(Struct):
 
 
 class VersionsAnswer(Struct):
-    """All versions, the newest first. `rollback` is the one that POST rollback returns to."""
+    """All versions, the newest first. `rollback` is the version that POST rollback would restore."""
 
     versions: list[VersionItem]
     current: str | None
@@ -143,7 +148,7 @@ class VersionsAnswer(Struct):
 class CopyAnswer(Struct):
     """The copy of the model: `role` is owner, standby, former owner or none.
 
-    `copied` is the last record in the copy, and `age_seconds` how long ago it was complete.
+    `copied` is the last record in the copy, and `age_seconds` is how long ago the copy was last up to date.
     """
 
     role: str

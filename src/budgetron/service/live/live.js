@@ -122,7 +122,7 @@
       ["F-measure", or(percent, o.f_measure), o.log_loss == null ? "" : `log loss ${o.log_loss.toFixed(3)}`]];
     const ranked = [
       ["AUC", or(decimal, o.auc), o.brier == null ? "0.5 is random" : `Brier score ${o.brier.toFixed(3)}`],
-      ["Average precision", or(decimal, o.average_precision), o.precision_at_k == null ? "" : `${percent(o.precision_at_k)} of the ${count(state.k)} highest`]];
+      ["Average precision", or(decimal, o.average_precision), o.precision_at_k == null ? "" : `precision in the top ${count(state.k)}: ${percent(o.precision_at_k)}`]];
     at("rare").hidden = !rare;
     if (rare) at("rare").textContent = `Only ${percent(rare.share)} of the labels are ${tidy(rare.label, 24)}, so the error says little: always predicting the other label has nearly the same. Read AUC and average precision.`;
     const rows = [

@@ -24,7 +24,7 @@ class Halving final : public MarginLearner {
         ridge_(config.parameters.real("ridge", 5e-4) * unit_),
         gram_(std::make_unique<CholeskyGram>(bytes_, config.capacity / 2)),
         order_(bytes_, capacity()),
-        pull_(bytes_, config.capacity / 2),
+        products_(bytes_, config.capacity / 2),
         share_(bytes_, config.capacity / 2) {}
 
  protected:
@@ -68,9 +68,9 @@ class Halving final : public MarginLearner {
         task_row_of_slot(order_[i], false, row_.data());
         double sum = 0;
         for (std::size_t j = half; j < n; ++j) sum += row_[order_[j]] * beta(o)[order_[j]];
-        pull_[i] = sum;
+        products_[i] = sum;
       }
-      gram_->project(pull_.data(), 0.0, share_.data());
+      gram_->project(products_.data(), 0.0, share_.data());
       for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += share_[i];
     }
     // From the last slot down, because remove() moves the last slot: it must not be one that is still to be removed.
@@ -104,7 +104,7 @@ class Halving final : public MarginLearner {
   const double ridge_;
   std::unique_ptr<CholeskyGram> gram_;
   Vec<std::size_t> order_;
-  Vec<double> pull_, share_;
+  Vec<double> products_, share_;
 };
 
 }  // namespace budgetron

@@ -29,10 +29,10 @@ def command(file: str, last: int, as_json: bool) -> None:
     from budgetron.evaluate.history import changes
 
     runs = _read(file)
-    found = changes(runs[-2], runs[-1]) if len(runs) > 1 else []
+    differences = changes(runs[-2], runs[-1]) if len(runs) > 1 else []
     if as_json:
-        differences = [one._asdict() | {"significant": one.is_significant} for one in found]
-        click.echo(json.dumps({"runs": runs[-last:], "changes": differences}))
+        as_dicts = [change._asdict() | {"significant": change.is_significant} for change in differences]
+        click.echo(json.dumps({"runs": runs[-last:], "changes": as_dicts}))
         return
     out = console()
     names = ["when", "stream", "examples", "error %", "AUC", "avg prec", "log loss", "alarms"]
@@ -43,13 +43,14 @@ def command(file: str, last: int, as_json: bool) -> None:
             decimal(run["auc"]), decimal(run["average_precision"]), decimal(run["log_loss"]), str(run["n_alarms"]),
         )  # fmt: skip
     out.print(rows)
-    for one in found:
-        form = percent if one.figure == "error" else decimal
-        name = "error" if one.figure == "error" else "AUC"
-        went = "rose" if one.after > one.before else "fell"
-        kind = "a significant difference" if one.is_significant else "no significant difference"
-        moved = f"{went} from {form(one.before)} to {form(one.after)}" if one.after != one.before else "is the same"
-        out.print(f"The {name} {moved}: {kind} ({abs(one.deviations):.1f} standard deviations).")
+    for change in differences:
+        formatted = percent if change.figure == "error" else decimal
+        name = "error" if change.figure == "error" else "AUC"
+        before, after = formatted(change.before), formatted(change.after)
+        verb = "rose" if change.after > change.before else "fell"
+        what = f"{verb} from {before} to {after}" if change.after != change.before else "is the same"
+        verdict = "a significant difference" if change.is_significant else "no significant difference"
+        out.print(f"The {name} {what}: {verdict} ({abs(change.deviations):.1f} standard deviations).")
 
 
 def _read(file: str) -> list[dict[str, Any]]:
@@ -63,9 +64,10 @@ def _read(file: str) -> list[dict[str, Any]]:
                 # Looking up each field raises KeyError for a line that is JSON but not a run.
                 runs.append({name: run[name] for name in _FIELDS} | run)
             except (ValueError, KeyError, TypeError):
-                raise InputError(f"{WHO}: line {number} of {file} is not a run that run --history wrote.") from None
+                message = f"{WHO}: line {number} of {file} is not a run recorded by `budgetron run --history`."
+                raise InputError(message) from None
     if not runs:
-        raise InputError(f"{WHO}: {file} has no runs. Write them with run --history {file}.")
+        raise InputError(f"{WHO}: {file} has no runs. Record them with: budgetron run STREAM --history {file}")
     return runs
 
 

@@ -1,9 +1,9 @@
 """RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-    after the first `start` examples, each mistake also sets C to a function of the w before the step; before, C = κI
+    during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
-    G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks                              SRDV11, A = C⁻¹
+    G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks           as printed in SRDV11, with A = C⁻¹
     logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
     von Neumann     C = κ exp(ηΣ)                              A ← exp(log A − ηG)
     covariance      C = cov(w), over the columns               A ← cov(w), if `as_printed`
@@ -11,13 +11,16 @@
     spectral        f_i(x) = Σ_j C_ij v_j·x,  v_i ← v_i + y x,  C = tr(G^p)^{1/p−1} G^{p−1},  G of the v
                     This is the 2p-norm matrix Perceptron of CCG10, one task per step.
 
-Unless `as_printed`, C is scaled to the trace κk. Without scaling its size would have no limit: a larger C makes w
-larger, and a larger w makes C larger. With `as_printed`, C is frozen once its trace exceeds 10^12 κk. κ is the number
-of tasks if it is given, as in the paper; otherwise 1, and k counts the tasks that have erred. If C_ii is (nearly) 0,
-because task i has no weights yet, its steps use C_ii = κ.
+SRDV11: Saha, Rai, Daumé and Venkatasubramanian. Online Learning of Multiple Tasks and Their Relationships. 2011.
+CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 
-`rank` r bounds C to O(k r) numbers: C = base·I + F Fᵀ. Σ is sketched by frequent directions, Σ ≈ L Lᵀ with r columns;
-of covariance and batch the r largest eigenvectors remain.
+Unless `as_printed`, C is scaled to the trace κk. Without scaling its size would have no limit: a larger C makes w
+larger, and a larger w makes C larger. With `as_printed`, C is frozen once its trace exceeds 10^12 κk. If the
+parameter `tasks` is set, κ and k are this number, as in the paper; otherwise κ = 1, and k is the number of tasks with
+at least one mistake. If C_ii is (nearly) 0, because task i has no weights yet, its steps use C_ii = κ.
+
+With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ. For logdet and von Neumann, Σ is sketched by frequent
+directions: Σ ≈ L Lᵀ with r columns. For covariance and batch, F has the eigenvectors of the r largest eigenvalues.
 
     rows.vectors  w or v     C  C     sigma  Σ     sketch  L     factor, base  F, base     unit  κ
 """
@@ -68,13 +71,14 @@ class RelationPerceptron(Rule):
         super().check(settings)
         p = settings.parameters
         inverted = p.as_printed and p.relations in (COVARIANCE, BATCH)
-        require(p.rank is None or not (inverted or p.relations == SPECTRAL), "rank", "null here", str(p.rank))
+        require(p.rank is None or not (inverted or p.relations == SPECTRAL), "rank",
+                "null for spectral relations, and with as_printed for covariance and batch", str(p.rank))  # fmt: skip
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
         p, n = settings.parameters, length(arrays, "task")
         fields = super().layout(settings, arrays) | vector_fields(settings, arrays)
-        # The core updates G by a matrix of rank two at every mistake.
+        # Only the core saves G: it updates G by a matrix of rank two at every mistake instead of computing it again.
         fields |= optional({"gram": Field("float64", (n, n))}, arrays)
         if p.relations == SPECTRAL:
             return fields
@@ -135,7 +139,7 @@ class RelationPerceptron(Rule):
         return f, Outcome.MISTAKE | Outcome.UPDATED
 
     def row_of(self, task_id: int, cluster: int) -> int:
-        """Return the row of a task. A new one is unrelated to the others."""
+        """Return the row of a task. A new task begins unrelated to the others."""
         n, r = len(self.rows), self.rows.add(task_id, cluster)
         if r == n:
             self.C, self.sigma = (np.pad(matrix, (0, 1)) for matrix in (self.C, self.sigma))
@@ -168,7 +172,7 @@ class RelationPerceptron(Rule):
             self.relate_sketch(W, self.p.rank)
 
     def relate_all(self, G: Array) -> None:
-        """Compute C as a full matrix. `trace` is the trace over the tasks that have no weights yet."""
+        """Compute C as a full matrix, for the tasks with weights. `trace` is the trace of C over the other tasks."""
         n, kappa, eta, missing = len(G), self.unit, self.p.rate, self.n_tasks - len(G)
         if self.p.relations == LOGDET:
             self.sigma = self.sigma + G
@@ -190,9 +194,9 @@ class RelationPerceptron(Rule):
             C = np.linalg.pinv(C, hermitian=True, rcond=1e-12)
         self.use(C, trace)
 
-    def use(self, C: Array, further: float) -> None:
-        """Use C from now on, scaled. `further` is its trace over the tasks that have no weights yet."""
-        trace = float(np.trace(C)) + further
+    def use(self, C: Array, other_trace: float) -> None:
+        """Use C from now on, scaled. `other_trace` is its trace over the tasks that have no weights yet."""
+        trace = float(np.trace(C)) + other_trace
         target = self.unit * self.n_tasks
         if self.p.as_printed:
             if trace <= LARGEST_TRACE * target:
@@ -238,7 +242,7 @@ class RelationPerceptron(Rule):
 
     @property
     def n_tasks(self) -> int:
-        """k: the tasks that are known, at least those that have erred."""
+        """k: the parameter `tasks`, but at least the number of tasks with a mistake."""
         return max(self.p.tasks or 0, len(self.rows))
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
@@ -295,8 +299,8 @@ def frequent_directions(columns_: Array, r: int) -> tuple[Array, Array]:
     """Return the r largest left singular vectors, and their squared singular values minus the (r + 1)-th one."""
     U, sizes, _ = np.linalg.svd(columns_, full_matrices=False)
     squares = sizes**2
-    lost = float(squares[r]) if len(squares) > r else 0.0
-    return U[:, :r], np.maximum(squares[:r] - lost, 0.0)
+    next_square = float(squares[r]) if len(squares) > r else 0.0
+    return U[:, :r], np.maximum(squares[:r] - next_square, 0.0)
 
 
 def padded(matrix: Array, width: int) -> Array:

@@ -2,14 +2,14 @@
 
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 
-    polynomial   φ = M/(λ + M)     β of an example after m mistakes is about (i/m)^λ, i the number of its own
-    fixed        φ = 1 − a         β of an example is (1 − a)^age;  a = ln(B)/B where none is given
+    polynomial   φ = M/(λ + M)     after m mistakes, the example of mistake i has |β| of about (i/m)^λ
+    fixed        φ = 1 − a         after m mistakes, it has |β| = (1 − a)^(m − i);  the default a is ln(B)/B
 
 The polynomial form without a budget is the Shifting Perceptron. The fixed form is a Forgetron whose shrinking does not
 depend on the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when it is removed. Its mistake bound for
 comparators that shift is in `theory.fixed_shrink_bound`.
 
-    amount  λ or a     shrink  which of the two
+    amount  λ or a     shrink  which of the two forms
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ShiftingPerceptron(MistakeDriven):
         p = settings.parameters
         if p.shrink == FIXED:
             known = p.amount is not None or settings.capacity is not None
-            require(known, "amount", "a number where there is no capacity", "null")
+            require(known, "amount", "a number if there is no capacity", "null")
             require(p.amount is None or p.amount < 1, "amount", "below 1", str(p.amount))
         else:
             require(p.amount is not None, "amount", "a number", "null")
@@ -61,7 +61,7 @@ class ShiftingPerceptron(MistakeDriven):
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
-        order = settings.capacity * 8 if settings.pool else 0  # slots by arrival, where one row may evict several
+        order = settings.capacity * 8 if settings.pool else 0  # slots by arrival: one sparse row may evict several
         return super().bytes_beyond(settings, compiled) + order
 
     def __init__(self, settings: Settings) -> None:
@@ -82,7 +82,7 @@ class ShiftingPerceptron(MistakeDriven):
         if p.shrink == FIXED:
             return 1.0 - (shrink_for(self.settings.capacity or 1) if p.amount is None else float(p.amount))
         earlier = self.n_mistakes - 1
-        return earlier / (float(p.amount) + earlier) if earlier else 1.0  # nothing is stored before the first mistake
+        return earlier / (float(p.amount) + earlier) if earlier else 1.0  # before the first mistake nothing is stored
 
     def evict_one(self) -> bool:
         self.remove(int(self.store.arrival.argmin()))
@@ -90,9 +90,10 @@ class ShiftingPerceptron(MistakeDriven):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        # The core saves β divided by a factor that all examples have in common, `scale`.
         self.weights.beta = flushed(float(state["scale"]) * self.weights.beta)
 
 
 def shrink_for(budget: int) -> float:
-    """Return a = ln(B)/B, with which the oldest of B examples has the weight 1/B, about."""
+    """Return a = ln(B)/B. With it, the oldest of B examples has a weight of about 1/B."""
     return math.log(budget) / budget

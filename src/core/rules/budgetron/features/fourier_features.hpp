@@ -1,12 +1,12 @@
 // Random Fourier features of Gaussian kernels on standardised columns: cos and sin of w·z for random frequencies w.
 //
 // Frequencies are drawn from N(0, I) as small integers in units of 1/32, one byte each, column by column, and scaled by
-// sqrt(2 gamma). A frequency does not depend on how many there are, so that more can be added later.
+// sqrt(2 gamma). Each is computed from its number alone, so that more can be added later.
 //
-// All parts share the frequencies. A part that assumes another bandwidth scales them differently. The features at one scaling are
-// called a bank. In bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32 have gamma = 2/d. After the first
-// useful_frequencies(), gamma is three times as large: a model that needs so many frequencies describes fine detail. The other
-// banks have one gamma each.
+// All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
+// differently. The features at one scaling are called a bank. In bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32
+// have gamma = 2/d. After the first useful_frequencies(), gamma is three times as large, because a function that needs so many
+// frequencies has fine detail. The other banks have one gamma each.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@
 
 namespace budgetron {
 
-// Frequencies that are enough for most streams of d columns: more cost time, and help where a function has much detail.
+// How many frequencies are enough for most streams of d columns. More cost time, and help only if the function has fine detail.
 inline std::size_t useful_frequencies(std::size_t d) { return std::min<std::size_t>(1024, 48 * d); }
 
-// Frequencies that a part uses at first: few enough to cost little on a stream that needs none.
+// How many frequencies a part uses at first: few enough to cost little on a stream that needs none.
 inline std::size_t first_frequencies(std::size_t bank) { return bank == 0 ? 64 : 32; }
 
 class FourierFeatures {
@@ -32,9 +32,9 @@ class FourierFeatures {
   // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
   static std::size_t bytes_each(std::size_t d) { return d + 3 * sizeof(double); }
 
-  // `width` multiplies every gamma; `bandwidths` are gamma d of the banks after the first.
-  FourierFeatures(Bytes& bytes, std::size_t d, double width, const std::vector<double>& bandwidths)
-      : d_(d), width_(width), bandwidths_(bytes), bytes_(bytes), frequencies_(bytes) {
+  // `gamma_factor` multiplies every gamma; `bandwidths` are gamma · d of the banks after the first.
+  FourierFeatures(Bytes& bytes, std::size_t d, double gamma_factor, const std::vector<double>& bandwidths)
+      : d_(d), gamma_factor_(gamma_factor), bandwidths_(bytes), bytes_(bytes), frequencies_(bytes) {
     bandwidths_.assign(bandwidths.begin(), bandwidths.end());
   }
 
@@ -52,7 +52,7 @@ class FourierFeatures {
     count_ = count;
   }
 
-  // cos and sin of each frequency of bank 0 in turn, from the columns z; `phase` has room for count() numbers.
+  // The cosine and the sine of each frequency of bank 0 in turn, for the columns z; `phase` has room for count() numbers.
   void features(const double* z, double* phase, double* out) const {
     simd().phases(frequencies_.data(), d_, count_, z, phase);
     for (std::size_t q = 0; q < count_; q += kBlock) {
@@ -60,7 +60,7 @@ class FourierFeatures {
       simd().cos_sin(phase + q, std::min(kBlock, count_ - q), scale(gamma_d), out + 2 * q);
     }
   }
-  // The same for the first frequencies of another bank, from the phases that features() has found.
+  // The same for the first frequencies of another bank, from the phases that features() has computed.
   void features_of_bank(std::size_t bank, const double* phase, std::size_t frequencies, double* out) const {
     simd().cos_sin(phase, frequencies, scale(bandwidths_[bank - 1]), out);
   }
@@ -68,10 +68,10 @@ class FourierFeatures {
  private:
   static constexpr std::size_t kBlock = 32;
 
-  double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * width_ / static_cast<double>(d_)) / 32.0; }
+  double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0; }
 
   std::size_t d_, count_ = 0;
-  double width_;
+  double gamma_factor_;
   Vec<double> bandwidths_;
   Bytes& bytes_;
   Vec<std::int8_t> frequencies_;  // d × count

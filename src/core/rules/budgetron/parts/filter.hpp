@@ -174,10 +174,10 @@ class Filter final : public Part {
   void variances(const Seen& e, double* v) override { v[0] = variance(e); }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    const double pull = omega * steps_.gradient(f, label);
-    if (shape_.frequencies && pull < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
+    const double error = omega * steps_.gradient(f, label);
+    if (shape_.frequencies && error < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
     const double v = variance(e);
-    if (pull * v < kNegligibleStep) return false;
+    if (error * v < kNegligibleStep) return false;
     const double h = steps_.solve(f, omega, v);
     if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), h, v, belief_.floor * belief_.prior);
     for_each_related(e, [&](const Related& one) { learn_own(one, phi(e), h); });

@@ -2,6 +2,7 @@
 //
 //   phi = [linear, sqrt(1/D) Fourier features of D frequencies],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
+//   g = omega ([y] - p), the negative gradient of the log loss with respect to an output
 //
 // The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
 // id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
@@ -26,7 +27,7 @@
 
 namespace budgetron {
 
-constexpr double kMinPull = 1e-3;  // an example whose true class already has at least 99.9 % changes nothing
+constexpr double kMinError = 1e-3;  // an example whose true class already has a probability of at least 99.9 % changes nothing
 
 class FourierAdaGrad final : public Part {
  public:
@@ -45,8 +46,8 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // How far a step at the present rate would move f, in place of a variance, which AdaGrad does not have. It falls as squared gradients
-  // add up.
+  // AdaGrad has no posterior variance. Returned instead is how far a step at the present rate would move f, which falls as squared
+  // gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
     for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
@@ -54,13 +55,13 @@ class FourierAdaGrad final : public Part {
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    if (omega * steps_.gradient(f, label) < kMinPull) return false;
+    if (omega * steps_.gradient(f, label) < kMinError) return false;
     for (std::size_t o = 0; o < outputs_; ++o) {
-      const double pull = omega * steps_.g()[o];
-      if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e.features, pull);
+      const double gradient = omega * steps_.g()[o];
+      if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e.features, gradient);
       for_each_run(e, [&](double r, std::size_t run, bool) {
         const std::size_t begin = o * own_cells_ + run;
-        step(own_run(), own_w_.data() + begin, own_squares_.data() + begin, e.features, pull * r);
+        step(own_run(), own_w_.data() + begin, own_squares_.data() + begin, e.features, gradient * r);
       });
     }
     return true;
@@ -78,8 +79,8 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return most_; }
   std::size_t frequency_limit() const override { return limit_; }
-  // With more frequencies than are useful on most streams it learns for longer. It overtakes filters late, so it grows as soon as
-  // it has any weight.
+  // With more frequencies it needs more examples, and then overtakes the filters. So it may grow to the limit as soon as its weight is
+  // not negligible; waiting for a large weight would be too late.
   std::size_t useful_frequencies(double weight, std::int64_t) override {
     return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
   }
@@ -127,7 +128,7 @@ class FourierAdaGrad final : public Part {
   std::vector<Named> arrays() {
     return {{name_ + "_weights", &w_}, {name_ + "_squares", &squares_}, {name_ + "_own_weights", &own_w_}, {name_ + "_own_squares", &own_squares_}};
   }
-  // The coefficient of each related task, where its run begins, and whether it is the task itself.
+  // Calls use(coefficient, first cell of the run, whether it is the task itself) for each related task.
   template <class Use>
   void for_each_run(const Seen& e, Use use) const {
     for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(root_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
@@ -151,12 +152,12 @@ class FourierAdaGrad final : public Part {
     multiply_add(factor, w, phi, columns_, to.columns(source, k));
     to.fourier(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.frequencies);
   }
-  void step(const Run& run, float* w, float* squares, const double* phi, double pull) const {
+  void step(const Run& run, float* w, float* squares, const double* phi, double gradient) const {
     const auto lambda = static_cast<float>(rate_);
-    simd().adagrad(w, squares, phi, pull, lambda, columns_);
-    simd().adagrad(w + columns_, squares + columns_, phi + columns_, pull * run.amplitude, lambda, 2 * run.frequencies);
+    simd().adagrad(w, squares, phi, gradient, lambda, columns_);
+    simd().adagrad(w + columns_, squares + columns_, phi + columns_, gradient * run.amplitude, lambda, 2 * run.frequencies);
   }
-  // sum phi^2 / sqrt(1 + G), G averaged over the outputs, which lie `stride` apart.
+  // sum phi^2 / sqrt(1 + G), with G averaged over the outputs, whose arrays begin `stride` cells apart.
   double step_size(const Run& run, const float* squares, std::size_t stride, const double* phi) const {
     double sum = 0;
     for (std::size_t c = 0; c < columns_ + 2 * run.frequencies; ++c) {

@@ -4,10 +4,11 @@
 //   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
-// Sigma_0 is that of a filter; the other Sigma_q and S_i are diagonal, C_i is r × r. A step in u and theta at once changes f
-// by another alpha^2 e, e = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until that is at most half of
-// alpha V, so that the product of u and theta cannot diverge. Points and theta_q start at small random values: if all were
-// equal, all dimensions would learn the same.
+// g, alpha and the curvature h are those of steps.hpp. Sigma_0 is that of a filter; the other Sigma_q and S_i are diagonal, C_i is
+// r × r. Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
+// epsilon = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until alpha^2 epsilon is at most half of alpha V, so that the
+// product of u and theta cannot diverge. Points and theta_q start at small random values: if all were equal, all dimensions would
+// learn the same.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace budgetron {
 
 class Latent final : public Part {
  public:
+  // Prior variance of theta, that of own weights as a share of it, and the standard deviation of a new task's point.
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
@@ -61,20 +63,20 @@ class Latent final : public Part {
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const Row r = parts(e.mine);
     const double* phi = e.features;
-    const double pull = steps_.gradient(f, label);
+    const double error = steps_.gradient(f, label);  // 1 - p_y
     find_direction(phi, label);
-    double v = shared_.variance(phi) + r.own.variance(phi), twice = 0;
+    double v = shared_.variance(phi) + r.own.variance(phi), epsilon = 0;
     for (std::size_t q = 0; q < rank_; ++q) {
       cb_[q] = simd().dot(r.c + q * rank_, b_.data(), rank_);
       spread_[q] = latent_variance(q, phi);
       v += r.u[q] * r.u[q] * spread_[q] + b_[q] * cb_[q];
-      twice += r.u[q] * spread_[q] * cb_[q];
+      epsilon += r.u[q] * spread_[q] * cb_[q];
     }
-    if (!(omega * pull * v >= kNegligibleStep)) return false;  // also where pull is 0, and b not a number
+    if (!(omega * error * v >= kNegligibleStep)) return false;  // negated, because b and v can be NaN if the error is 0
     const double h = steps_.solve(f, omega, v);
     double size = std::abs(steps_.alpha()[outputs_ == 1 ? 0 : label]);
-    if (size * std::abs(twice) > v / 2) {
-      const double shorter = v / 2 / (size * std::abs(twice));
+    if (size * std::abs(epsilon) > v / 2) {
+      const double shorter = v / 2 / (size * std::abs(epsilon));
       for (std::size_t o = 0; o < outputs_; ++o) steps_.alpha()[o] *= shorter;
       size *= shorter;
     }
@@ -134,7 +136,7 @@ class Latent final : public Part {
     for (std::size_t j = 0; j < columns_; ++j) sum += sigma_[q * columns_ + j] * phi[j] * phi[j];
     return sum;
   }
-  // Computes b, the derivative of the true class's margin over the others with respect to u.
+  // Computes b: how the margin of the true class over the other classes changes with u.
   void find_direction(const double* phi, std::size_t label) {
     for (std::size_t q = 0; q < rank_; ++q) {
       if (outputs_ == 1) {

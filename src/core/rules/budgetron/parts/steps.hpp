@@ -41,14 +41,14 @@ class Steps {
   // Computes [y] - p and returns 1 - p_y.
   double gradient(const double* f, std::size_t label) {
     label_ = label;
-    pull_ = probabilities(f, g_.data());
+    error_ = probabilities(f, g_.data());
     if (outputs_ == 1) {
-      g_[0] = label ? pull_ : -pull_;
+      g_[0] = label ? error_ : -error_;
     } else {
       for (std::size_t c = 0; c < outputs_; ++c) g_[c] = -g_[c];
-      g_[label] = pull_;
+      g_[label] = error_;
     }
-    return pull_;
+    return error_;
   }
   const double* g() const { return g_.data(); }
   double* alpha() { return alpha_.data(); }
@@ -57,13 +57,13 @@ class Steps {
   // After gradient(). Leaves alpha; returns the curvature h = w p_y (1 - p_y) at the end of the step.
   double solve(const double* f, double omega, double v) {
     for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] = omega * g_[c];
-    double low = 0.0, high = 1.0, tau = 0.0, last = 1.0, rest = pull_;
+    double low = 0.0, high = 1.0, tau = 0.0, last = 1.0, rest = error_;
     for (int iteration = 0; iteration < 100; ++iteration) {
       double along = 0.0;  // d p_y / d tau, divided by p_y
       rest = at(f, v, tau, along);
-      const double residual = rest / pull_ - tau;
+      const double residual = rest / error_ - tau;
       (residual > 0 ? low : high) = tau;
-      const double move = residual / (1.0 + (1.0 - rest) * along / pull_);
+      const double move = residual / (1.0 + (1.0 - rest) * along / error_);
       // Newton, unless it leaves the bracket or does not even halve its step: then bisection.
       const bool slow = !(tau + move >= low && tau + move <= high) || std::abs(2 * move) > std::abs(last);
       last = slow ? (low + high) / 2 - tau : move;
@@ -106,7 +106,7 @@ class Steps {
   }
 
   std::size_t outputs_, label_ = 0;
-  double pull_ = 0;
+  double error_ = 0;  // 1 - p_y before the step
   Vec<double> g_, alpha_, moved_, p_;
 };
 

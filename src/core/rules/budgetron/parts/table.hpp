@@ -30,7 +30,7 @@ namespace budgetron {
 
 class HashedTable final : public Part {
  public:
-  static constexpr double kMinPull = 1e-5;  // a belief that gives the true class more than 99.999 % does not update its weights
+  static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
   static constexpr double kOwnShare = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
   static constexpr double kMaxTypical = 1e38;  // typical sizes are float32 and must stay finite; rows may be float64
 
@@ -39,7 +39,7 @@ class HashedTable final : public Part {
       : rates_(rates), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
         own_(own), root_own_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
         total_(bytes, classes_, 1000 * kMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
-        bayes_squares_(bytes, rates.size(), 1.0), pull_(bytes, width()) {
+        bayes_squares_(bytes, rates.size(), 1.0), gradient_(bytes, width()) {
     for (const double one : signs) values_.push_back(one != 0);
   }
 
@@ -70,7 +70,7 @@ class HashedTable final : public Part {
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    const bool moving = find_pulls(f, label, omega);
+    const bool moving = find_gradients(f, label, omega);
     for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
       if (shared_) step(weights(entry.cell), entry, 1.0);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j)
@@ -80,9 +80,9 @@ class HashedTable final : public Part {
       double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
         const std::size_t k = b * outputs_ + o;
-        bias_squares_[k] += pull_[k] * pull_[k];
-        bias_[k] += rates_[b] * pull_[k] / std::sqrt(bias_squares_[k] + 1e-9);
-        bayes_gradient += pull_[k] * e.evidence[o];
+        bias_squares_[k] += gradient_[k] * gradient_[k];
+        bias_[k] += rates_[b] * gradient_[k] / std::sqrt(bias_squares_[k] + 1e-9);
+        bayes_gradient += gradient_[k] * e.evidence[o];
       }
       bayes_squares_[b] += bayes_gradient * bayes_gradient;
       bayes_[b] += kBayesRate * bayes_gradient / std::sqrt(bayes_squares_[b]);
@@ -219,21 +219,21 @@ class HashedTable final : public Part {
       const double phi = r * entry.phi[values_[b]];
       const auto rate = static_cast<float>(rates_[b]);
       for (std::size_t k = b * outputs_; k < (b + 1) * outputs_; ++k) {
-        const auto pull = static_cast<float>(phi * pull_[k]);
-        if (pull == 0) continue;
+        const auto gradient = static_cast<float>(phi * gradient_[k]);
+        if (gradient == 0) continue;
         float& squares = w[width() + k];
-        squares += pull * pull + 1e-30f;
-        w[k] += rate * pull / std::sqrt(squares);
+        squares += gradient * gradient + 1e-30f;
+        w[k] += rate * gradient / std::sqrt(squares);
       }
     }
   }
 
-  // Sets pull_ to omega ([y] - p) of every belief and output, or to 0 for beliefs that take no step. Returns whether any takes a step.
-  bool find_pulls(const double* f, std::size_t label, double omega) {
+  // Sets gradient_ to omega ([y] - p) of every belief and output, or to 0 for beliefs that take no step. Returns whether any takes a step.
+  bool find_gradients(const double* f, std::size_t label, double omega) {
     bool moving = false;
     for (std::size_t b = 0; b < rates_.size(); ++b) {
-      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kMinPull;
-      for (std::size_t o = 0; o < outputs_; ++o) pull_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
+      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kMinError;
+      for (std::size_t o = 0; o < outputs_; ++o) gradient_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
       moving |= moves;
     }
     return moving;
@@ -260,7 +260,7 @@ class HashedTable final : public Part {
   Vec<float> data_;         // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
   Vec<std::uint8_t> seen_;  // eight bits per cell: features that have been seen
   std::size_t used_ = 0;    // cells that hold a shared feature
-  Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, pull_;
+  Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, gradient_;
 };
 
 inline void HashedTable::save(State& state) {

@@ -52,7 +52,7 @@ class Parameters(RuleParameters, frozen=True):
     filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`, as planned
     bank_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of each filter with another bandwidth, as planned
     frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; two features each
-    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # of all Fourier features
+    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # a factor of γ, for all Fourier features
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the points of tasks in `Latent`; 0: no such part
     rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - λ of each AdaGrad belief
     owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each

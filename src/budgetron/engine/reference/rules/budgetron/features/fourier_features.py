@@ -1,12 +1,12 @@
 """Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
 Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte each, and scaled by √(2γ) for a
-kernel exp(−γ‖z − z'‖²). A frequency does not depend on how many there are, so that more can be added later.
+kernel exp(−γ‖z − z'‖²). Each is computed from its number alone, so that more can be added later.
 
-All parts share the frequencies. A part that assumes another bandwidth scales them differently. The features at one
-scaling are called a *bank*. In bank 0, of every 128 frequencies 96 have γ = 1/d, and then 32 have γ = 2/d. After the
-first `useful_frequencies`, γ is three times as large: a model that needs so many frequencies describes fine detail. The
-other banks have one γ each.
+All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
+differently. The features at one scaling are called a *bank*. In bank 0, of every 128 frequencies 96 have γ = 1/d, and
+then 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large, because a function that needs so
+many frequencies has fine detail. The other banks have one γ each.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ import numpy as np
 from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64
 
-NARROW, WIDE, DETAIL = 1.0, 2.0, 3.0
-"""γ·d of most frequencies in bank 0 and of every fourth block, and the factor of both for later frequencies."""
+SMALL, LARGE, DETAIL = 1.0, 2.0, 3.0
+"""γ·d of most frequencies in bank 0, γ·d of every fourth block, and the factor of both for later frequencies."""
 BLOCK = 32
 UNIT = 32
 
 
 def useful_frequencies(n_features: int) -> int:
-    """Return how many are enough for most streams: more cost time, and help where a function has much detail."""
+    """Return how many are enough for most streams. More cost time, and help only if the function has fine detail."""
     return min(1024, 48 * n_features)
 
 
 def first_frequencies(bank: int) -> int:
-    """Return the frequencies that a part uses at first: few enough to cost little on a stream that needs none."""
+    """Return how many frequencies a part uses at first: few enough to cost little on a stream that needs none."""
     return 64 if bank == 0 else 32
 
 
 class FourierFeatures:
-    """Frequencies for d columns. `width` multiplies every γ; `bandwidths` are γ·d of the banks after the first."""
+    """Frequencies for d columns. `gamma_factor` multiplies every γ; `bandwidths` has γ·d of banks 1, 2, …"""
 
-    def __init__(self, d: int, width: float, bandwidths: Sequence[float]) -> None:
-        self.d, self.width, self.bandwidths = d, width, bandwidths
+    def __init__(self, d: int, gamma_factor: float, bandwidths: Sequence[float]) -> None:
+        self.d, self.gamma_factor, self.bandwidths = d, gamma_factor, bandwidths
         self.resize(0)
 
     def resize(self, count: int) -> None:
         d, place = self.d, np.arange(count)
         self.frequencies = gaussian(mix64(np.arange(d * count, dtype=np.int64))).astype(np.int8).reshape(count, d)
-        scaled = np.where(place // BLOCK % 4 == 3, WIDE, NARROW) * np.where(place < useful_frequencies(d), 1.0, DETAIL)
+        scaled = np.where(place // BLOCK % 4 == 3, LARGE, SMALL) * np.where(place < useful_frequencies(d), 1.0, DETAIL)
         self.scale = self._scale(scaled)
 
     def _scale(self, gamma_d: Array | float) -> Array:
-        return np.asarray(np.sqrt(2 * gamma_d * self.width / self.d) / UNIT)
+        return np.asarray(np.sqrt(2 * gamma_d * self.gamma_factor / self.d) / UNIT)
 
     def banks(self, z: Array) -> list[Array]:
         """Return the features of each bank: the cosine and the sine of each frequency in turn."""

@@ -10,7 +10,7 @@ change. Own weights are not scaled, since a cell may belong to a column for one 
 another. Runs have room for the planned frequencies; frequencies that are added later have no own weights. Weights are
 float32.
 
-The *pull* on an output is the negative gradient of the log loss, ω([y] − p).
+g is the negative gradient of the log loss with respect to an output: ω([y] − p).
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
-MIN_PULL = 1e-3
+MIN_ERROR = 1e-3
 """An example whose true class already has a probability of at least 99.9 % changes nothing."""
 
 
-def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], pull: Array, rate: float) -> None:
-    """Take one step in place; `pull` is the negative gradient of each weight."""
-    pull = pull.astype(np.float32)
-    squares += pull * pull + MIN_SQUARE
-    w += np.float32(rate) * pull / np.sqrt(squares)
+def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:
+    """Take one step in place; `g` is the negative gradient of each weight."""
+    g = g.astype(np.float32)
+    squares += g * g + MIN_SQUARE
+    w += np.float32(rate) * g / np.sqrt(squares)
 
 
 class FourierAdaGrad:
-    """The belief with this rate and own share. `cells`: own weights of all tasks; none if less than one run fits."""
+    """The belief with this rate and own share.
+
+    `cells` is the number of own weights of all tasks. If one run does not fit, there are no own weights.
+    """
 
     count, row_width, at = 1, 0, 0
 
@@ -57,15 +60,15 @@ class FourierAdaGrad:
         self.max_frequencies = self.planned = frequencies
         self.w, self.squares = (np.zeros((outputs, columns * shared), np.float32) for _ in range(2))
         longest = columns + 2 * frequencies
-        self.starts = cells - longest + 1 if cells >= longest else 0  # where a run may begin
+        self.starts = cells - longest + 1 if cells >= longest else 0  # the number of cells at which a run may begin
         cells = cells if self.starts else 0
         self.own_w, self.own_squares = (np.zeros((outputs, cells), np.float32) for _ in range(2))
         self.set_frequencies(min(frequencies, first_frequencies(0)))
 
     def set_frequencies(self, count: int) -> None:
         if self.shared:
-            # Features are divided by √frequencies, so weights grow by its ratio, and gradients, whose squares add up,
-            # shrink.
+            # Fourier features are divided by √D. When D grows, their weights grow by the same factor, so that f stays
+            # the same. Gradients shrink by that factor, and the sums of their squares by its square.
             scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
             new = ((0, 0), (0, 2 * (count - self.frequencies)))
@@ -74,8 +77,8 @@ class FourierAdaGrad:
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        # With more frequencies than are useful on most streams it learns for longer. It overtakes filters late, so it
-        # grows as soon as it has any weight.
+        # With more frequencies it needs more examples, and then overtakes the filters. So it may grow to the limit as
+        # soon as its weight is not negligible; waiting for a large weight would be too late.
         if weight >= NEGLIGIBLE:
             return self.frequency_limit
         return min(self.frequency_limit, useful_frequencies(self.columns - 1))
@@ -128,15 +131,15 @@ class FourierAdaGrad:
         return np.array([self.rate * v])
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
-        g = omega * gradient(f[0], code)
-        if g[code] < MIN_PULL:
+        per_class = omega * gradient(f[0], code)
+        if per_class[code] < MIN_ERROR:
             return False
         phi, (own_phi, runs) = self.features(e, self.frequencies), self.own_runs(e)
-        for o, pull in enumerate(g[-self.outputs:]):
+        for o, g in enumerate(per_class[-self.outputs:]):
             if self.shared:
-                adagrad(self.w[o], self.squares[o], pull * phi, self.rate)
+                adagrad(self.w[o], self.squares[o], g * phi, self.rate)
             for r, run in runs:
-                adagrad(self.own_w[o, run], self.own_squares[o, run], pull * r * own_phi, self.rate)
+                adagrad(self.own_w[o, run], self.own_squares[o, run], g * r * own_phi, self.rate)
         return True
 
     def terms(self, e: Seen) -> Terms:
@@ -144,7 +147,7 @@ class FourierAdaGrad:
         if self.shared:
             self._add_terms(terms, SHARED, self.w.astype(np.float64), self.features(e, self.frequencies))
         phi, runs = self.own_runs(e)
-        for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # there are no runs without own weights
+        for (r, run), (_, _, row) in zip(runs, e.related, strict=False):  # `runs` is empty if there are no own weights
             weights = r * self.own_w[:, run].astype(np.float64)
             self._add_terms(terms, source_of(e, row), weights, phi)
         return terms

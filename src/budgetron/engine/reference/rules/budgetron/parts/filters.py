@@ -153,13 +153,13 @@ class Filter:
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f = f[0]
-        pull = omega * gradient(f, code)[code]
+        error = omega * gradient(f, code)[code]  # ω(1 − p_y)
         # Both tests come before the O(width²) update: most examples of an easy stream end at one of them.
-        if self.frequencies and pull < CONFIDENT:
+        if self.frequencies and error < CONFIDENT:
             return False
         spread = self._spread(e)
         v = self._variance(e, spread)
-        if pull * v < NEGLIGIBLE:
+        if error * v < NEGLIGIBLE:
             return False
         alpha, h = step(f, code, omega, v)
         if self.shared:

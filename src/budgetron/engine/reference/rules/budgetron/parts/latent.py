@@ -4,10 +4,10 @@
     V = Σ_q u_iq² φᵀΣ_qφ + āᵀC_iā + Σ S_i φ²,         ā = Σ_c g_c a_·c / g_y   (two classes: a)
     θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
-Σ_0 is that of a filter; the other Σ_q and S_i are diagonal, C_i is r × r. A step in u and θ at once changes f by
-another α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until that is at most half of αV, so that the product
-of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all dimensions would learn
-the same.
+Σ_0 is that of a filter; the other Σ_q and S_i are diagonal, C_i is r × r. Because u and θ change together, f changes by
+αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of αV, so that
+the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all dimensions
+would learn the same.
 """
 
 from __future__ import annotations

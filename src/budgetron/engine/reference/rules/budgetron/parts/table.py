@@ -39,7 +39,7 @@ TOTAL_MASS = 1000 * MASS
 """Prior mass of every class: M_c before any example."""
 TYPICAL_RATE = 1 / 8
 BAYES_RATE = 0.3
-MIN_PULL = 1e-5
+MIN_ERROR = 1e-5
 """A belief that gives the true class a probability above 99.999 % does not update its weights."""
 MAX_TYPICAL = 1e38
 """Upper limit of a typical size. Rows may be float64, but typical sizes are stored in float32 and must stay finite."""
@@ -149,30 +149,30 @@ class HashedTable:
         entries = self._entries(e)
         evidence = self._evidence(entries)
         # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
-        g = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
-        moving = g[:, code] >= MIN_PULL
-        pull = np.where(moving[:, None], g[:, -self.outputs:], 0.0)
+        per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
+        moving = per_class[:, code] >= MIN_ERROR
+        g = np.where(moving[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
         for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
             for r, cell in cells:
-                self._step(cell[j], r * phi[:, j, None] * pull)
+                self._step(cell[j], r * phi[:, j, None] * g)
         rates = np.array(self.rates)[:, None]
-        self.bias_squares += pull**2
-        self.bias += rates * pull / np.sqrt(self.bias_squares + 1e-9)
-        bayes_gradient = pull @ evidence
+        self.bias_squares += g**2
+        self.bias += rates * g / np.sqrt(self.bias_squares + 1e-9)
+        bayes_gradient = g @ evidence
         self.bayes_squares += bayes_gradient**2
         self.bayes += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes_squares)
         self._remember(e, entries, code)
         return bool(moving.any())
 
-    def _step(self, cell: int, pull: Array) -> None:
+    def _step(self, cell: int, g: Array) -> None:
         for b, rate in enumerate(self.rates):
             # `adagrad` adds a tiny number to G even where the gradient is 0; those weights must not change at all.
-            moved = pull[b] != 0
+            moved = g[b] != 0
             w, squares = self.w[cell, b], self.squares[cell, b]
             new_w, new_squares = w.copy(), squares.copy()
-            adagrad(new_w, new_squares, pull[b], rate)
+            adagrad(new_w, new_squares, g[b], rate)
             w[moved], squares[moved] = new_w[moved], new_squares[moved]
 
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
