@@ -165,5 +165,5 @@ def _describe(error: Exception) -> str:
 
 
 def _exemptions(learner: Any) -> Mapping[str, str]:
-    found: Mapping[str, str] = getattr(learner, "exemptions", {})
-    return found
+    declared: Mapping[str, str] = getattr(learner, "exemptions", {})
+    return declared

@@ -96,8 +96,8 @@ def disconnected_is_separate(case: Case) -> None:
     apart: dict[Any, Any] = {}
     margins = case.learn(together, stream)
     for t, task in enumerate(stream.tasks):
-        one = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
-        alone = case.learn(one, stream[t : t + 1])
+        separate = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
+        alone = case.learn(separate, stream[t : t + 1])
         require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case)
 
 
@@ -125,11 +125,11 @@ def block_cuts(case: Case) -> None:
     stream = case.stream()
     whole, expected = case.train(stream)
     cuts = [0, *sorted(np.random.default_rng(case.seed).integers(len(stream), size=7)), len(stream)]
-    cut, one = case.model(), case.model()
+    cut, single = case.model(), case.model()
     margins = [case.learn(cut, stream[a:b]) for a, b in pairwise(cuts) if a < b]
     require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}")
     require_same(state_of(whole), state_of(cut), f"one block, and cuts at {cuts}")
-    ones = [one.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
+    ones = [single.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
             for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
     require_equal(expected, np.array(ones), "one block, and learn_one")
 
@@ -150,14 +150,14 @@ def stop_and_continue(case: Case) -> None:
 def inputs_untouched(case: Case) -> None:
     """Input arrays are neither changed nor referenced after the call."""
     stream, probe = case.stream(), case.stream(20, more=1)
-    given = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
-    model, _ = case.train(given)
-    for original, passed in zip(_arrays(stream), _arrays(given), strict=True):
+    copies = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
+    model, _ = case.train(copies)
+    for original, passed in zip(_arrays(stream), _arrays(copies), strict=True):
         require(np.array_equal(original, passed), "an input array was changed")
     before, margins = state_of(model), model.decision_function(probe.X, tasks=probe.tasks)
-    for passed in _arrays(given):
+    for passed in _arrays(copies):
         passed[...] = 0
-    given.tasks[:] = [0] * len(given)
+    copies.tasks[:] = [0] * len(copies)
     require_same(before, state_of(model), "after the caller overwrote the input")
     again = model.decision_function(probe.X, tasks=probe.tasks)
     require_equal(margins, again, "margins before and after the caller overwrote the input")

@@ -155,7 +155,7 @@ def with_options(sentence: str) -> str:
 
 def _as_option(argument: re.Match[str]) -> str:
     # Undo the quoting of Python, then quote for the shell.
-    values = [found.replace('\\"', '"').replace("\\\\", "\\") for found in _TEXT.findall(argument[2])]
+    values = [quoted.replace('\\"', '"').replace("\\\\", "\\") for quoted in _TEXT.findall(argument[2])]
     return f"--{argument[1].replace('_', '-')} {shlex.quote(','.join(values))}"
 
 

@@ -41,9 +41,9 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def settings_from_options(who: str, given: dict[str, Any]) -> dict[str, Any] | None:
-    """Remove these options from `given`, and return the settings of an operating point; None if none was given."""
-    taken = {name: given.pop(name) for name in NAMES}
+def settings_from_options(who: str, option_values: dict[str, Any]) -> dict[str, Any] | None:
+    """Take these options out of `option_values`, and return the settings of an operating point; None without them."""
+    taken = {name: option_values.pop(name) for name in NAMES}
     if taken["costs"] is not None:
         taken["costs"] = _costs(who, taken["costs"])
     if taken["threshold"] is not None and taken["costs"] is not None:
@@ -101,5 +101,5 @@ def _named_by_options(who: str) -> Iterator[None]:
         yield
     except InputError as error:
         # "OperatingPoint: max_error must be …" becomes "run: --max-error must be …".
-        text = re.sub(r"^OperatingPoint: (\w+)", lambda found: f"{who}: --{found[1].replace('_', '-')}", str(error))
+        text = re.sub(r"^OperatingPoint: (\w+)", lambda match: f"{who}: --{match[1].replace('_', '-')}", str(error))
         raise InputError(text.replace("Use max_error.", "Use --max-error.")) from None

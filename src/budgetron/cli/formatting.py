@@ -37,8 +37,8 @@ def rate(per_second: float) -> str:
     return f"{float(f'{per_second:.2g}'):,.0f}"
 
 
-def counted(n: int, one: str, many: str | None = None) -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+def counted(n: int, singular: str, plural: str | None = None) -> str:
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
 def shorten(text: Any, limit: int = SHOWN_LETTERS) -> str:
@@ -79,10 +79,10 @@ def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:
     from rich.table import Table
 
     # Wide tables get narrower gaps, so that they fit into 80 columns.
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 0, 0, 2 if len(columns) < 7 else 1))
+    empty_table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 0, 0, 2 if len(columns) < 7 else 1))
     for name in columns:
-        made.add_column(name, justify="left" if name in left else "right", no_wrap=True)
-    return made
+        empty_table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    return empty_table
 
 
 def plain(value: Any) -> Any:

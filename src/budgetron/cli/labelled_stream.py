@@ -103,35 +103,35 @@ class LabelledStream:
     def _check_clusters(self, tasks: Any) -> None:
         """Reject clusters that contain none of the tasks of the stream, because they would silently have no effect."""
         # The distinct tasks of the first block, in the order of appearance.
-        found = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
+        distinct = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
         for named in self._clustered:
             known = set(named)
-            others = [task for task in found if task not in known]
-            if len(others) == len(found):
+            others = [task for task in distinct if task not in known]
+            if len(others) == len(distinct):
                 came = "no column is the task" if tasks is None else f"column {self.stream.columns.task!r} has "
                 raise InputError(
                     f"{self._who}: --graph clusters names tasks such as {shown(list(named[:3]))}, but {came}"
-                    f"{'' if tasks is None else shown(found[:3])}. Name the column of these tasks with --task COLUMN, "
-                    "or correct the file of the clusters."
+                    f"{'' if tasks is None else shown(distinct[:3])}. Name the column of these tasks with --task "
+                    "COLUMN, or correct the file of the clusters."
                 )
             if others:
                 logging.getLogger("budgetron.graphs").warning(
                     "--graph clusters does not name %d of the %d tasks of the first rows, such as %s: each of them is "
-                    "a cluster of its own.", len(others), len(found), shown(others[0]),
+                    "a cluster of its own.", len(others), len(distinct), shown(others[0]),
                 )  # fmt: skip
 
     def _check(self, labels: NDArray[Any]) -> None:
         """Reject a label column that, judging by the first rows, cannot be right."""
-        found = np.unique(labels).tolist()
+        distinct = np.unique(labels).tolist()
         label = self.stream.columns.label
-        if len(found) > _MAX_GUESSED_CLASSES and self._options.label is None and not self._options.classes:
+        if len(distinct) > _MAX_GUESSED_CLASSES and self._options.label is None and not self._options.classes:
             raise InputError(
-                f"{self._who}: no --label was given, and the inferred label column {label!r} has {len(found):,} "
+                f"{self._who}: no --label was given, and the inferred label column {label!r} has {len(distinct):,} "
                 f"different values in the first {len(labels):,} rows. Name the label column with --label COLUMN."
             )
         # One label is enough if it is −1, 0 or 1: for learners 1 is positive, −1 and 0 are negative.
-        if self.classes is None and found[0] not in (-1, 0, 1):
+        if self.classes is None and distinct[0] not in (-1, 0, 1):
             raise InputError(
-                f"{self._who}: label column {label!r} contains only {shown(found[0])} in the first {len(labels):,} "
+                f"{self._who}: label column {label!r} contains only {shown(distinct[0])} in the first {len(labels):,} "
                 "rows. Name all labels with --classes A,B, or shuffle the file if it is sorted by label."
             )

@@ -75,9 +75,9 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         classes = [learner_class(name) for name in learner_names()]
-        found = [*learner_names(), *filter(None, (one.paper_name for one in classes))]
-        found += [preset for one in classes for preset in one.presets]
-        return [CompletionItem(name) for name in found if name.lower().startswith(incomplete.lower())]
+        names = [*learner_names(), *filter(None, (learner.paper_name for learner in classes))]
+        names += [preset for learner in classes for preset in learner.presets]
+        return [CompletionItem(name) for name in names if name.lower().startswith(incomplete.lower())]
 
 
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,15 +140,15 @@ class StreamOptions:
     limit: int | None = None
 
     @classmethod
-    def from_options(cls, source: str, given: dict[str, Any]) -> StreamOptions:
-        """Remove the options of a stream from `given`, and return their values. Other options stay in `given`."""
-        lists: dict[str, Any] = {name: _split(given.pop(name)) for name in _LISTS}
-        labels = given.pop("classes")
+    def from_options(cls, source: str, option_values: dict[str, Any]) -> StreamOptions:
+        """Take the options of a stream out of `option_values`, and return them. Other options stay there."""
+        lists: dict[str, Any] = {name: _split(option_values.pop(name)) for name in _LISTS}
+        labels = option_values.pop("classes")
         classes = () if labels is None else _split([labels])
         if labels is not None and len(set(classes)) < 2:
             raise input_error("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
         names = ("file_format", "label", "task", "weight", "offset", "decimal", "encoding", "on_error", "limit")
-        plain: dict[str, Any] = {name: given.pop(name) for name in names}
+        plain: dict[str, Any] = {name: option_values.pop(name) for name in names}
         return cls(source, **plain, **lists, classes=classes)
 
     def words(self, columns: bool = True) -> list[str]:
@@ -165,10 +165,10 @@ class StreamOptions:
         return words
 
 
-def learner_spec_from_options(who: str, given: dict[str, Any]) -> LearnerSpec:
-    """Remove the options of a learner from `given`, and return their values. Other options stay in `given`."""
+def learner_spec_from_options(who: str, option_values: dict[str, Any]) -> LearnerSpec:
+    """Take the options of a learner out of `option_values`, and return them. Other options stay there."""
     names = ("learner", "budget", "kernel", "graph", "others")
-    return LearnerSpec(**{name: given.pop(name) for name in names}).checked(who)
+    return LearnerSpec(**{name: option_values.pop(name) for name in names}).checked(who)
 
 
 def _split(values: Any) -> tuple[str, ...]:

@@ -47,30 +47,32 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
         logging.getLogger("budgetron.cli").warning("%s", warning)
     row, tasks, scores = block.X, block.tasks, block.offsets
     whose = None if tasks is None else plain(tasks[0])
-    given = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
-    margins = model.decision_function(row, **given)
+    arguments = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
+    margins = model.decision_function(row, **arguments)
     # In a sharded model, the shard of the task explains.
     learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
     # `explain` takes a single row: a sparse matrix of one row, or a vector.
-    one = row if hasattr(row, "indptr") else row[0]
+    vector = row if hasattr(row, "indptr") else row[0]
     score = None if scores is None else scores[0]
-    reasons = learner.explain(one, task=whose, offset=score, nearest=nearest, names=columns.names_of([record]))
-    found: dict[str, Any] = {
+    reasons = learner.explain(vector, task=whose, offset=score, nearest=nearest, names=columns.names_of([record]))
+    explained: dict[str, Any] = {
         "task": whose,
         "missing": [name for name in columns.names if name not in record],
-        "prediction": plain(model.predict(row, **given)[0]),
+        "prediction": plain(model.predict(row, **arguments)[0]),
         "margin": margins[0].tolist(),
         "reasons": reasons.to_dict(),
-        "nearest": list(_nearest(reasons, learner, one, whose, nearest)),
+        "nearest": list(_nearest(reasons, learner, vector, whose, nearest)),
     }
     if getattr(model, "operating_point", None) is not None:
-        found["decision"] = plain(model.decide(row, tasks=tasks)[0])
+        explained["decision"] = plain(model.decide(row, tasks=tasks)[0])
     if hasattr(model, "predict_std"):
-        found["std"] = np.ravel(model.predict_std(row, **given)).tolist()
+        explained["std"] = np.ravel(model.predict_std(row, **arguments)).tolist()
     if hasattr(model, "predict_proba"):
-        shares = model.predict_proba(row, **given)[0].tolist()
-        found["probability"] = {label_text(label): share for label, share in zip(model.classes_, shares, strict=True)}
-    return found
+        shares = model.predict_proba(row, **arguments)[0].tolist()
+        explained["probability"] = {
+            label_text(label): share for label, share in zip(model.classes_, shares, strict=True)
+        }
+    return explained
 
 
 def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
@@ -80,7 +82,7 @@ def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[
     # per class.
     each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
     for place, near in enumerate(reasons.nearest):
-        pulls = [one.nearest[place].contribution for one in each]
+        pulls = [explanation.nearest[place].contribution for explanation in each]
         pull = pulls[0] if len(pulls) == 1 else pulls
         yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
 
@@ -102,19 +104,19 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
                 whose = None if block.tasks is None else plain(block.tasks[place])
                 score = None if block.offsets is None else block.offsets[place]
                 total.add(model.explain(row, task=whose, offset=score, names=names, nearest=0))
-    return {"examples": total.n, "features": [asdict(one) for one in total.top(100)]}
+    return {"examples": total.n, "features": [asdict(feature) for feature in total.top(100)]}
 
 
 # ---- Terminal output
 
 
-def show_importance(out: Console, found: dict[str, Any]) -> None:
+def show_importance(out: Console, importance: dict[str, Any]) -> None:
     """Print the averaged terms per feature as a table."""
-    out.print(f"\nWhat each feature adds to the margin, averaged over {counted(found['examples'], 'example')}")
+    out.print(f"\nWhat each feature adds to the margin, averaged over {counted(importance['examples'], 'example')}")
     rows = table(["feature", "mean size", "mean", "shared", "own", "related"], left=["feature"])
-    for one in found["features"][:20]:
-        parts = [f"{one[part]:.3f}" if one[part] else "" for part in ("shared", "own", "related")]
-        rows.add_row(shorten(one["name"]), f"{one['mean']:.3f}", f"{one['direction']:+.3f}", *parts)
+    for feature in importance["features"][:20]:
+        parts = [f"{feature[part]:.3f}" if feature[part] else "" for part in ("shared", "own", "related")]
+        rows.add_row(shorten(feature["name"]), f"{feature['mean']:.3f}", f"{feature['direction']:+.3f}", *parts)
     out.print(rows)
 
 
@@ -134,28 +136,30 @@ def _reasons(out: Console, reasons: dict[str, Any]) -> None:
     out.print(rows)
 
 
-def show_example(out: Console, found: dict[str, Any]) -> None:
+def show_example(out: Console, explained: dict[str, Any]) -> None:
     """Print the prediction of an example, its reasons and the nearest stored examples."""
-    whose = "" if found["task"] is None else f" for task {shorten(found['task'])}"
-    out.print(f"\nThe example{whose} is predicted as {shorten(found['prediction'])}")
-    if "decision" in found:
-        asked = found["decision"] is None
-        out.print("  the decision is to ask a person" if asked else f"  the decision is {shorten(found['decision'])}")
-    for label, share in found.get("probability", {}).items():
+    whose = "" if explained["task"] is None else f" for task {shorten(explained['task'])}"
+    out.print(f"\nThe example{whose} is predicted as {shorten(explained['prediction'])}")
+    if "decision" in explained:
+        asked = explained["decision"] is None
+        out.print(
+            "  the decision is to ask a person" if asked else f"  the decision is {shorten(explained['decision'])}"
+        )
+    for label, share in explained.get("probability", {}).items():
         out.print(f"  {shorten(label, 20)}: {percent(share)}")
-    if found["missing"]:
-        out.print(f"  not given: {', '.join(shorten(name, 20) for name in found['missing'][:10])}")
-    if "std" in found:
-        spread = ", ".join(f"{value:.2f}" for value in found["std"][:10])
+    if explained["missing"]:
+        out.print(f"  not given: {', '.join(shorten(name, 20) for name in explained['missing'][:10])}")
+    if "std" in explained:
+        spread = ", ".join(f"{value:.2f}" for value in explained["std"][:10])
         out.print(f"  standard deviation of the log odds: {spread}")
-    elif not found["nearest"]:
+    elif not explained["nearest"]:
         out.print("  no stored examples to compare it with")
-    _reasons(out, found["reasons"])
-    if not found["nearest"]:
+    _reasons(out, explained["reasons"])
+    if not explained["nearest"]:
         return
-    one_pull = not isinstance(found["nearest"][0]["pull"], list)
+    one_pull = not isinstance(explained["nearest"][0]["pull"], list)
     rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
-    for near in found["nearest"]:
+    for near in explained["nearest"]:
         pull = [f"{near['pull']:+.3f}"] if one_pull else []
         rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *pull)
     out.print("The most similar stored examples:")

@@ -52,41 +52,45 @@ def show(result: RunResult, n_tasks: int) -> None:
 
 def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
     model, validation = result.model, result.validation
-    found = validation.overall
+    overall = validation.overall
     errors = [
-        ("error", percent(found.error), constant_words(validation)),
-        ("F", percent(found.f_measure), _precision(model, found)),
+        ("error", percent(overall.error), constant_words(validation)),
+        ("F", percent(overall.f_measure), _precision(model, overall)),
     ]
     ranked = list(_ranked(model, validation))
     # If a label is rare, error and F say little, because always predicting the other label has nearly the same error.
     yield from [*errors, *ranked] if validation.rare is None else [*ranked, *errors]
-    if found.log_loss is not None and validation.calibration is not None:
+    if overall.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
-        yield "log loss", f"{found.log_loss:.3f}", f"Brier score {decimal(found.brier)}; {off}"
+        yield "log loss", f"{overall.log_loss:.3f}", f"Brier score {decimal(overall.brier)}; {off}"
     for name, value in point_lines(getattr(model, "operating_point", None)):
         yield name, "", value
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
-    yield "speed", f"{rate(found.n / result.seconds)}/s", f"{found.n:,} examples in {result.seconds:.1f} s"
+    yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{overall.n:,} examples in {result.seconds:.1f} s"
 
 
 def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
     """Yield the figures of the ranking: AUC and average precision."""
-    found, classes = validation.overall, model.classes_.tolist()
-    if found.auc is None:
+    overall, classes = validation.overall, model.classes_.tolist()
+    if overall.auc is None:
         return
     if len(classes) > 2:
-        precision = decimal(found.average_precision)
-        yield "AUC", decimal(found.auc), f"each class against the rest; average precision {precision}"
+        precision = decimal(overall.average_precision)
+        yield "AUC", decimal(overall.auc), f"each class against the rest; average precision {precision}"
         return
     label = shorten(classes[1], 20)
-    yield "AUC", decimal(found.auc), f"the chance that {label} is scored above {shorten(classes[0], 20)}; 0.5 is random"
+    yield (
+        "AUC",
+        decimal(overall.auc),
+        f"the chance that {label} is scored above {shorten(classes[0], 20)}; 0.5 is random",
+    )
     share = decimal(validation.share_of_positives)
     top = ""
-    if found.precision_at_k is not None:
-        top = f"; of the {validation.k:,} highest scores {percent(found.precision_at_k)} are {label}"
-    yield "avg prec", decimal(found.average_precision), f"random: {share}{top}"
+    if overall.precision_at_k is not None:
+        top = f"; of the {validation.k:,} highest scores {percent(overall.precision_at_k)} are {label}"
+    yield "avg prec", decimal(overall.average_precision), f"random: {share}{top}"
 
 
 def alarm_lines(validation: Validation) -> Iterator[str]:
@@ -115,12 +119,12 @@ def rare_words(validation: Validation) -> str:
 
 def _read(result: RunResult) -> str:
     """Describe what was read: examples, tasks and labels."""
-    found = result.validation
-    words = [counted(found.overall.n, "example")]
+    validation = result.validation
+    words = [counted(validation.overall.n, "example")]
     columns = result.columns
     if columns.task is not None:
-        more = "" if found.others is None else " and more"
-        words.append(f"{counted(len(found.per_task), 'task')}{more} (column {shorten(columns.task)})")
+        more = "" if validation.others is None else " and more"
+        words.append(f"{counted(len(validation.per_task), 'task')}{more} (column {shorten(columns.task)})")
     else:
         words.append("one task (none named; see --task)")
     labels = [shorten(label, 12) for label in result.model.classes_.tolist()]
@@ -154,12 +158,12 @@ def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
 
 def constant_words(validation: Validation) -> str:
     """Describe the error of always predicting the most frequent class: the baseline without learning."""
-    found = most_frequent_class(validation)
-    return "" if found is None else f"always predicting {shorten(found[0], 20)}: {percent(found[1])}"
+    constant = most_frequent_class(validation)
+    return "" if constant is None else f"always predicting {shorten(constant[0], 20)}: {percent(constant[1])}"
 
 
-def _precision(model: Any, found: Any) -> str:
-    figures = f"precision {percent(found.precision)}, recall {percent(found.recall)}"
+def _precision(model: Any, overall: Any) -> str:
+    figures = f"precision {percent(overall.precision)}, recall {percent(overall.recall)}"
     classes = model.classes_.tolist()
     return f"of {shorten(classes[1], 20)}: {figures}" if len(classes) == 2 else f"mean over classes: {figures}"
 
@@ -173,8 +177,8 @@ def _stored(model: Any) -> str:
 
 def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     """Print a table of the worst tasks."""
-    found = result.validation
-    worst = found.worst_first()
+    validation = result.validation
+    worst = validation.worst_first()
     more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
     out.print(f"{more} {counted(len(worst), 'task')}")
     share, stores = result.model.budget_share_, result.model.capacity_ != 0
@@ -182,8 +186,8 @@ def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     for task, row in worst[:n_tasks]:
         stored = [percent(share.get(task, 0.0), "")] if stores else []
         rows.add_row(shorten(task), *_task_figures(row), *stored)
-    if found.others is not None:
-        rows.add_row("later tasks", *_task_figures(found.others))
+    if validation.others is not None:
+        rows.add_row("later tasks", *_task_figures(validation.others))
     out.print(rows)
 
 

@@ -64,11 +64,11 @@ class AsyncClient:
         batch: int = BATCH,
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch, offset):
             call = calls.predict_many(self._settings, examples, remember, explain, ask)
-            found += (await self._call(call)).predictions
-        return found
+            predictions += (await self._call(call)).predictions
+        return predictions
 
     async def learn(
         self,
@@ -122,8 +122,8 @@ class AsyncClient:
 
     async def corrections(self) -> list[dict[str, Any]]:
         """The audit trail of corrections, newest first."""
-        found: list[dict[str, Any]] = (await self._get("corrections"))["corrections"]
-        return found
+        corrections: list[dict[str, Any]] = (await self._get("corrections"))["corrections"]
+        return corrections
 
     async def queue(self) -> dict[str, Any]:
         """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
@@ -163,8 +163,8 @@ class AsyncClient:
         confidence: float | None = None,
     ) -> dict[str, Any]:
         """Let the model decide, by the settings of `OperatingPoint`. Returns the point, with its thresholds."""
-        given = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
-        answer: dict[str, Any] = await self._call(calls.operating_point(self._settings, given))
+        values = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
+        answer: dict[str, Any] = await self._call(calls.operating_point(self._settings, values))
         point: dict[str, Any] = answer["operating_point"]
         return point
 

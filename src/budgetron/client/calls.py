@@ -103,8 +103,8 @@ def learn_many(settings: ClientSettings, examples: list[dict[str, Any]], key: st
     return Call("POST", settings.path("learn"), body, answer=Answered)
 
 
-def operating_point(settings: ClientSettings, given: dict[str, Any]) -> Call:
-    body = {name: value for name, value in given.items() if value is not None}
+def operating_point(settings: ClientSettings, values: dict[str, Any]) -> Call:
+    body = {name: value for name, value in values.items() if value is not None}
     return Call("PUT", settings.path("operating-point"), body, answer=dict[str, Any])
 
 

@@ -79,10 +79,10 @@ class Client:
         batch: int = BATCH,
     ) -> list[Prediction]:
         """Predict many examples, `batch` per request."""
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for examples in calls.batches(X, None, tasks, batch, offset):
-            found += self._call(calls.predict_many(self._settings, examples, remember, explain, ask)).predictions
-        return found
+            predictions += self._call(calls.predict_many(self._settings, examples, remember, explain, ask)).predictions
+        return predictions
 
     def learn(
         self,
@@ -140,8 +140,8 @@ class Client:
 
     def corrections(self) -> list[dict[str, Any]]:
         """The audit trail of corrections, newest first."""
-        found: list[dict[str, Any]] = (self._get("corrections"))["corrections"]
-        return found
+        corrections: list[dict[str, Any]] = (self._get("corrections"))["corrections"]
+        return corrections
 
     def queue(self) -> dict[str, Any]:
         """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
@@ -181,8 +181,8 @@ class Client:
         confidence: float | None = None,
     ) -> dict[str, Any]:
         """Let the model decide, by the settings of `OperatingPoint`. Returns the point, with its thresholds."""
-        given = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
-        answer: dict[str, Any] = self._call(calls.operating_point(self._settings, given))
+        values = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
+        answer: dict[str, Any] = self._call(calls.operating_point(self._settings, values))
         point: dict[str, Any] = answer["operating_point"]
         return point
 

@@ -74,11 +74,11 @@ def read_verified(file: RemoteFile, folder: Path) -> bytes:
             f"{file.name} cannot be read in {folder} ({type(problem).__name__}). Copy it there from {file.url}, or "
             f"download it by giving no folder and unsetting ${FOLDER_VARIABLE}."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
         raise DataCorrupt(
             f"{file.name} in {folder} should have the SHA-256 {file.sha256[:16]}…, but its {len(content):,} bytes have "
-            f"{found[:16]}…. It is damaged, incomplete or another version: remove it and fetch it again."
+            f"{digest[:16]}…. It is damaged, incomplete or another version: remove it and fetch it again."
         )
     return content
 

@@ -25,18 +25,18 @@ class Costs:
     ask: float | None = None
 
     @classmethod
-    def of(cls, who: str, given: Any) -> Costs:
+    def of(cls, who: str, costs_by_name: Any) -> Costs:
         """Check costs that a user gave: a mapping, or Costs."""
-        if isinstance(given, Costs):
-            given = {name: value for name, value in asdict(given).items() if value is not None}
-        if not isinstance(given, Mapping):
-            raise input_type_error(who, "costs", 'a dict such as {"fp": 1, "fn": 20}', shown(given))
-        numbers = {name: value for name, value in given.items() if _is_cost(value)}
-        if numbers.keys() != given.keys() or not {"fp", "fn"} <= given.keys() <= {"fp", "fn", "ask"}:
-            raise input_error(who, "costs", _ACCEPTED, shown(dict(given)))
+        if isinstance(costs_by_name, Costs):
+            costs_by_name = {name: value for name, value in asdict(costs_by_name).items() if value is not None}
+        if not isinstance(costs_by_name, Mapping):
+            raise input_type_error(who, "costs", 'a dict such as {"fp": 1, "fn": 20}', shown(costs_by_name))
+        numbers = {name: value for name, value in costs_by_name.items() if _is_cost(value)}
+        if numbers.keys() != costs_by_name.keys() or not {"fp", "fn"} <= costs_by_name.keys() <= {"fp", "fn", "ask"}:
+            raise input_error(who, "costs", _ACCEPTED, shown(dict(costs_by_name)))
         costs = cls(**{name: float(value) for name, value in numbers.items()})
         if costs.fp <= 0 or costs.fn <= 0:
-            raise input_error(who, "costs", _ACCEPTED, shown(dict(given)))
+            raise input_error(who, "costs", _ACCEPTED, shown(dict(costs_by_name)))
         return costs
 
     def expected(self) -> tuple[int, int]:
@@ -44,11 +44,11 @@ class Costs:
 
         Negative below the first bin, positive from the second on, and a question between them.
         """
-        one = _bin(self.fp / (self.fp + self.fn))
+        cut = _bin(self.fp / (self.fp + self.fn))
         if self.ask is None:
-            return one, one
+            return cut, cut
         low, high = _bin(min(self.ask / self.fn, 1.0)), _bin(max(1.0 - self.ask / self.fp, 0.0))
-        return (low, high) if low < high else (one, one)
+        return (low, high) if low < high else (cut, cut)
 
     def cheapest(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
         """Return the cuts with the lowest cost of the examples counted by bin; of equal ones the nearest to `expected`.
@@ -58,13 +58,13 @@ class Costs:
         """
         missed, false = self.fn * _below(positives), self.fp * _above(negatives)
         usual = self.expected()
-        one = _argmin(missed + false, usual[0])
+        cut = _argmin(missed + false, usual[0])
         if self.ask is None:
-            return one, one
+            return cut, cut
         whole = negatives + positives
         low = _argmin(missed + self.ask * _above(whole), usual[0])
         high = _argmin(false + self.ask * _below(whole), usual[1])
-        return (low, high) if low < high else (one, one)
+        return (low, high) if low < high else (cut, cut)
 
 
 def _is_cost(value: Any) -> bool:

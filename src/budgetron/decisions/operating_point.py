@@ -124,11 +124,11 @@ class OperatingPoint(PointFigures):
         if labels.ndim != 1 or values.ndim not in (1, 2) or len(values) != len(labels):
             raise input_error(WHO, "scores and y", "of one length", f"shapes {values.shape} and {labels.shape}")
         if self.labels is None:
-            found = np.unique(labels)
-            if len(found) != (2 if values.ndim == 1 else values.shape[1]):
+            distinct = np.unique(labels)
+            if len(distinct) != (2 if values.ndim == 1 else values.shape[1]):
                 remedy = "Call begin(labels) first."
-                raise input_error(WHO, "y", "all labels in the first call", shown(found.tolist()), remedy)
-            self.begin(found)
+                raise input_error(WHO, "y", "all labels in the first call", shown(distinct.tolist()), remedy)
+            self.begin(distinct)
         assert self.labels is not None
         codes = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
         unknown = self.labels[codes] != labels
@@ -140,8 +140,8 @@ class OperatingPoint(PointFigures):
     def check(self, labels: NDArray[Any]) -> None:
         """Reject labels that this point cannot decide on."""
         if len(labels) > 2 and (self.threshold is not None or self.costs is not None):
-            given = "threshold" if self.costs is None else "costs"
-            raise input_error(WHO, given, "given for two labels", f"{len(labels)} labels", "Use max_error.")
+            parameter = "threshold" if self.costs is None else "costs"
+            raise input_error(WHO, parameter, "given for two labels", f"{len(labels)} labels", "Use max_error.")
 
     def begin(self, labels: NDArray[Any]) -> None:
         """Set the labels, in sorted order. Called by the first `update`, and by learners."""
@@ -181,9 +181,9 @@ class OperatingPoint(PointFigures):
         if scores.ndim == 1:
             np.add.at(self.counts[0], (np.asarray(codes, dtype=np.intp), bins_of(scores, self.scale)), 1)
             return
-        said = scores.argmax(axis=1)
-        bins = bins_of(scores[np.arange(len(said)), said], self.scale)
-        np.add.at(self.counts, (said, (said == codes).astype(np.intp), bins), 1)
+        predicted = scores.argmax(axis=1)
+        bins = bins_of(scores[np.arange(len(predicted)), predicted], self.scale)
+        np.add.at(self.counts, (predicted, (predicted == codes).astype(np.intp), bins), 1)
 
     # ---- choosing
 
@@ -254,9 +254,9 @@ class OperatingPoint(PointFigures):
         if scores.ndim == 1:
             bins, (low, high) = bins_of(scores, self.scale), self.cuts
             return np.where(bins >= high, 1, np.where(bins < low, 0, ASK)).astype(np.intp)
-        said = scores.argmax(axis=1)
-        bins = bins_of(scores[np.arange(len(said)), said], self.scale)
-        return np.where(bins >= np.array(self.cuts)[said], said, ASK).astype(np.intp)
+        predicted = scores.argmax(axis=1)
+        bins = bins_of(scores[np.arange(len(predicted)), predicted], self.scale)
+        return np.where(bins >= np.array(self.cuts)[predicted], predicted, ASK).astype(np.intp)
 
     def _scores(self, values: Floats) -> Floats:
         """Turn what a caller gives into log odds of the second label, or of each label against the rest."""

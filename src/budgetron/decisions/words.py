@@ -14,29 +14,29 @@ def point_words(
     """Describe a point in names and sentences; `name_of` makes a label short and harmless."""
     if point is None or point.labels is None:
         return
-    found = point.to_dict()
-    labels = [name_of(label) for label in found["labels"]]
-    yield "decides", _rule(found, labels)
-    if found["costs"] is not None:
-        yield "costs", _costs(found["costs"], labels)
-    if found["expected_cost"] is not None:
-        yield ("cost" if found["costs"] else "wrong"), _expected(point, found, labels)
-    so_far = found["so_far"]
+    description = point.to_dict()
+    labels = [name_of(label) for label in description["labels"]]
+    yield "decides", _rule(description, labels)
+    if description["costs"] is not None:
+        yield "costs", _costs(description["costs"], labels)
+    if description["expected_cost"] is not None:
+        yield ("cost" if description["costs"] else "wrong"), _expected(point, description, labels)
+    so_far = description["so_far"]
     if so_far["decided"] + so_far["asked"]:
         yield "so far", _so_far(so_far)
 
 
-def _rule(found: dict[str, Any], labels: list[str]) -> str:
+def _rule(description: dict[str, Any], labels: list[str]) -> str:
     """When which label is decided."""
-    if found["cuts"] is not None:
+    if description["cuts"] is not None:
         parts = [
             f"{label} from {_number(cut)} on" if cut is not None else f"{label} never"
-            for label, cut in zip(labels, found["cuts"], strict=True)
+            for label, cut in zip(labels, description["cuts"], strict=True)
         ]
         shown_parts = ", ".join(parts[:6]) + (", …" if len(parts) > 6 else "")
-        return f"by {found['of']}: {shown_parts}; otherwise asks a person"
-    low, high = found["low"], found["high"]
-    what = f"{found['of']} of {labels[1]}"
+        return f"by {description['of']}: {shown_parts}; otherwise asks a person"
+    low, high = description["low"], description["high"]
+    what = f"{description['of']} of {labels[1]}"
     if low == high and low is not None:
         return f"{labels[1]} from a {what} of {_number(high)} on, otherwise {labels[0]}"
     below = "never" if low is None else f"below {_number(low)}"
@@ -44,14 +44,15 @@ def _rule(found: dict[str, Any], labels: list[str]) -> str:
     return f"{labels[0]} {below}, {labels[1]} {above} ({what}); otherwise asks a person"
 
 
-def _expected(point: OperatingPoint, found: dict[str, Any], labels: list[str]) -> str:
-    asked = f"; asks about {_percent(found['expected_asked'])}" if found["expected_asked"] else ""
+def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
+    asked = f"; asks about {_percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:
-        limit = f" (at most {_percent(found['max_error'])} per label)" if found["max_error"] is not None else ""
-        return f"{_percent(found['expected_cost'])} of all examples{limit}{asked}"
+        most = description["max_error"]
+        limit = f" (at most {_percent(most)} per label)" if most is not None else ""
+        return f"{_percent(description['expected_cost'])} of all examples{limit}{asked}"
     always = ", ".join(f"always {label}: {_decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
-    return f"{_decimal(found['expected_cost'])} per example{asked}; {always}"
+    return f"{_decimal(description['expected_cost'])} per example{asked}; {always}"
 
 
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:

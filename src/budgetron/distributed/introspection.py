@@ -82,13 +82,13 @@ class Introspection:
                               'Create the model with shares="demand".')  # fmt: skip
         with self._rebalancing, self._workers.locked(range(self.shards)):
             statistics = self._statistics()
-            mistakes = [one.n_mistakes for one in statistics]
+            mistakes = [shard.n_mistakes for shard in statistics]
             fresh = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
-            capacities = [int(one.capacity or 0) for one in statistics]
+            capacities = [int(shard.capacity or 0) for shard in statistics]
             wanted = rebalanced_shares(self.learner.budget, capacities, fresh, self._min_capacity())
             if type(self.learner).__name__ == "Forgetron":
                 # A Forgetron can evict only as part of a mistake, so it gives away unused capacity only.
-                wanted = unused_only(wanted, capacities, [one.n_stored for one in statistics])
+                wanted = unused_only(wanted, capacities, [shard.n_stored for shard in statistics])
             # Shards that shrink come first, so that the total never exceeds the budget.
             order = sorted(range(self.shards), key=lambda shard: wanted[shard] - capacities[shard])
             for shard in order:
@@ -106,7 +106,7 @@ class Introspection:
     def shards_(self) -> list[Shard]:
         """The statistics of each shard, and its worker."""
         self._check_begun()
-        return [Shard(**vars(one), worker=self._workers.owner[one.shard]) for one in self._statistics()]
+        return [Shard(**vars(shard), worker=self._workers.owner[shard.shard]) for shard in self._statistics()]
 
     @property
     def workers_(self) -> list[dict[str, Any]]:
@@ -151,33 +151,33 @@ class Introspection:
 
     @property
     def n_seen_(self) -> int:
-        return sum(one.n_seen for one in self._statistics())
+        return sum(shard.n_seen for shard in self._statistics())
 
     @property
     def n_mistakes_(self) -> int:
-        return sum(one.n_mistakes for one in self._statistics())
+        return sum(shard.n_mistakes for shard in self._statistics())
 
     @property
     def n_stored_(self) -> int:
-        return sum(one.n_stored for one in self._statistics())
+        return sum(shard.n_stored for shard in self._statistics())
 
     @property
     def capacity_(self) -> int | None:
         """How many examples all shards together may store, or None without a budget."""
-        capacities = [one.capacity for one in self._statistics()]
+        capacities = [shard.capacity for shard in self._statistics()]
         return None if None in capacities else sum(capacity or 0 for capacity in capacities)
 
     @property
     def memory_bytes_(self) -> int:
         """Bytes of all shards' models. At most the byte budget, if there is one."""
-        return sum(one.memory_bytes for one in self._statistics())
+        return sum(shard.memory_bytes for shard in self._statistics())
 
     @property
     def budget_share_(self) -> dict[Hashable, float]:
         """Each task's share of the stored examples, largest first."""
         stored: dict[Hashable, int] = {}
-        for one in self._statistics(by_task=True):
-            stored |= one.stored_by_task
+        for shard in self._statistics(by_task=True):
+            stored |= shard.stored_by_task
         total = sum(stored.values())
         return {task: count / total for task, count in sorted(stored.items(), key=lambda item: -item[1])}
 
@@ -197,8 +197,8 @@ class Introspection:
     def _statistics(self, by_task: bool = False) -> list[ShardStatistics]:
         if not self._begun:
             raise AttributeError(f"{WHO} has learned nothing yet")
-        statistics = [one for some in self._workers.call_all("statistics", by_task) for one in some]
-        return sorted(statistics, key=lambda one: one.shard)
+        statistics = [shard for some in self._workers.call_all("statistics", by_task) for shard in some]
+        return sorted(statistics, key=lambda shard: shard.shard)
 
     @property
     def _begun(self) -> bool:

@@ -62,8 +62,8 @@ class ShardLearning(ShardDeciding):
         key: str | None = None,
     ) -> Self:
         """Learn the rows in order. `key` is an idempotency key, as for `predict_then_learn`."""
-        given = {"tasks": tasks, "classes": classes, "sample_weight": sample_weight, "offset": offset}
-        self.predict_then_learn(X, y, **given, key=key)
+        arguments = {"tasks": tasks, "classes": classes, "sample_weight": sample_weight, "offset": offset}
+        self.predict_then_learn(X, y, **arguments, key=key)
         return self
 
     def predict_then_learn(
@@ -107,8 +107,8 @@ class ShardLearning(ShardDeciding):
 
     def _converted(self, request: Request) -> ConvertedRequest | Exception:
         try:
-            given = (request.X, request.y, request.tasks, request.sample_weight, request.offset)
-            examples = self._get_validator().convert(*given)
+            arguments = (request.X, request.y, request.tasks, request.sample_weight, request.offset)
+            examples = self._get_validator().convert(*arguments)
         except InputError as error:
             return error
         return ConvertedRequest(examples, request.key, request.classes)
@@ -166,8 +166,8 @@ class ShardLearning(ShardDeciding):
             raise input_error(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
         row, tasks = self._get_validator().one_row(x, task)
         weights = None if sample_weight is None else [sample_weight]
-        given = None if offset is None else [offset]
-        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=given)
+        offsets = None if offset is None else [offset]
+        margins = self.predict_then_learn(row, [y], tasks=tasks, classes=classes, sample_weight=weights, offset=offsets)
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:

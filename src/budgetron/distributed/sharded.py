@@ -254,7 +254,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
             workers.close()
             raise
         self._workers = workers
-        self._mistakes = [one.n_mistakes for one in self._statistics()]
+        self._mistakes = [shard.n_mistakes for shard in self._statistics()]
 
     def _new_pool(self) -> WorkerPool:
         directory = None if self.directory is None else str(Path(self.directory).absolute())

@@ -216,12 +216,12 @@ class ShardedHost:
             for number, block in together
         ]
         margins = self.model.learn_converted(requests, new_keys=is_new)
-        for (_, block), found in zip(together, margins, strict=True):
-            if not isinstance(found, Exception):
-                self._point = self.model.counted(self._point, found, block.examples.labels)
+        for (_, block), outcome in zip(together, margins, strict=True):
+            if not isinstance(outcome, Exception):
+                self._point = self.model.counted(self._point, outcome, block.examples.labels)
         return [
-            (number, found if isinstance(found, Exception) else Learned(number, found))
-            for (number, _), found in zip(together, margins, strict=True)
+            (number, outcome if isinstance(outcome, Exception) else Learned(number, outcome))
+            for (number, _), outcome in zip(together, margins, strict=True)
         ]
 
     def _change_point(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
@@ -243,7 +243,9 @@ class ShardedHost:
         return Learned(number, np.empty(0))
 
     def _finish(self, answers: Sequence[tuple[int, Any]]) -> None:
-        learned = [(number, margins_to_bytes(one.margins)) for number, one in answers if isinstance(one, Learned)]
+        learned = [
+            (number, margins_to_bytes(answer.margins)) for number, answer in answers if isinstance(answer, Learned)
+        ]
         rejected = [number for number, answer in answers if isinstance(answer, Exception)]
         self._journal.finish(learned, rejected, None if self._point is None else point_to_bytes(self._point))
         self.model.operating_point = self._point  # only now: what is sent again after a failure is counted again

@@ -129,8 +129,8 @@ def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
     record because a correction may replay the log from its beginning, with a point that did not exist then. A record
     with `continues` False drops that point.
     """
-    given = {} if settings is None else {"settings": dict(settings), "continues": continues}
-    return _bytes(_EncodedBlock(version=WITH_POINT, kind="point", records=[given]))
+    content = {} if settings is None else {"settings": dict(settings), "continues": continues}
+    return _bytes(_EncodedBlock(version=WITH_POINT, kind="point", records=[content]))
 
 
 def decode_block(payload: bytes) -> LoggedBlock:
@@ -156,8 +156,8 @@ def decode_block(payload: bytes) -> LoggedBlock:
 def without_first_rows(payload: bytes, n: int) -> bytes:
     """Encode the same request without its first n rows."""
     logged = decode_block(payload)
-    given = logged.examples
-    parts = (given.rows, given.labels, given.tasks, given.weights, given.offsets)
+    examples = logged.examples
+    parts = (examples.rows, examples.labels, examples.tasks, examples.weights, examples.offsets)
     X, y, tasks, weights, scores = (None if values is None else values[n:] for values in parts)
     request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")
@@ -166,10 +166,10 @@ def without_first_rows(payload: bytes, n: int) -> bytes:
 def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) -> bytes | None:
     """Encode the same request with another label for one row, or without that row; None if no row is left."""
     logged = decode_block(payload)
-    given = logged.examples
-    assert given.labels is not None
-    places = np.arange(len(given.labels))
-    y = given.labels.tolist()
+    examples = logged.examples
+    assert examples.labels is not None
+    places = np.arange(len(examples.labels))
+    y = examples.labels.tolist()
     if withdrawn:
         places = np.delete(places, row)
         del y[row]
@@ -177,7 +177,7 @@ def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) ->
             return None
     else:
         y[row] = label
-    parts = (given.rows, given.tasks, given.weights, given.offsets)
+    parts = (examples.rows, examples.tasks, examples.weights, examples.offsets)
     X, tasks, weights, scores = (None if values is None else _taken(values, places) for values in parts)
     request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")

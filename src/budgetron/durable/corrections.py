@@ -138,13 +138,13 @@ class Corrections:
         log = self._log
         if not is_integer(position) or not 1 <= position <= log.position:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
-        found = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
-        if found is None:
+        row = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
+        if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
                               "It cannot be taken out of the model any more. Learn the right label as a new example.")
             )  # fmt: skip
-        block, crc = found
+        block, crc = row
         if block is None or position in log.unwritten.refused:
             raise input_error(
                 WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn"
@@ -229,7 +229,7 @@ class Corrections:
         learned = [record.block for record in records
                    if record.block is not None and record.number not in self._log.unwritten.refused]  # fmt: skip
         labels = (blocks.decode_block(block).examples.labels for block in learned)
-        return int(hosted.model.n_seen_) == sum(0 if one is None else len(one) for one in labels)
+        return int(hosted.model.n_seen_) == sum(0 if y is None else len(y) for y in labels)
 
     # ---- writing
 
@@ -252,8 +252,8 @@ class Corrections:
         return Corrected(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)  # 1 and True are different labels
+def _same(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second)  # 1 and True are different labels
 
 
 def _read(text: bytes) -> Any:

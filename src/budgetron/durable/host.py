@@ -102,8 +102,8 @@ class Host(HostChanges):
             undo.callback(log.close)
             log.take_over(epoch)
             snapshots = Snapshots(log)
-            found = recover(log, snapshots, make_model if model is None else lambda: model)
-            host = cls(HostState(log, snapshots, lock, found, int(snapshot_every), learning_lock))
+            recovery = recover(log, snapshots, make_model if model is None else lambda: model)
+            host = cls(HostState(log, snapshots, lock, recovery, int(snapshot_every), learning_lock))
             undo.pop_all()
         return host
 
@@ -274,7 +274,7 @@ class Host(HostChanges):
         with self._state.commit_lock:
             self._state.check_open()
             rejected = self._state.log.unwritten.refused
-            return [one for one in self._state.log.records_after(position) if one.number not in rejected]
+            return [record for record in self._state.log.records_after(position) if record.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""

@@ -35,13 +35,13 @@ class Recovery:
 
 def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
     """Recover the model as it was when the last commit was acknowledged."""
-    found = from_snapshot(log, snapshots, make_model)
-    replay(log, found)
+    recovery = from_snapshot(log, snapshots, make_model)
+    replay(log, recovery)
     log.check_acknowledged()
-    found.position = log.position
-    found.rejected = len(log.unwritten.refused)
-    snapshots.count(found.replayed_examples)
-    return found
+    recovery.position = log.position
+    recovery.rejected = len(log.unwritten.refused)
+    snapshots.count(recovery.replayed_examples)
+    return recovery
 
 
 def load_copy(directory: Path) -> HostedModel:
@@ -78,7 +78,7 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
     return Recovery(HostedModel(make_model()))
 
 
-def replay(log: Log, found: Recovery) -> None:
+def replay(log: Log, recovery: Recovery) -> None:
     """Learn the records after the snapshot again.
 
     The model may reject records of the last commit: the process ended before it could clear them in the log. Rejected
@@ -86,18 +86,18 @@ def replay(log: Log, found: Recovery) -> None:
     """
     refused = log.unwritten.refused
     refused_in, why = 0, ""
-    for record in log.records_after(found.position):
+    for record in log.records_after(recovery.position):
         if refused and record.batch != refused_in:
             raise damaged_log(log.path, f"record {refused[0]} was learned once and is rejected now ({why})")
-        found.position = record.number
+        recovery.position = record.number
         if record.block is None:
             continue
         try:
-            margins = found.hosted.learn(blocks.decode_block(record.block))
+            margins = recovery.hosted.learn(blocks.decode_block(record.block))
         except InputError as error:
             refused.append(record.number)
             refused_in, why = record.batch, str(error)
             continue
-        found.replayed_examples += len(margins)
+        recovery.replayed_examples += len(margins)
         if record.keyed:
             log.unwritten.answers[record.number] = blocks.margins_to_bytes(margins)

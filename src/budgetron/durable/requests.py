@@ -70,8 +70,8 @@ def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, of
 
     For `StreamRows.digests`.
     """
-    given = [y, tasks, sample_weight, *([] if offset is None else [offset])]
-    sides = [values.tolist() if hasattr(values, "tolist") else values for values in given]
+    columns = [y, tasks, sample_weight, *([] if offset is None else [offset])]
+    sides = [values.tolist() if hasattr(values, "tolist") else values for values in columns]
     if sparse.issparse(X):
         X = X.tocsr()
         cuts = [slice(*ends) for ends in zip(X.indptr[:-1], X.indptr[1:], strict=True)]

@@ -92,9 +92,9 @@ class Versions:
         """All versions, the newest first."""
         with storage_errors(self._folder / "x"):
             files = [path for path in self._folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")]
-            found = [VersionInfo(path.name.removesuffix(SUFFIX), (s := path.stat()).st_size, s.st_mtime)
+            versions = [VersionInfo(path.name.removesuffix(SUFFIX), (s := path.stat()).st_size, s.st_mtime)
                      for path in files]  # fmt: skip
-        return sorted(found, key=lambda one: (-one.at, one.name))
+        return sorted(versions, key=lambda version: (-version.at, version.name))
 
     def save(self, name: str, content: bytes) -> None:
         """Store a model file under a new name. The same content under the same name is accepted again."""
@@ -116,7 +116,7 @@ class Versions:
     def read(self, name: str) -> bytes:
         content = self._read(name + SUFFIX) if _NAME.fullmatch(name) else None
         if content is None:
-            names = ", ".join(one.name for one in self.names()[:10]) or "none yet"
+            names = ", ".join(version.name for version in self.names()[:10]) or "none yet"
             raise NoVersion(error_message("versions", "the name", f"that of a version: {names}", shown(name)))
         return content
 
@@ -134,11 +134,11 @@ class Versions:
     def save_replaced(self, content: bytes, position: int) -> str:
         """Save the model that is about to be replaced. Only the last few of these versions stay."""
         name = f"{AUTOMATIC}{position}"
-        old = [one.name for one in self.names() if one.name.startswith(AUTOMATIC) and one.name != name]
-        for one in old[_MAX_AUTOMATIC - 1 :]:
-            if one != self.state.previous:
+        old = [version.name for version in self.names() if version.name.startswith(AUTOMATIC) and version.name != name]
+        for version in old[_MAX_AUTOMATIC - 1 :]:
+            if version != self.state.previous:
                 with suppress(InputError):
-                    self.delete(one)
+                    self.delete(version)
         with suppress(InputError):  # saved already, by an attempt that failed later
             self.save(name, content)
         return name
@@ -163,8 +163,8 @@ class Versions:
         self._delete_candidates(but=candidate.position)
 
     def read_candidate(self) -> bytes | None:
-        found = self.state.candidate
-        return None if found is None else self._read(f"candidate-{found.position}")
+        candidate = self.state.candidate
+        return None if candidate is None else self._read(f"candidate-{candidate.position}")
 
     def end_candidate(self) -> None:
         self.set_state(candidate=None, promoting=None)

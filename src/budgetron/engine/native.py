@@ -132,9 +132,9 @@ class Engine:
         arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
     ) -> State:  # fmt: skip
         """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
-        given = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
-        reals = {array: values.astype(np.float64) for array, values in given.items() if values.dtype.kind == "f"}
-        integers = {array: values.astype(np.int64) for array, values in given.items() if array not in reals}
+        inputs = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
+        reals = {array: values.astype(np.float64) for array, values in inputs.items() if values.dtype.kind == "f"}
+        integers = {array: values.astype(np.int64) for array, values in inputs.items() if array not in reals}
         answer = self._learner.query(
             name,
             None if X is None else self._block(X, offsets),

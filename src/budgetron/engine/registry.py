@@ -18,13 +18,13 @@ from budgetron.errors import input_error, shown
 def rule_class(name: str) -> Any:
     """Return the subclass of `reference.rule.Rule` with this name. It is imported on first use."""
     module = f"budgetron.engine.reference.rules.{name}"
-    found: dict[str, Any] = {}
+    names_in_module: dict[str, Any] = {}
     try:
-        found = vars(import_module(module))
+        names_in_module = vars(import_module(module))
     except ModuleNotFoundError as error:
         if error.name != module:  # the file of the rule exists, but imports a module that does not
             raise
-    for value in found.values():
+    for value in names_in_module.values():
         if isinstance(value, type) and vars(value).get("name") == name:
             return value
     raise input_error(

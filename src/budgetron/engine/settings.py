@@ -37,8 +37,8 @@ class Settings:
         return replace(self, parameters=msgspec.structs.replace(self.parameters, **changes))
 
 
-def make_settings(**given: Any) -> Settings:
+def make_settings(**values: Any) -> Settings:
     """Return settings from keyword arguments: the fields of `Settings`, and the parameters of the rule."""
     shared = {field.name for field in fields(Settings)}
-    settings = Settings(**{name: value for name, value in given.items() if name in shared})
-    return settings.with_parameters(**{name: value for name, value in given.items() if name not in shared})
+    settings = Settings(**{name: value for name, value in values.items() if name in shared})
+    return settings.with_parameters(**{name: value for name, value in values.items() if name not in shared})

@@ -132,7 +132,7 @@ def _auc_apart(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) 
         true = positive[start : start + _PIECE]
         pairs = float(true.sum()) * float((~true).sum())
         if pairs:
-            each = [auc(*by_score(one[start : start + _PIECE], true)[1:]) for one in margins]
+            each = [auc(*by_score(scores[start : start + _PIECE], true)[1:]) for scores in margins]
             # Entry (i, j) is AUC_j − AUC_i, weighted by the number of pairs.
             apart = pairs * (np.array(each) - np.array(each)[:, None])
             sums += apart, apart**2

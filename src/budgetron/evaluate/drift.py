@@ -110,14 +110,14 @@ class Adwin:
         self._used[due] += 1
         self._pending[due] = 0.0
         self._tests[due] += 1
-        found = self._changes(due)
+        changes = self._changes(due)
         full = due[self._used[due] == _BUCKETS]
         if full.size:  # merge neighbours; new buckets are twice as large
             self._sums[full, : _BUCKETS // 2] = self._sums[full, 0::2] + self._sums[full, 1::2]
             self._sums[full, _BUCKETS // 2 :] = 0.0
             self._used[full] = _BUCKETS // 2
             self._size[full] *= 2
-        return found
+        return changes
 
     def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
         """Test all cuts of these rows. If one is significant, drop the buckets before the most significant cut."""
@@ -142,13 +142,13 @@ class Adwin:
         beyond = np.where(some, np.abs(mean1 - mean0) / np.maximum(limit, 1e-300), 0.0)
         cuts = beyond.argmax(axis=1)
         changed = np.flatnonzero(beyond[np.arange(len(due)), cuts] > 1.0)
-        found = []
+        changes = []
         for place in changed.tolist():
             row, cut = int(due[place]), int(cuts[place])
             if mean1[place, cut] > mean0[place, cut]:
-                found.append((row, float(mean0[place, cut]), float(mean1[place, cut]), int(n1[place, cut])))
+                changes.append((row, float(mean0[place, cut]), float(mean1[place, cut]), int(n1[place, cut])))
             self._drop(row, cut + 1)
-        return found
+        return changes
 
     def _drop(self, row: int, buckets: int) -> None:
         """Remove the oldest buckets of a row: the examples before a detected change."""

@@ -44,16 +44,16 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     >>> changes({"n": 1000, "error": 0.1}, {"n": 1000, "error": 0.2})[0].is_significant
     True
     """
-    found = []
+    differences = []
     for figure, deviation in (("error", _of_share), ("auc", _of_auc)):
         first, second = before.get(figure), after.get(figure)
         if first is None or second is None:
             continue
-        one, other = deviation(before), deviation(after)
-        if one is not None and other is not None:
-            apart = math.hypot(one, other)
-            found.append(Change(figure, first, second, (second - first) / apart if apart else 0.0))
-    return found
+        error_before, error_after = deviation(before), deviation(after)
+        if error_before is not None and error_after is not None:
+            apart = math.hypot(error_before, error_after)
+            differences.append(Change(figure, first, second, (second - first) / apart if apart else 0.0))
+    return differences
 
 
 def _of_share(record: dict[str, Any]) -> float | None:

@@ -78,21 +78,21 @@ class Validation:
 
     def summary(self) -> str:
         """Return two lines of text: micro and macro averages."""
-        one = self.overall
-        counted = f"{one.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
+        overall = self.overall
+        counted = f"{overall.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
         errors = (
-            f"{one.mistakes:,} mistakes, error {_percent(one.error)}, F {_percent(one.f_measure)}, "
-            f"precision {_percent(one.precision)}, recall {_percent(one.recall)}"
+            f"{overall.mistakes:,} mistakes, error {_percent(overall.error)}, F {_percent(overall.f_measure)}, "
+            f"precision {_percent(overall.precision)}, recall {_percent(overall.recall)}"
         )
-        ranked = f"AUC {_decimal(one.auc)}, average precision {_decimal(one.average_precision)}"
+        ranked = f"AUC {_decimal(overall.auc)}, average precision {_decimal(overall.average_precision)}"
         if self.rare is None:
             text = f"{counted}{errors}, {ranked}"
         else:
             # If one label is rare, the error is small for any learner, so the ranking comes first.
             text = f"{counted}{ranked} ({_percent(self.rare[1])} are {self.rare[0]}), {errors}"
-        if one.log_loss is not None and self.calibration is not None:
+        if overall.log_loss is not None and self.calibration is not None:
             text += (
-                f", log loss {one.log_loss:.3f}, Brier score {_decimal(one.brier)}, "
+                f", log loss {overall.log_loss:.3f}, Brier score {_decimal(overall.brier)}, "
                 f"calibration error {_percent(self.calibration.ece)}"
             )
         error, f_measure = _percent(self.macro["error"]), _percent(self.macro["f_measure"])

@@ -37,7 +37,7 @@ class Block(NamedTuple):
     def rows(self, start: int, end: int) -> Block:
         """Return the rows from `start` up to `end`."""
         part = slice(start, end)
-        sides = (None if one is None else one[part] for one in (self.tasks, self.weights, self.offsets))
+        sides = (None if values is None else values[part] for values in (self.tasks, self.weights, self.offsets))
         return Block(self.X[part], self.y[part], *sides)
 
 
@@ -110,5 +110,5 @@ def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None, offsets: An
     if hasattr(tasks, "to_numpy"):
         tasks = tasks.to_numpy()
     named = tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks)
-    sides = (None if one is None else np.asarray(one) for one in (weights, offsets))
+    sides = (None if values is None else np.asarray(values) for values in (weights, offsets))
     return Block(X, np.asarray(y), named, *sides)

@@ -118,9 +118,9 @@ class Validator:
         for place in range(len(block)):
             example = block.rows(place, place + 1)
             begun = hasattr(self.model, "n_seen_")
-            given = {} if example.offsets is None else {"offset": example.offsets}
+            optional = {} if example.offsets is None else {"offset": example.offsets}
             # Before the first label the model cannot predict: the margin counts as 0.
-            margin = self.model.decision_function(example.X, tasks=example.tasks, **given)[0] if begun else None
+            margin = self.model.decision_function(example.X, tasks=example.tasks, **optional)[0] if begun else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
                 # Learn one example at a time, because the next prediction must already use it.
@@ -140,17 +140,17 @@ class Validator:
 
     def _label(self, labelled: list[tuple[Block, Any]]) -> None:
         """Count examples by the margins with which they were predicted."""
-        given = [margin for _, margin in labelled if margin is not None]
-        unknown = np.zeros_like(given[0]) if given else 0.0  # predicted before anything was learned
+        predicted = [margin for _, margin in labelled if margin is not None]
+        unknown = np.zeros_like(predicted[0]) if predicted else 0.0  # predicted before anything was learned
         margins = np.array([unknown if margin is None else margin for _, margin in labelled])
         tasks = None if labelled[0][0].tasks is None else [example.tasks[0] for example, _ in labelled]
         self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
 
     def _learned(self, method: Any, block: Block) -> Any:
         """Call a method of the model with a block, and with weights and offsets if there are any."""
-        given = {"sample_weight": block.weights, "offset": block.offsets}
-        given = {name: values for name, values in given.items() if values is not None}
-        return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **given)
+        optional = {"sample_weight": block.weights, "offset": block.offsets}
+        optional = {name: values for name, values in optional.items() if values is not None}
+        return method(block.X, block.y, tasks=block.tasks, classes=self.classes, **optional)
 
     # ---- counting
 

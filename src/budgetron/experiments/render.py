@@ -21,7 +21,7 @@ _HOW_TO_READ = (
 )
 
 
-def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
+def markdown(table: Table, findings: Sequence[Finding], heading: str = "##", figure: str = FIGURE) -> str:
     """Render the table and the findings as Markdown, with a link to the figure."""
     lines = [f"{table.n_orders} orders, version {', '.join(sorted(table.versions))}. {_HOW_TO_READ}", ""]
     for block in table.blocks:
@@ -29,15 +29,15 @@ def markdown(table: Table, found: Sequence[Finding], heading: str = "##", figure
         lines += [*_rows(table, block, "F", "f_measure"), ""]
         lines += [*_rows(table, block, "error rate, %", "error"), ""]
     lines += [f"![F against budget]({figure})", ""]
-    if found:
+    if findings:
         lines += [f"{heading} Expected, and found", ""]
-        for one in found:
-            lines.append(f"- **{'yes' if one.holds else 'no'}**: {one.expected}. Found: {one.found}.")
-            lines += [f"    - {exception}" for exception in one.exceptions]
+        for finding in findings:
+            lines.append(f"- **{'yes' if finding.holds else 'no'}**: {finding.expected}. Found: {finding.found}.")
+            lines += [f"    - {exception}" for exception in finding.exceptions]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def html(table: Table, found: Sequence[Finding], figure: str) -> str:
+def html(table: Table, findings: Sequence[Finding], figure: str) -> str:
     """Render one self-contained HTML page; `figure` is SVG text."""
     body = [f"<h1>Table 1</h1><p>{escape(_HOW_TO_READ)} {table.n_orders} orders.</p>", figure]
     for block in table.blocks:
@@ -48,11 +48,11 @@ def html(table: Table, found: Sequence[Finding], figure: str) -> str:
             _html_rows(table, block, "F", "f_measure"),
             _html_rows(table, block, "error rate, %", "error"),
         ]
-    for one in found:
-        listed = "".join(f"<li>{escape(exception)}</li>" for exception in one.exceptions)
-        verdict = "yes" if one.holds else "no"
+    for finding in findings:
+        listed = "".join(f"<li>{escape(exception)}</li>" for exception in finding.exceptions)
+        verdict = "yes" if finding.holds else "no"
         body.append(
-            f"<p><b>{verdict}</b>: {escape(one.expected)}. Found: {escape(one.found)}.</p><ul>{listed}</ul>"
+            f"<p><b>{verdict}</b>: {escape(finding.expected)}. Found: {escape(finding.found)}.</p><ul>{listed}</ul>"
         )
     style = (
         "body{font:15px system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}"
@@ -66,7 +66,7 @@ def html(table: Table, found: Sequence[Finding], figure: str) -> str:
     )
 
 
-def terminal(table: Table, found: Sequence[Finding]) -> Any:
+def terminal(table: Table, findings: Sequence[Finding]) -> Any:
     """Render for the terminal, with rich."""
     from rich.box import SIMPLE
     from rich.console import Group
@@ -98,10 +98,10 @@ def terminal(table: Table, found: Sequence[Finding]) -> Any:
                 cells.append(text)
             grid.add_row(name, *cells)
         parts.append(grid)
-    for one in found:
-        text = Text("✓ " if one.holds else "✗ ", style="bold green" if one.holds else "bold red")
-        text.append(f"{one.expected}: {one.found}", style="default")
-        for exception in one.exceptions:
+    for finding in findings:
+        text = Text("✓ " if finding.holds else "✗ ", style="bold green" if finding.holds else "bold red")
+        text.append(f"{finding.expected}: {finding.found}", style="default")
+        for exception in finding.exceptions:
             text.append(f"\n    {exception}", style="dim")
         parts.append(text)
     return Group(*parts)

@@ -62,9 +62,9 @@ class Table:
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
         """Return the mean of first minus second over the orders. Noise that both have on an order cancels."""
-        one, two = self.values(first, figure), self.values(second, figure)
+        first_values, second_values = self.values(first, figure), self.values(second, figure)
         # Only orders that both rows were run on.
-        both = [one[seed] - two[seed] for seed in one if seed in two]
+        both = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]
         return _estimate(np.array(both)) if both else None
 
     def printed(self, key: Key) -> float | None:
@@ -88,7 +88,7 @@ class Table:
             f, wrong = self.estimate(key), self.estimate(key, "error")
             assert f is not None and wrong is not None
             names: dict[str, Any] = dict(zip(("block", "algorithm", "graph", "share"), key, strict=True))
-            found = {
+            estimates = {
                 "f": f.mean,
                 "f_se": f.error,
                 "error": wrong.mean,
@@ -96,7 +96,7 @@ class Table:
                 "orders": f.n,
             }
             sizes = {name: self.median(key, name) for name in ("stored", "bytes", "seconds")}
-            records.append(names | found | {"printed": self.printed(key)} | sizes)
+            records.append(names | estimates | {"printed": self.printed(key)} | sizes)
         return [
             # JSON has no NaN.
             {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in r.items()} for r in records

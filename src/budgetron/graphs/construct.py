@@ -64,8 +64,8 @@ def from_networkx(graph: Any) -> Explicit:
         )
     if graph.is_directed():
         raise input_error(who, "graph", "undirected", "a directed graph", "Use graph.to_undirected().")
-    found = list(graph.edges(data="weight", default=1.0))
-    return _from_edges(who, [edge[:2] for edge in found], [edge[-1] for edge in found], graph.nodes)
+    edges = list(graph.edges(data="weight", default=1.0))
+    return _from_edges(who, [edge[:2] for edge in edges], [edge[-1] for edge in edges], graph.nodes)
 
 
 def from_laplacian(laplacian: Any, identity: bool = True, tasks: Iterable[Any] | None = None) -> Explicit:

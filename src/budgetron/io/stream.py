@@ -201,8 +201,8 @@ class Stream:
                 return
             if bad and self._stop:  # raised after the rows before the bad line have been returned
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
-            for one in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
-                logger.info("%s, line %d skipped: %s", self.name, one.number, one.reason)
+            for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
+                logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
 
@@ -311,8 +311,8 @@ def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:
 
 def _or_as_category(bad: BadLine) -> str:
     """Return a second remedy, if the problem is a word in a column of numbers."""
-    found = re.match(r"column '(.+)' should be a number", bad.reason)
-    return f', or treat the column as categories with categorical=["{found[1]}"]' if found else ""
+    match = re.match(r"column '(.+)' should be a number", bad.reason)
+    return f', or treat the column as categories with categorical=["{match[1]}"]' if match else ""
 
 
 def _end(sample: Table) -> int:

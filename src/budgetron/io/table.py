@@ -131,8 +131,8 @@ def _parsed_numbers(column: list[Any], number_format: NumberFormat) -> NDArray[n
 def _texts(column: list[Any]) -> CodedColumn:
     """Code values as text. Integers are coded first, so that each distinct one is formatted only once."""
     if set(map(type, column)) == {int}:
-        found = code_texts(column)
-        return CodedColumn(list(map(str, found.values)), found.codes)
+        integers = code_texts(column)
+        return CodedColumn(list(map(str, integers.values)), integers.codes)
     return code_texts(map(format_value, column))
 
 

@@ -257,8 +257,8 @@ class BlockLearner(Deciding, Start):
             part = slice(start, start + PIECE)
             with self._guard:
                 some = None if offsets is None else offsets[part]
-                given = rows if n <= PIECE else rows[part]
-                pieces.append(engine.margins(given, task_ids[part], clusters[part], offsets=some))
+                piece = rows if n <= PIECE else rows[part]
+                pieces.append(engine.margins(piece, task_ids[part], clusters[part], offsets=some))
         return np.concatenate(pieces)
 
     def _rows_for_engine(self, examples: Examples) -> Any:

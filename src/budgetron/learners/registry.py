@@ -21,7 +21,7 @@ def _modules() -> dict[str, str]:
     """Class name → module name."""
     # `pkgutil` lists file names without importing them.
     files = pkgutil.iter_modules([f"{path}/estimators" for path in import_module("budgetron.learners").__path__])
-    return {"".join(map(str.capitalize, name.split("_"))): name for name in sorted(found.name for found in files)}
+    return {"".join(map(str.capitalize, name.split("_"))): name for name in sorted(file.name for file in files)}
 
 
 def learner_names() -> tuple[str, ...]:

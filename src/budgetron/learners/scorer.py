@@ -38,14 +38,14 @@ def scorer(scoring: str | Callable[..., Any]) -> TaskScorer:
     True
     """
     try:
-        found = get_scorer(scoring)
+        scorer = get_scorer(scoring)
     except ValueError:  # also what scikit-learn raises for a parameter of a wrong type
-        found = None
-    if found is None or not callable(found):
+        scorer = None
+    if scorer is None or not callable(scorer):
         accepted = 'the name of a scorer of scikit-learn, such as "roc_auc", or a scorer'
         remedy = "sklearn.metrics.get_scorer_names() lists them."
         raise input_error("scorer", "scoring", accepted, shown(scoring), remedy)
-    return TaskScorer(found)
+    return TaskScorer(scorer)
 
 
 class TaskScorer:

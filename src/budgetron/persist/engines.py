@@ -56,18 +56,18 @@ def settings_of(rule: str, record: schema.SettingsRecord, graph: TaskGraph) -> S
 
 def _parameters_of(kind: Any, record: schema.SettingsRecord) -> Any:
     """Restore the rule's parameters. Files of format 1 have those of all rules side by side."""
-    given = record.parameters
+    parameters = record.parameters
     old = {name: value for name in schema.OLD_PARAMETERS if (value := getattr(record, name)) is not msgspec.UNSET}
-    if given is msgspec.UNSET:
+    if parameters is msgspec.UNSET:
         require(old.keys() == set(schema.OLD_PARAMETERS), "settings", "with parameters", "none")
         flagship = old.pop("flagship") or {}
         known = {field.encode_name for field in msgspec.structs.fields(kind)}
         require(not flagship.keys() - known, "flagship", "present for Budgetron only")
-        given = {name: value for name, value in (old | flagship).items() if name in known}
+        parameters = {name: value for name, value in (old | flagship).items() if name in known}
     else:
         require(not old, "settings", "with parameters in one place", "two")
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(parameters, kind)
     except msgspec.ValidationError as error:
         raise invalid("the parameters of the rule", "valid for this format", f"invalid ones ({error})") from None
 

@@ -134,8 +134,8 @@ def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str,
 def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
     """Reject arrays whose names, dtypes or shapes differ from the expected ones, and numbers that are not finite."""
     for name in sorted(arrays.keys() ^ expected.keys()):
-        found = "with" if name in arrays else "without"
-        require(False, f"the tensors of {where}", "those that the format lists", f"a file {found} {name[:60]!r}")
+        word = "with" if name in arrays else "without"
+        require(False, f"the tensors of {where}", "those that the format lists", f"a file {word} {name[:60]!r}")
     for name, (dtype, shape) in expected.items():
         array = arrays[name]
         require(

@@ -55,7 +55,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         raise input_type_error("report.write", "context", "a report.Context", shown(context))
     context = context or Context()
     by_task, table = tasks(validation, model)
-    found = [
+    possible = [
         curves(validation),
         by_task,
         decisions(model),
@@ -70,7 +70,7 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
         reproduce(model, context),
     ]
     # A section is None if the run has no data for it.
-    sections = [section for section in found if section is not None]
+    sections = [section for section in possible if section is not None]
     contents = "".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
     body = (
         f'<a class="skip" href="#main">Skip to the figures</a>'

@@ -15,13 +15,13 @@ from budgetron.version import __version__
 
 def versions() -> dict[str, str]:
     """Return the versions of packages and of the platform that a result may depend on."""
-    found = {"budgetron": __version__, "Python": platform.python_version()}
+    versions = {"budgetron": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found | {"machine": f"{platform.system()} {platform.machine()}"}
+            versions[name] = "not installed as a package"
+    return versions | {"machine": f"{platform.system()} {platform.machine()}"}
 
 
 def digest_of(source: str | os.PathLike[str]) -> str:

@@ -76,8 +76,8 @@ class AuditLog:
             query = "SELECT number, at, who, address, action, model, outcome, details FROM action"
             rows = list(self._open().rows(f"{query} ORDER BY number DESC LIMIT ?", (limit,)))
         names = AuditLine.__struct_fields__
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [AuditLine(**line | {"details": msgspec.json.decode(line["details"])}) for line in found]
+        lines = [dict(zip(names, row, strict=True)) for row in rows]
+        return [AuditLine(**line | {"details": msgspec.json.decode(line["details"])}) for line in lines]
 
     @asynccontextmanager
     async def recorded(

@@ -36,11 +36,11 @@ class CopySettings:
 def copied_models(url: str) -> list[str]:
     """The names of the models that a service has copied to a URL."""
     store = open_store(url)
-    found = [name for name in store.names("") if store.under(name).names("epochs")]
-    if not found:
+    names = [name for name in store.names("") if store.under(name).names("epochs")]
+    if not names:
         raise input_error("serve", "--standby-of", "a URL to which serve --replicate-to has copied", repr(url),
                           "Start the owner first. The copy begins with its first label.")  # fmt: skip
-    return found
+    return names
 
 
 class Replication:
@@ -57,11 +57,11 @@ class Replication:
 
     def open(self, make_model: Callable[[], Any] | None) -> Host:
         """Open the model: its own directory, or what the copy has."""
-        given = self._settings
-        if given.standby:
+        settings = self._settings
+        if settings.standby:
             self.follower = Follower(
-                self._directory, self._store, every=given.every, snapshot_every=self._snapshot_every,
-                silence=given.take_over_after, on_silence=self._on_silence,
+                self._directory, self._store, every=settings.every, snapshot_every=self._snapshot_every,
+                silence=settings.take_over_after, on_silence=self._on_silence,
             )  # fmt: skip
             self._host = self.follower.host
             self.follower.start()
@@ -76,8 +76,8 @@ class Replication:
         try:
             self._host = host
             self._start_copying(Replicator(
-                self._directory, self._store, every=given.every, keep=given.keep_days * DAY, take_over=given.take_over,
-                on_lost=self._on_lost,
+                self._directory, self._store, every=settings.every, keep=settings.keep_days * DAY,
+                take_over=settings.take_over, on_lost=self._on_lost,
             ))  # fmt: skip
         except BaseException:
             host.close()

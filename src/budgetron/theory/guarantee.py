@@ -52,11 +52,11 @@ class Guarantee:
         return None if self.bound is None else self.mistakes <= self.bound
 
     def __str__(self) -> str:
-        made = f"made {self.mistakes:,.0f} mistake{'' if self.mistakes == 1 else 's'}"
+        mistakes_made = f"made {self.mistakes:,.0f} mistake{'' if self.mistakes == 1 else 's'}"
         if self.bound is None:
-            return f"{made}; no bound: {self.reason}"
+            return f"{mistakes_made}; no bound: {self.reason}"
         at_most = "expected at most" if self.theorem == 1 else "at most"
-        return f"{made}; {at_most} {self.bound:,.0f} against this comparator"
+        return f"{mistakes_made}; {at_most} {self.bound:,.0f} against this comparator"
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

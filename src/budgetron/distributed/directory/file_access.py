@@ -57,9 +57,9 @@ def remove_other_models(target: str, keep: set[str]) -> None:
             if name.endswith(".budgetron") and name not in keep:
                 system.rm_file(path)
     else:
-        for found in Path(target).glob("*.budgetron"):
-            if found.name not in keep:
-                found.unlink()
+        for file in Path(target).glob("*.budgetron"):
+            if file.name not in keep:
+                file.unlink()
 
 
 def _is_url(target: str) -> bool:

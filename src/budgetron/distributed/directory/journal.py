@@ -45,14 +45,14 @@ def _to_format_2(db: SqliteFile) -> None:
     db.executescript(SCHEMA_2)
     db.execute("INSERT INTO answer SELECT key, number, digest, margins FROM request WHERE key IS NOT NULL")
     IdempotencyKeys(db).migrate_format_1_streams()
-    found = db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
+    row = db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
     db.execute("ALTER TABLE request RENAME TO old_request")
     db.executescript(_REQUEST)
     db.execute("INSERT INTO request SELECT number, rows FROM old_request WHERE rows IS NOT NULL")
     db.execute("DROP TABLE old_request")
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
-    if found is not None:  # numbers continue from there, so that none is used twice
-        db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", found)
+    if row is not None:  # numbers continue from there, so that none is used twice
+        db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", row)
 
 
 def _to_format_3(db: SqliteFile) -> None:
@@ -86,19 +86,19 @@ class Journal:
                 with self.db.writing():
                     about = (secrets.token_hex(8), str(place), shards)
                     self.db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", about)
-            found = self.db.one("SELECT name, place, shards FROM about")
-            if found is None:
+            row = self.db.one("SELECT name, place, shards FROM about")
+            if row is None:
                 raise damaged_log(self.db.path, "it does not say where the shards are")
         except BaseException:
             self.db.close()
             raise
-        self.name, self.place, self.shards = found[0], Path(found[1]), found[2]
+        self.name, self.place, self.shards = row[0], Path(row[1]), row[2]
 
     @property
     def position(self) -> int:
         """The number of the last request."""
-        found = self.db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
-        return 0 if found is None else int(found[0])
+        row = self.db.one("SELECT seq FROM sqlite_sequence WHERE name = 'request'")
+        return 0 if row is None else int(row[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
         """The entries with rows that were not learned before. The other entries are given their answer."""
@@ -122,11 +122,11 @@ class Journal:
 
     def unfinished(self) -> list[tuple[int, bytes]]:
         """Number and rows of the requests that not all shards have learned, in order."""
-        found = list(self.db.rows(f"SELECT number, rows, crc IS {_CHECKSUM} FROM request ORDER BY number"))
-        for number, _, is_intact in found:
+        requests = list(self.db.rows(f"SELECT number, rows, crc IS {_CHECKSUM} FROM request ORDER BY number"))
+        for number, _, is_intact in requests:
             if not is_intact:
                 raise damaged_log(self.db.path, f"request {number} has other bytes than were written")
-        return [(number, rows) for number, rows, _ in found]
+        return [(number, rows) for number, rows, _ in requests]
 
     def finish(
         self, answers: Sequence[tuple[int, bytes]], rejected: Iterable[int], point: bytes | None = None
@@ -151,12 +151,12 @@ class Journal:
 
     def point(self) -> bytes | None:
         """The operating point as `finish` was given it last."""
-        found = self.db.one("SELECT content, crc IS checksum(content) FROM point")
-        if found is None:
+        row = self.db.one("SELECT content, crc IS checksum(content) FROM point")
+        if row is None:
             return None
-        if not found[1]:
+        if not row[1]:
             raise damaged_log(self.db.path, "the operating point has other bytes than were written")
-        return bytes(found[0])
+        return bytes(row[0])
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

@@ -135,10 +135,10 @@ def unused_only(wanted: Sequence[int], capacities: Sequence[int], stored: Sequen
     >>> unused_only([2, 18], [10, 10], [6, 10])
     [6, 14]
     """
-    given = [max(want, n) for want, n in zip(wanted, stored, strict=True)]
-    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, given, strict=True))
+    shares = [max(want, n) for want, n in zip(wanted, stored, strict=True)]
+    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, shares, strict=True))
     result = []
-    for capacity, give in zip(capacities, given, strict=True):
+    for capacity, give in zip(capacities, shares, strict=True):
         more = min(max(0, give - capacity), spare)
         spare -= more
         result.append(capacity + more if give >= capacity else give)

@@ -196,8 +196,8 @@ class Worker:
         if host is None:
             return [owned.in_memory.learn_block(message.block) for message in messages]
         answers = host.learn_many([_request(message) for message in messages], in_order=True)
-        owned.is_behind = any(isinstance(one, Exception) and not isinstance(one, KeyReused) for one in answers)
-        return [one.margins if isinstance(one, Learned) else one for one in answers]
+        owned.is_behind = any(isinstance(answer, Exception) and not isinstance(answer, KeyReused) for answer in answers)
+        return [answer.margins if isinstance(answer, Learned) else answer for answer in answers]
 
     # ---- maintenance
 

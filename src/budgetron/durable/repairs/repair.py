@@ -41,24 +41,24 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
             copy_host(directory, stage / "old")
             old = Log(stage / "old", checked=False)
             try:
-                found = _last_good_state(old)
+                recovery = _last_good_state(old)
                 # No number that was ever acknowledged may be used again, also if its record is lost.
-                last = max(old.position, old.mark.read(), found.position)
-                position = _write(stage / "new", old, found, last)
+                last = max(old.position, old.mark.read(), recovery.position)
+                position = _write(stage / "new", old, recovery, last)
             finally:
                 old.close()
         except (DamagedLog, InputError) as error:
             raise _no_good_state(directory, error) from error
         old_database = put_in_place(stage / "new" / NAME, directory, "damaged", position)
-    return Replaced(position, int(found.hosted.model.n_seen_), found.position, last, old_database, damage)
+    return Replaced(position, int(recovery.hosted.model.n_seen_), recovery.position, last, old_database, damage)
 
 
 def _last_good_state(old: Log) -> Recovery:
-    found = from_snapshot(old, Snapshots(old), None)
+    recovery = from_snapshot(old, Snapshots(old), None)
     # The replay stops at the first damaged record; what it learned until then is the last good state.
     with suppress(DamagedLog):
-        replay(old, found)
-    return found
+        replay(old, recovery)
+    return recovery
 
 
 def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
@@ -75,7 +75,7 @@ def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
     )
 
 
-def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
+def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
     """Write model and idempotency keys to a new database; its position."""
     folder.mkdir(mode=0o700)
     new = Log(folder)
@@ -83,11 +83,11 @@ def _write(folder: Path, old: Log, found: Recovery, last: int) -> int:
         # Not a higher epoch than the old one, because the coordinator of a shard continues with its own numbers.
         new.take_over(max(1, old.epoch))
         with new.writing():
-            copy_keys(old.db, new.db, found.position)
+            copy_keys(old.db, new.db, recovery.position)
             copy_trail(old.db, new.db)
             new.keys.answered(old.unwritten.answers.items())
             new.keys.remove(old.unwritten.refused)
-        Snapshots(new).replace_model(found.hosted.content(), first_number=last + 1)
+        Snapshots(new).replace_model(recovery.hosted.content(), first_number=last + 1)
         return new.position
     finally:
         new.close()

@@ -78,9 +78,9 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
     """Put the wanted state into a folder. Returns the highest record number of a copy; None for other sources."""
     if is_copy(source):
         store = open_store(source)
-        found = plan(store, position, at)
-        rebuild(store, found, stage)
-        return found.used
+        steps = plan(store, position, at)
+        rebuild(store, steps, stage)
+        return steps.used
     if at is not None:
         raise input_error("restore", "--at", "the number of a record, for a directory or a backup", "a time",
                           "Only a copy (serve --replicate-to) knows times.")  # fmt: skip

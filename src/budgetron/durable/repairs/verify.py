@@ -62,7 +62,7 @@ def _verified(folder: Path) -> Verified:
         if not log.snapshots:  # nothing has been learned: the first answer waits for the first snapshot
             log.check_acknowledged()
             return Verified(log.position, 0, keys)
-        found = recover(log, Snapshots(log), None)
-        return Verified(log.position, int(found.hosted.model.n_seen_), keys, found.unusable)
+        recovery = recover(log, Snapshots(log), None)
+        return Verified(log.position, int(recovery.hosted.model.n_seen_), keys, recovery.unusable)
     finally:
         log.close()

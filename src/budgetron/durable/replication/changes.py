@@ -56,8 +56,8 @@ def read_changes(database: Path, since: Copied | None) -> Changes | None:
             if last == position or records:
                 copied = Copied(last, batch, snapshot, corrections)
                 return Changes(copied, oldest, position, True, rejected, records)
-        found = db.execute("SELECT batch FROM log WHERE number = ?", (position,)).fetchone()
-        copied = Copied(position, position + 1 if found is None else found[0], snapshot, corrections)
+        row = db.execute("SELECT batch FROM log WHERE number = ?", (position,)).fetchone()
+        copied = Copied(position, position + 1 if row is None else row[0], snapshot, corrections)
         return Changes(copied, oldest, position)
 
 

@@ -54,15 +54,15 @@ class VersionCopier:
     def copy(self) -> None:
         """Copy what has changed. The caller has checked that it owns the copy."""
         with suppress(FileNotFoundError):  # a version was deleted meanwhile: the next call copies without it
-            found = self._files()
-            if found != self._copied:
-                self._copy(found)
+            files = self._files()
+            if files != self._copied:
+                self._copy(files)
 
-    def _copy(self, found: dict[str, tuple[int, int]]) -> None:
-        if not found and not self._store.names(_LISTS):  # nobody uses versions here
+    def _copy(self, sources: dict[str, tuple[int, int]]) -> None:
+        if not sources and not self._store.names(_LISTS):  # nobody uses versions here
             return
         present, files, state = set(self._store.names(_FILES)), {}, None
-        for name, (size, at) in found.items():
+        for name, (size, at) in sources.items():
             if name == STATE:
                 with suppress(msgspec.DecodeError):  # a damaged one; the service says so when it starts
                     state = msgspec.json.decode((self._folder / name).read_bytes(), type=VersionState)
@@ -77,7 +77,7 @@ class VersionCopier:
                 self._sums[name, size, at] = known
             files[name] = CopiedFile(known, at)
         self._store.put(_list_path(self._epoch), encode_object(VersionList(VERSION, files, state)))
-        self._copied = found
+        self._copied = sources
         self._delete_unused(present - {file.sha256 for file in files.values()})
 
     def _delete_unused(self, unused: set[str]) -> None:
@@ -92,13 +92,13 @@ class VersionCopier:
 
     def _files(self) -> dict[str, tuple[int, int]]:
         """The size and time of each file that is copied."""
-        found = {}
+        files = {}
         if self._folder.is_dir():
             for path in [*self._folder.glob(f"[!.]*{SUFFIX}"), self._folder / STATE]:
                 if path.exists():
                     status = path.stat()
-                    found[path.name] = (status.st_size, status.st_mtime_ns)
-        return found
+                    files[path.name] = (status.st_size, status.st_mtime_ns)
+        return files
 
 
 def fetch_versions(store: Store, directory: Path) -> None:

@@ -31,8 +31,8 @@ class FollowingHost(Host):
         with state.commit_lock:
             state.check_open()
             log = state.log
-            records = [one for one in segment.records
-                       if one.number > log.position and (until is None or one.number <= until)]  # fmt: skip
+            records = [record for record in segment.records
+                       if record.number > log.position and (until is None or record.number <= until)]  # fmt: skip
             if not records:
                 return
             if records[0].number != log.position + 1:

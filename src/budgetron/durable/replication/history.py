@@ -96,19 +96,19 @@ def read_runs(store: Store) -> list[Run]:
 
     Objects that a former owner wrote after another one took over are left out.
     """
-    found: list[Run] = []
+    runs: list[Run] = []
     newest = last_head(store)
     while newest is not None:
         epoch, head = newest
-        runs = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
+        numbers = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
         of_epoch = [read_run(store, epoch, run, head.number if run == head.run else 0)
-                    for run in runs if run <= head.run]  # fmt: skip
-        found = [run for run in of_epoch if run is not None] + found
+                    for run in numbers if run <= head.run]  # fmt: skip
+        runs = [run for run in of_epoch if run is not None] + runs
         if not head.parent or (before := read_head(store, head.parent)) is None:
             break
         before.run, before.number = head.parent_run, head.parent_number
         newest = head.parent, before
-    return found
+    return runs
 
 
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
@@ -140,7 +140,9 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
 def _at_position(runs: list[Run], position: int, used: int) -> Plan:
     for run in reversed(runs):
         if run.base.last <= position <= run.last.last:
-            return Plan(run.base, tuple(one for one in run.segments if one.first <= position), position, used)
+            return Plan(
+                run.base, tuple(segment for segment in run.segments if segment.first <= position), position, used
+            )
     for run in reversed(runs):  # a base can be cut back to a record before its last one
         if run.base.first <= position <= run.base.last:
             return Plan(run.base, (), position, used)
@@ -153,7 +155,7 @@ def _at_time(runs: list[Run], at: float, used: int) -> Plan:
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:
-            segments = tuple(one for one in run.segments if one.at <= limit)
+            segments = tuple(segment for segment in run.segments if segment.at <= limit)
             return Plan(run.base, segments, segments[-1].last if segments else run.base.last, used)
     raise input_error("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
                       shown_time(round(limit)))  # fmt: skip

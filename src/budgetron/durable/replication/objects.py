@@ -64,10 +64,10 @@ def head_path(epoch: int) -> str:
 
 def parse_name(epoch: int, run: int, name: str) -> ObjectName | None:
     """What a name says; None for other objects."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    number, previous, kind, first, last, at = found.groups()
+    number, previous, kind, first, last, at = match.groups()
     return ObjectName(epoch, run, int(number), int(previous), kind, int(first), int(last), int(at))
 
 

@@ -86,8 +86,8 @@ class Replicator:
         self._on_lost = on_lost
         self.claim = claimed or claim(store, directory, take_over)
         if parent is None:
-            found = last_head(store, before=self.claim.epoch)
-            parent = (0, 0, 0) if found is None else (found[0], found[1].run, found[1].number)
+            head = last_head(store, before=self.claim.epoch)
+            parent = (0, 0, 0) if head is None else (head[0], head[1].run, head[1].number)
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: Copied | None = None

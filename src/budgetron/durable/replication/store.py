@@ -82,10 +82,10 @@ class DirectoryStore:
     def names(self, folder: str) -> list[str]:
         with _errors(self.url):
             try:
-                found = os.listdir(self._root / folder)
+                entries = os.listdir(self._root / folder)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(name for name in found if not name.startswith(TEMPORARY))
+        return sorted(name for name in entries if not name.startswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
         path = self._root / name
@@ -121,10 +121,10 @@ class FsspecStore:
         with _errors(self.url):
             self._filesystem.invalidate_cache()  # another process writes to the same folder
             try:
-                found = self._filesystem.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
+                paths = self._filesystem.ls(f"{self._root}/{folder}".rstrip("/"), detail=False)
             except FileNotFoundError:
                 return []
-        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
     def delete(self, name: str) -> None:
         with _errors(self.url), suppress(FileNotFoundError):

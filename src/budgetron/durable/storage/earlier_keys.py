@@ -47,8 +47,8 @@ class EarlierKeys(KeyTables):
 
         The old keys stay too, because a client may have used a key of this form for a single request.
         """
-        found = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
-        for key, number, margins in found:
+        rows = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
+        for key, number, margins in rows:
             named = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
             if named is not None and int(named[2]) <= int(named[3]) < 2**63:
                 values = (number, named[1], int(named[2]), int(named[3]), margins)

@@ -66,10 +66,10 @@ class IdempotencyKeys(EarlierKeys):
     def _first_answer(self, entry: Entry, unwritten: Unwritten, classes: Any) -> Learned | Exception | None:
         """The stored answer to the key of a request, or None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
-        found = self._db.one(query, (entry.key,))
-        if found is None or found[0] in unwritten.refused:  # a rejected request does not use up its key
+        row = self._db.one(query, (entry.key,))
+        if row is None or row[0] in unwritten.refused:  # a rejected request does not use up its key
             return None
-        number, digest, margins = found
+        number, digest, margins = row
         margins = unwritten.answers.get(number, margins)
         if digest != entry.digest or margins is None:
             return key_reused_error(entry.key)
@@ -98,8 +98,8 @@ class IdempotencyKeys(EarlierKeys):
         return forgotten
 
     def _forgotten(self, key: str) -> int:
-        found = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
-        return 0 if found is None else int(found[0])
+        row = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
+        return 0 if row is None else int(row[0])
 
     def _margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
         """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
@@ -122,8 +122,8 @@ class IdempotencyKeys(EarlierKeys):
             hit = at[where] == wanted
             # Digests tell a retry from other rows under the same key. Blocks of earlier versions have none.
             if digests is not None and rows.digests:
-                given, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
-                if (given[hit] != before[where[hit]]).any():
+                now, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
+                if (now[hit] != before[where[hit]]).any():
                     raise key_reused_error(key)
             if margins is None:
                 margins = np.full((len(wanted), *here.shape[1:]), np.nan)

@@ -69,9 +69,9 @@ class Log:
 
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
-        found = self.db.one(query)
-        if found is not None:
-            return found[0], found[1], [number for number in found[2:] if number is not None]
+        row = self.db.one(query)
+        if row is not None:
+            return row[0], row[1], [number for number in row[2:] if number is not None]
         if checked:
             raise damaged_log(self.path, "the table of its owner has other bytes than were written")
         numbers = [number for (number,) in self.db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC")]
@@ -226,8 +226,8 @@ class Log:
 
     def record_of(self, key: str) -> int | None:
         """The number of the record of a request, by its idempotency key."""
-        found = self.db.one("SELECT number FROM answer WHERE key = ?", (key,))
-        return None if found is None or found[0] in self.unwritten.refused else int(found[0])
+        row = self.db.one("SELECT number FROM answer WHERE key = ?", (key,))
+        return None if row is None or row[0] in self.unwritten.refused else int(row[0])
 
     def answers_to(self, prefix: str) -> Iterable[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

@@ -99,9 +99,9 @@ class SqliteFile:
     def check_structure(self) -> None:
         """Raise `DamagedLog` if pages, rows or indexes contradict each other. On opening, SQLite checks few of them."""
         with storage_errors(self.path):
-            found = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
-            raise damaged_log(self.path, found)
+            verdict = self.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise damaged_log(self.path, verdict)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

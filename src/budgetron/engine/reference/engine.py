@@ -112,8 +112,8 @@ class Engine:
         arrays: Mapping[str, ArrayLike] | None = None, offsets: Array | None = None,
     ) -> State:  # fmt: skip
         """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
-        given = {array: np.asarray(values) for array, values in (arrays or {}).items()}
-        return self.rule.query(name, self._located(X, np.asarray(task_ids), np.asarray(clusters), offsets), given)
+        inputs = {array: np.asarray(values) for array, values in (arrays or {}).items()}
+        return self.rule.query(name, self._located(X, np.asarray(task_ids), np.asarray(clusters), offsets), inputs)
 
     def _instances(self, X: Rows, offsets: Array | None) -> Iterator[Instance]:
         """The rows, each with another model's score if there are any."""

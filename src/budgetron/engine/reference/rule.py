@@ -97,14 +97,14 @@ class Rule(Declaration, ABC):
         """Run a query that this rule defines, such as "variances", without changing what the model predicts."""
         if name != "explain":
             raise ValueError(f"{self.name} has no query {name!r}")
-        found: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}
+        collected: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}
         for x, task_id, cluster in examples:
             row, _ = self.store.kernel_row(x)
             terms = self.of_task(task_id, cluster) * row  # w_j K'(x_j, x), (n_outputs, n)
-            for array, values in zip(found, (self.predict(x, task_id, cluster), row, terms), strict=True):
-                found[array].append(values.ravel())
+            for array, values in zip(collected, (self.predict(x, task_id, cluster), row, terms), strict=True):
+                collected[array].append(values.ravel())
         stored = {"key": self.store.task_id.copy(), "arrival": self.store.arrival.copy()}
-        return stored | {array: np.concatenate(values or [np.zeros(0)]) for array, values in found.items()}
+        return stored | {array: np.concatenate(values or [np.zeros(0)]) for array, values in collected.items()}
 
     @property
     @abstractmethod

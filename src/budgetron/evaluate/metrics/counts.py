@@ -62,14 +62,16 @@ class Figures:
 def figures(counts: Floats, probabilistic: bool, ranks: Ranks = Ranks()) -> Figures:
     """Compute the figures from one row of counts. For such short rows, Python floats are faster than NumPy."""
     n, wrong, mistakes, loss, squares, *classes = counts.tolist()
-    found, false, missed = classes[0::3], classes[1::3], classes[2::3]
+    true_positives, false_positives, false_negatives = classes[0::3], classes[1::3], classes[2::3]
     return Figures(
         n=int(n),
         mistakes=int(mistakes),
         error=_ratio(wrong, n),
-        f_measure=_mean_ratio([(2 * t, 2 * t + p + m) for t, p, m in zip(found, false, missed, strict=True)]),
-        precision=_mean_ratio([(t, t + p) for t, p in zip(found, false, strict=True)]),
-        recall=_mean_ratio([(t, t + m) for t, m in zip(found, missed, strict=True)]),
+        f_measure=_mean_ratio(
+            [(2 * t, 2 * t + p + m) for t, p, m in zip(true_positives, false_positives, false_negatives, strict=True)]
+        ),
+        precision=_mean_ratio([(t, t + p) for t, p in zip(true_positives, false_positives, strict=True)]),
+        recall=_mean_ratio([(t, t + m) for t, m in zip(true_positives, false_negatives, strict=True)]),
         log_loss=_ratio(loss, n) if probabilistic else None,
         brier=_ratio(squares, n) if probabilistic else None,
         **ranks._asdict(),
@@ -80,7 +82,7 @@ def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
     """Return the mean of each figure over the tasks for which it is defined."""
     names = ("error", "f_measure", "precision", "recall", "log_loss", "brier", *Ranks._fields)
     values = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in names}
-    return {name: float(np.mean(found)) if found else None for name, found in values.items()}
+    return {name: float(np.mean(defined)) if defined else None for name, defined in values.items()}
 
 
 def increments(

@@ -50,15 +50,15 @@ class Ranking:
     @classmethod
     def of(cls, scores: Any, positive: Any, sample_weight: Any = None) -> Ranking:
         """Rank these scores exactly; `positive` says which examples are positive."""
-        given = np.asarray(scores, dtype=np.float64)
-        weight = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        as_floats = np.asarray(scores, dtype=np.float64)
+        weight = np.ones(len(as_floats)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         is_positive = np.asarray(positive).astype(bool)
-        if given.ndim != 1 or is_positive.shape != given.shape or weight.shape != given.shape:
-            came = f"shapes {given.shape}, {is_positive.shape} and {weight.shape}"
+        if as_floats.ndim != 1 or is_positive.shape != as_floats.shape or weight.shape != as_floats.shape:
+            came = f"shapes {as_floats.shape}, {is_positive.shape} and {weight.shape}"
             raise input_error(
                 "Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", came
             )
-        values, positives, negatives = by_score(given, is_positive, weight)
+        values, positives, negatives = by_score(as_floats, is_positive, weight)
         return cls(values, positives[None], negatives[None], True)
 
     @property
@@ -111,8 +111,8 @@ class Ranking:
     def precision_recall(self) -> tuple[Floats, Floats]:
         """Return recall and precision, from the highest threshold to the lowest. They begin with 0 and 1."""
         tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
-        found = tp + fp > 0
-        recall, precision = tp[found] / max(tp[-1], 1e-300), tp[found] / (tp + fp)[found]
+        any_above = tp + fp > 0
+        recall, precision = tp[any_above] / max(tp[-1], 1e-300), tp[any_above] / (tp + fp)[any_above]
         return _from_zero(recall), np.concatenate([[1.0], precision])
 
 
@@ -125,9 +125,9 @@ def by_score(
     weights = np.ones(len(order)) if weight is None else weight[order]
     # The last position of each distinct score; equal scores count together.
     ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1) if len(ordered) else np.arange(0)
-    found, all_of = np.cumsum(true * weights)[ends], np.cumsum(weights)[ends]
-    positives = np.diff(found, prepend=0.0)
-    return ordered[ends], positives, np.diff(all_of, prepend=0.0) - positives
+    positives_up_to, all_up_to = np.cumsum(true * weights)[ends], np.cumsum(weights)[ends]
+    positives = np.diff(positives_up_to, prepend=0.0)
+    return ordered[ends], positives, np.diff(all_up_to, prepend=0.0) - positives
 
 
 # ---- metrics of arrays of counts (…, bins), bins in ascending order; NaN where a metric is undefined
@@ -207,5 +207,5 @@ def _over(part: Floats, total: Floats) -> Floats:
 
 def mean_of(values: Floats) -> float | None:
     """Return the mean over the classes for which a figure is defined; None if there is none."""
-    found = [value for value in values.tolist() if value == value]  # NaN is unequal to itself
-    return sum(found) / len(found) if found else None
+    defined = [value for value in values.tolist() if value == value]  # NaN is unequal to itself
+    return sum(defined) / len(defined) if defined else None

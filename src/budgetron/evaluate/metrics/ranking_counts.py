@@ -102,9 +102,9 @@ class RankingCounts:
 
     def close_window(self) -> tuple[Floats | None, Ranks]:
         """Return the sums (`window_ranks`) of the current window and the figures so far, and begin the next window."""
-        found = self.window()
+        sums_and_ranks = self.window()
         self._before = sum(len(truth) for _, truth, _ in self._scores) if self._total is None else self._total.copy()
-        return found
+        return sums_and_ranks
 
     def window(self) -> tuple[Floats | None, Ranks]:
         """Return the sums of the current window and the figures so far."""
@@ -149,14 +149,18 @@ class RankingCounts:
 
     def overall(self) -> Ranks:
         """Return the figures of all examples."""
-        found = self.ranking()
-        return Ranks() if found is None else _ranks(_figures(found.positives, found.negatives, self.k, found.exact))
+        ranking = self.ranking()
+        return (
+            Ranks()
+            if ranking is None
+            else _ranks(_figures(ranking.positives, ranking.negatives, self.k, ranking.exact))
+        )
 
     def by_place(self, places: Sequence[int]) -> list[Ranks]:
         """Return the metrics of the tasks at these places; None for tasks beyond the memory for counters."""
         if self._total is None:
-            found = self._exact_by_place()
-            return [found.get(place, Ranks()) for place in places]
+            ranks = self._exact_by_place()
+            return [ranks.get(place, Ranks()) for place in places]
         counted = [place for place in places if place < len(self._by_task)]
         # Leave out the unused bins at both ends. Often only a sixth of the bins is in use.
         used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
@@ -173,11 +177,11 @@ class RankingCounts:
         scores, truth, places = self._all_scores()
         order = np.argsort(places, kind="stable")
         starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-        found = {}
+        by_place = {}
         for rows in np.split(order, starts[1:]):
             of_task = exact(scores[rows], truth[rows])
-            found[int(places[rows[0]])] = _ranks(_figures(of_task.positives, of_task.negatives, self.k, True))
-        return found
+            by_place[int(places[rows[0]])] = _ranks(_figures(of_task.positives, of_task.negatives, self.k, True))
+        return by_place
 
 
 def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:

@@ -37,67 +37,68 @@ class Row:
     is_printed: bool = True
 
 
-def _eta(one: KernelSet) -> float:
+def _eta(entry: KernelSet) -> float:
     """Return the step size of the study for this data set."""
-    return 0.2 if one.n_classes == 2 else 0.5
+    return 0.2 if entry.n_classes == 2 else 0.5
 
 
-def _sgd(one: KernelSet, preset: str, **parameters: Any) -> Any:
-    return BudgetSgd.preset(preset, **{"budget": one.budget, "kernel": KERNEL, "rate": _eta(one), **parameters})
+def _sgd(entry: KernelSet, preset: str, **parameters: Any) -> Any:
+    return BudgetSgd.preset(preset, **{"budget": entry.budget, "kernel": KERNEL, "rate": _eta(entry), **parameters})
 
 
-def _ogd(one: KernelSet, seed: int) -> Any:
+def _ogd(entry: KernelSet, seed: int) -> Any:
     # The study searched η for each data set. On spambase η = 2 reproduces the printed value.
-    rate = 2.0 if one.name == "spambase" else _eta(one)
+    rate = 2.0 if entry.name == "spambase" else _eta(entry)
     return BudgetSgd(budget=None, kernel=KERNEL, step="constant", rate=rate, maintenance="remove")
 
 
-def _bogd(one: KernelSet, seed: int) -> Any:
+def _bogd(entry: KernelSet, seed: int) -> Any:
     """Create BOGD as in the study's code.
 
     That code shrinks all weights instead of clipping single ones. With more than two classes it removes the oldest
     example and does not rescale the others.
     """
-    if one.n_classes > 2:
-        return _sgd(one, "bogd", maintenance="oldest", regularization=1e-5, clip=None)
-    return _sgd(one, "bogd", regularization=1 / one.n**2, rescale=True, random_state=seed)
+    if entry.n_classes > 2:
+        return _sgd(entry, "bogd", maintenance="oldest", regularization=1e-5, clip=None)
+    return _sgd(entry, "bogd", regularization=1 / entry.n**2, rescale=True, random_state=seed)
 
 
-def _published_bogd(one: KernelSet, seed: int) -> Any:
+def _published_bogd(entry: KernelSet, seed: int) -> Any:
     """Create BOGD as published, which differs from the study's code; see `_bogd`."""
-    if one.n_classes > 2:
-        return _sgd(one, "bogd", regularization=1e-5, clip=None, random_state=seed)
-    return _sgd(one, "bogd", regularization=1 / one.n**2, random_state=seed)
+    if entry.n_classes > 2:
+        return _sgd(entry, "bogd", regularization=1e-5, clip=None, random_state=seed)
+    return _sgd(entry, "bogd", regularization=1 / entry.n**2, random_state=seed)
 
 
-def _projectron(one: KernelSet, preset: str) -> Any:
-    return Projectron.preset(preset, budget=one.budget, kernel=KERNEL)
+def _projectron(entry: KernelSet, preset: str) -> Any:
+    return Projectron.preset(preset, budget=entry.budget, kernel=KERNEL)
 
 
-def _fogd(one: KernelSet, seed: int) -> Any:
+def _fogd(entry: KernelSet, seed: int) -> Any:
     # η · D with D = 4B, because the features of `FourierSgd` are normalised.
-    rate = (0.002 if one.n_classes == 2 else 0.005) * 4 * one.budget
-    return FourierSgd(budget=one.budget, kernel=KERNEL, rate=rate, random_state=seed)
+    rate = (0.002 if entry.n_classes == 2 else 0.005) * 4 * entry.budget
+    return FourierSgd(budget=entry.budget, kernel=KERNEL, rate=rate, random_state=seed)
 
 
 ROWS = (
-    Row("Perceptron, no budget", lambda one, seed: Perceptron(kernel=KERNEL), 30),
+    Row("Perceptron, no budget", lambda entry, seed: Perceptron(kernel=KERNEL), 30),
     Row("OGD, no budget", _ogd, 60),
-    Row("RBP", lambda one, seed: RandomBudgetPerceptron(budget=one.budget, kernel=KERNEL, random_state=seed)),
-    Row("Forgetron", lambda one, seed: Forgetron(budget=one.budget, kernel=KERNEL)),
-    Row("Projectron", lambda one, seed: _projectron(one, "projectron-lu"), 2),
-    Row("Projectron++", lambda one, seed: _projectron(one, "projectron++-lu"), 3),
-    Row("BPA-S", lambda one, seed: _sgd(one, "bpa-s", rate=1.0, skip=False)),
+    Row("RBP", lambda entry, seed: RandomBudgetPerceptron(budget=entry.budget, kernel=KERNEL, random_state=seed)),
+    Row("Forgetron", lambda entry, seed: Forgetron(budget=entry.budget, kernel=KERNEL)),
+    Row("Projectron", lambda entry, seed: _projectron(entry, "projectron-lu"), 2),
+    Row("Projectron++", lambda entry, seed: _projectron(entry, "projectron++-lu"), 3),
+    Row("BPA-S", lambda entry, seed: _sgd(entry, "bpa-s", rate=1.0, skip=False)),
     Row("BOGD", _bogd),
     Row("FOGD", _fogd, 2),
-    Row("NOGD", lambda one, seed: _sgd(one, "nogd"), 2),
+    Row("NOGD", lambda entry, seed: _sgd(entry, "nogd"), 2),
     Row("BOGD, as published", _published_bogd, is_printed=False),
-    Row("BPA-S, skipping", lambda one, seed: _sgd(one, "bpa-s", rate=1.0), is_printed=False),
-    Row("BPA-P", lambda one, seed: _sgd(one, "bpa-p", rate=1.0), 3, is_printed=False),
-    Row("BSGD, merging", lambda one, seed: _sgd(one, "bsgd-merge", regularization=1 / one.n), 3, is_printed=False),
-    Row("Ahpatron", lambda one, seed: BudgetSgd.preset("ahpatron", budget=one.budget, kernel=KERNEL),
+    Row("BPA-S, skipping", lambda entry, seed: _sgd(entry, "bpa-s", rate=1.0), is_printed=False),
+    Row("BPA-P", lambda entry, seed: _sgd(entry, "bpa-p", rate=1.0), 3, is_printed=False),
+    Row("BSGD, merging", lambda entry, seed: _sgd(entry, "bsgd-merge", regularization=1 / entry.n), 3,
         is_printed=False),
-    Row("Budgetron", lambda one, seed: Budgetron(budget=one.budget), 20, is_printed=False),
+    Row("Ahpatron", lambda entry, seed: BudgetSgd.preset("ahpatron", budget=entry.budget, kernel=KERNEL),
+        is_printed=False),
+    Row("Budgetron", lambda entry, seed: Budgetron(budget=entry.budget), 20, is_printed=False),
 )  # fmt: skip
 
 

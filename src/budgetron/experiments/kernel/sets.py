@@ -54,8 +54,8 @@ class Arrays:
 
 
 SETS = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         KernelSet("german", 1000, 24, 2, 100, "f71eb7c8307f8aae6bd9e49f8ba37c77edb6a7e7c5b48aebb25f384772f1153e",
                   f"{_CODE}/binary/data/german.mat"),
         KernelSet("spambase", 4601, 57, 2, 100, "35deb3d826d1304f7c0ee880a36b1a86e029dfb6d05fab9716a16747ca40d983",
@@ -79,61 +79,61 @@ def set_named(name: str) -> KernelSet:
     return SETS[name]
 
 
-def fetch(one: KernelSet, folder: str | None) -> Path:
+def fetch(entry: KernelSet, folder: str | None) -> Path:
     """Return the file of a data set: from the user's folder, otherwise from the cache; download it if missing."""
     own = own_folder(folder)
     for place in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
         for suffix in (".npz", ".mat"):
-            if (place / f"{one.name}{suffix}").is_file():
-                return place / f"{one.name}{suffix}"
-    if own is not None or one.url is None:
-        where = f"from {one.url}" if one.url else f"after unpacking {one.origin} (arrays X, y and orders)"
+            if (place / f"{entry.name}{suffix}").is_file():
+                return place / f"{entry.name}{suffix}"
+    if own is not None or entry.url is None:
+        where = f"from {entry.url}" if entry.url else f"after unpacking {entry.origin} (arrays X, y and orders)"
         raise DataUnavailable(
-            f"{one.name} is not in {own or 'the cache'}. Put {one.name}.npz or {one.name}.mat into a folder {where}, "
-            f"and name the folder by --from; or leave {one.name} out by --sets."
+            f"{entry.name} is not in {own or 'the cache'}. Put {entry.name}.npz or {entry.name}.mat into a folder "
+            f"{where}, and name the folder by --from; or leave {entry.name} out by --sets."
         )
-    return _downloaded(one, cache_folder() / "kernel")
+    return _downloaded(entry, cache_folder() / "kernel")
 
 
-def _downloaded(one: KernelSet, place: Path) -> Path:
+def _downloaded(entry: KernelSet, place: Path) -> Path:
     """Download a data set and verify its content at once, before hours of runs. A damaged download is deleted."""
     pooch = import_extra("pooch")
     from requests.exceptions import RequestException  # comes with pooch
 
-    assert one.url is not None
-    url = mirrored(f"kernel/{one.name}.mat", one.url)
+    assert entry.url is not None
+    url = mirrored(f"kernel/{entry.name}.mat", entry.url)
     try:
-        got = Path(pooch.retrieve(url, known_hash=None, fname=f"{one.name}.mat", path=place))
+        got = Path(pooch.retrieve(url, known_hash=None, fname=f"{entry.name}.mat", path=place))
     except (RequestException, OSError) as problem:
         raise DataUnavailable(
-            f"{one.name} could not be downloaded from {url} ({type(problem).__name__}). Nothing was kept. Try again "
+            f"{entry.name} could not be downloaded from {url} ({type(problem).__name__}). Nothing was kept. Try again "
             "when online, or put the file into a folder and name it by --from."
         ) from None
     try:
-        _verified(one, got)
+        _verified(entry, got)
     except DataCorrupt:
         got.unlink()
         raise DataCorrupt(
-            f"{one.name} from {url} should have content with the SHA-256 {one.digest[:16]}…, but the download differs. "
-            "Nothing was kept. Try again; if the error persists, the copy at this URL has changed."
+            f"{entry.name} from {url} should have content with the SHA-256 {entry.digest[:16]}…, but the download "
+            "differs. Nothing was kept. Try again; if the error persists, the copy at this URL has changed."
         ) from None
     return got
 
 
-def load(one: KernelSet, folder: str | None) -> Arrays:
+def load(entry: KernelSet, folder: str | None) -> Arrays:
     """Read a set and verify its content."""
-    return _verified(one, fetch(one, folder))
+    return _verified(entry, fetch(entry, folder))
 
 
-def _verified(one: KernelSet, path: Path) -> Arrays:
+def _verified(entry: KernelSet, path: Path) -> Arrays:
     X, y, orders = _read(path)
     sha = hashlib.sha256()
     # The digest is over the arrays in fixed types, so that .npz and .mat copies have the same one.
     for values, kind in ((X, "<f4"), (y, "|i1"), (orders, "<i4")):
         sha.update(np.ascontiguousarray(values).astype(kind).tobytes())
-    if sha.hexdigest() != one.digest:
+    if sha.hexdigest() != entry.digest:
         raise DataCorrupt(
-            f"{path} should have content with the SHA-256 {one.digest[:16]}…, but has {sha.hexdigest()[:16]}…. It is "
+            f"{path} should have content with the SHA-256 {entry.digest[:16]}…, but has {sha.hexdigest()[:16]}…. It is "
             "damaged or another version: remove it and fetch it again."
         )
     return Arrays(np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64), np.asarray(orders, dtype=np.int64))
@@ -143,8 +143,8 @@ def _read(path: Path) -> tuple[Any, Any, Any]:
     """Return X, y and the orders, which are numbered from 1 in a .mat file."""
     try:
         if path.suffix == ".npz":
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
-                return found["X"], found["y"], found["orders"]
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+                return archive["X"], archive["y"], archive["orders"]
         from scipy.io import loadmat
 
         content = loadmat(io.BytesIO(path.read_bytes()))

@@ -10,33 +10,33 @@ import numpy as np
 
 from budgetron.errors import import_extra
 from budgetron.experiments.relations.rows import rows_for
-from budgetron.experiments.relations.table import Found, values
+from budgetron.experiments.relations.table import Results, values
 from budgetron.plots import COLOURS
 
 MATRICES = ("independent", "LogDet", "Cov", "BatchOpt", "von Neumann", "2p-norm, p = 2", "Budgetron")
 CURVES = ("Perceptron", "Shifting Perceptron", "fixed-shrink, B = 1000", "mtrbp", "mtforg", "Budgetron")
 
 
-def draw(found: Found, out: Path) -> list[str]:
+def draw(results: Results, out: Path) -> list[str]:
     """Write the pictures for the streams that were run, and return their names."""
-    made = []
-    related = [name for name in ("opposed", "kinds", "grid") if name in found]
+    pictures = []
+    related = [name for name in ("opposed", "kinds", "grid") if name in results]
     if related:
-        _save(_matrices(found, related), out / "relations.svg")
-        made.append("relations.svg")
-    shifting = [name for name in ("steady", "turn", "drift", "several") if name in found]
+        _save(_matrices(results, related), out / "relations.svg")
+        pictures.append("relations.svg")
+    shifting = [name for name in ("steady", "turn", "drift", "several") if name in results]
     if shifting:
-        _save(_curves(found, shifting), out / "shifting.svg")
-        made.append("shifting.svg")
-    return made
+        _save(_curves(results, shifting), out / "shifting.svg")
+        pictures.append("shifting.svg")
+    return pictures
 
 
-def _matrices(found: Found, streams: Sequence[str]) -> Any:
+def _matrices(results: Results, streams: Sequence[str]) -> Any:
     """Plot one row of matrices per stream: the true similarity, then the similarity that each learner found."""
     pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
     figure, axes = pyplot.subplots(len(streams), len(MATRICES) + 1, figsize=(11.5, 1.7 * len(streams)), squeeze=False)
     for number, (line, stream) in enumerate(zip(axes, streams, strict=True)):
-        first = next((content for content in found[stream] if "similarity" in content), None)
+        first = next((content for content in results[stream] if "similarity" in content), None)
         if first is None:
             continue
         learned = {cell["row"]: cell.get("similarity") for cell in first["cells"]}
@@ -53,13 +53,13 @@ def _matrices(found: Found, streams: Sequence[str]) -> Any:
     return figure
 
 
-def _curves(found: Found, streams: Sequence[str]) -> Any:
+def _curves(results: Results, streams: Sequence[str]) -> Any:
     pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
     figure, axes = pyplot.subplots(1, len(streams), figsize=(11.5, 2.8), sharey=True, squeeze=False)
     for ax, stream in zip(axes[0], streams, strict=True):
         names = {row.name for row in rows_for(stream)}
         for colour, name in zip(COLOURS, (name for name in CURVES if name in names), strict=False):
-            curve = values(found, stream, name, "curve")
+            curve = values(results, stream, name, "curve")
             if len(curve):
                 places = (np.arange(curve.shape[1]) + 0.5) / curve.shape[1]
                 ax.plot(places, 100 * curve.mean(axis=0), label=name, color=colour, linewidth=1.2)

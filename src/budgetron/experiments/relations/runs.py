@@ -80,8 +80,8 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
         test = slice(TRAIN, None)
         right = model.predict(data.X[test], tasks=data.tasks[test]) == data.y[test]
         cell["accuracy"] = round(float(right.mean()), 6)
-        found = similarity_of(model, [0, 1, 2], centred=True)
-        cell["correlations"] = [round(float(found[pair]), 6) for pair in ((0, 1), (0, 2), (1, 2))]
+        similarity = similarity_of(model, [0, 1, 2], centred=True)
+        cell["correlations"] = [round(float(similarity[pair]), 6) for pair in ((0, 1), (0, 2), (1, 2))]
     elif drawn.similarity is None:
         cell["curve"] = [round(float(piece.mean()), 4) for piece in np.array_split(wrong, PIECES)]
     if drawn.similarity is not None and seed == 0:
@@ -115,8 +115,8 @@ def _scaled(C: Floats) -> Floats:
 
 def _listed(matrix: Floats, tasks: list[int]) -> list[list[float]]:
     """Return the rows and columns of these tasks, as lists for JSON."""
-    found: list[list[float]] = matrix[np.ix_(tasks, tasks)].round(4).tolist()
-    return found
+    values: list[list[float]] = matrix[np.ix_(tasks, tasks)].round(4).tolist()
+    return values
 
 
 def planned(streams: list[str], draws: int, seeds: int) -> list[RelationRun]:
@@ -127,5 +127,5 @@ def planned(streams: list[str], draws: int, seeds: int) -> list[RelationRun]:
 
 def is_done(run: RelationRun, out: Path) -> bool:
     """Return whether the run's file exists and was written with these learners by this version."""
-    found = load_json(run.path(out))
-    return found is not None and (found.get("parameters"), found.get("version")) == (run.parameters, __version__)
+    content = load_json(run.path(out))
+    return content is not None and (content.get("parameters"), content.get("version")) == (run.parameters, __version__)

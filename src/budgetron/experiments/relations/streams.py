@@ -37,16 +37,16 @@ class RelationStream:
 
 def _related(make: Callable[..., synthetic.RelatedTasks]) -> Callable[[int], Drawn]:
     def draw(seed: int) -> Drawn:
-        found = make(seed=seed)
-        return Drawn(found.dataset, found.similarity)
+        stream = make(seed=seed)
+        return Drawn(stream.dataset, stream.similarity)
 
     return draw
 
 
 def _shifting(shift: synthetic.Shift | None) -> Callable[[int], Drawn]:
     def draw(seed: int) -> Drawn:
-        made = synthetic.stream(8000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, shift=shift, seed=seed)
-        return Drawn(made.dataset)
+        stream = synthetic.stream(8000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, shift=shift, seed=seed)
+        return Drawn(stream.dataset)
 
     return draw
 
@@ -62,8 +62,8 @@ def _several(seed: int) -> Drawn:
 
 
 STREAMS = {
-    one.name: one
-    for one in (
+    stream.name: stream
+    for stream in (
         RelationStream("opposed", "three tasks in ℝ¹⁰, w_1 = −w_2 and w_3 unrelated: 200 examples, then 100 to test",
                        _related(synthetic.opposed)),
         RelationStream("kinds", "40 tasks of 4 kinds, 6,000 examples", _related(synthetic.kinds)),

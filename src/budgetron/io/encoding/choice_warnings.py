@@ -37,7 +37,7 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
     rows = sum(counts.values())
     if rows < _MIN_ROWS or len(counts) < 3:
         return []
-    found = []
+    warnings = []
     for rare, n in counts.items():
         # A typing error is rare itself, and looks like a label that is at least 20 times as frequent.
         is_rare = n <= max(2, _RARE * rows)
@@ -45,12 +45,12 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
         if likely:
             classes = ", ".join(_quoted(other) for other in sorted(counts) if other != rare)
             times = "once" if n == 1 else f"{n} times"
-            found.append(
+            warnings.append(
                 f"Label {shown(rare)} occurs {times} in the first {rows:,} rows of column {shown(label)}, and looks "
                 f"like {shown(likely[0])}. It is a class of its own unless you name the classes with "
                 f'classes=[{classes}] and leave other lines out with on_error="skip".'
             )
-    return found
+    return warnings
 
 
 def about_number(name: str, value: str) -> str:
@@ -99,27 +99,27 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _look_alike(one: str, other: str) -> bool:
+def _look_alike(first: str, second: str) -> bool:
     """Return whether two labels differ only in case, or in one or two letters that are not digits."""
-    if one == other:
+    if first == second:
         return False
-    if one.casefold() == other.casefold():
+    if first.casefold() == second.casefold():
         return True
     # "class 1" and "class 2" are different labels and not typing errors.
-    if re.sub(r"[0-9]", "", one) == re.sub(r"[0-9]", "", other) or min(len(one), len(other)) < 3:
+    if re.sub(r"[0-9]", "", first) == re.sub(r"[0-9]", "", second) or min(len(first), len(second)) < 3:
         return False
-    return _distance(one.casefold(), other.casefold()) <= (1 if min(len(one), len(other)) == 3 else 2)
+    return _distance(first.casefold(), second.casefold()) <= (1 if min(len(first), len(second)) == 3 else 2)
 
 
-def _distance(one: str, other: str) -> int:
+def _distance(first: str, second: str) -> int:
     """Return the Levenshtein distance: the number of letters to insert, delete or replace. 3 stands for 3 or more."""
     # The distance is at least the difference in length; long labels would take quadratic time.
-    if abs(len(one) - len(other)) > 2 or len(one) > 100:
+    if abs(len(first) - len(second)) > 2 or len(first) > 100:
         return 3
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, start=1):
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, start=1):
         before, row[0] = row[0], i
-        for j, wanted in enumerate(other, start=1):
+        for j, wanted in enumerate(second, start=1):
             # One row of the dynamic program: replace, delete or insert a letter.
             before, row[j] = row[j], min(before + (letter != wanted), row[j] + 1, row[j - 1] + 1)
     return row[-1]

@@ -166,8 +166,8 @@ class Columns:
         return list(self._warnings)
 
     def __repr__(self) -> str:
-        made = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"
-        return f"<Columns {shown(self.names)} to {made}; label {self.label!r}, task {self.task!r}>"
+        features = f"{self.n_features:,} of {'a CSR matrix' if self.sparse else 'an array'}"
+        return f"<Columns {shown(self.names)} to {features}; label {self.label!r}, task {self.task!r}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Columns):
@@ -222,17 +222,17 @@ class Columns:
     def doubt(self, record: Mapping[str, Any]) -> str | None:
         """Return a warning if a record has unknown names, or less than half of the columns; otherwise None."""
         names = self.names
-        given = sum(name in record for name in names)
+        present = sum(name in record for name in names)
         # The usual case: exactly the columns of the model.
-        if given == len(names) == len(record):
+        if present == len(names) == len(record):
             return None
         known = {*(column.name for column in self.plan.columns), self.label, self.task, self.weight, self.offset}
         unknown = [name for name in record if name not in known]
         if unknown:
             return f"Unknown features are ignored: {shown(unknown)}. The columns of the model are {shown(names, 200)}."
-        if 2 * given < len(names):
+        if 2 * present < len(names):
             missing = [name for name in names if name not in record]
-            return f"Only {given} of {len(names)} columns are given; the others count as missing: {shown(missing)}."
+            return f"Only {present} of {len(names)} columns are given; the others count as missing: {shown(missing)}."
         return None
 
     def block(self, records: Any, labelled: bool = False, learn: bool = False) -> Block:

@@ -96,8 +96,8 @@ class Asked:
     def columns(self) -> Iterable[tuple[str, str]]:
         """Yield each column name that the caller gave, with the parameter it was given for."""
         for parameter in ("label", "task", "weight", "offset", "drop", "text", "categorical"):
-            given = getattr(self, parameter)
-            for name in (given,) if isinstance(given, str) else given or ():
+            value = getattr(self, parameter)
+            for name in (value,) if isinstance(value, str) else value or ():
                 yield parameter, name
 
 
@@ -119,21 +119,21 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
     _check_roles({"label": label, "task": task, "weight": asked.weight, "offset": asked.offset})
     # Columns with a role of their own are not features.
     taken = (label, task, asked.weight, asked.offset)
-    found = _Inference(sample, asked, [name for name in names if name not in taken], reader.typed)
-    columns = _limit_one_hot([found.column(name, names.index(name)) for name in found.present])
+    inference = _Inference(sample, asked, [name for name in names if name not in taken], reader.typed)
+    columns = _limit_one_hot([inference.column(name, names.index(name)) for name in inference.present])
     if all(column.kind == "ignored" for column in columns):
         raise InputError(
             f"The file has no columns to learn from beside the label and the task. Its columns are "
             f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
-    warnings = found.warnings
+    warnings = inference.warnings
     if asked.task is None:
-        warnings = choice_warnings.about_task(task, task_note, found.candidates) + warnings
+        warnings = choice_warnings.about_task(task, task_note, inference.candidates) + warnings
     else:
-        left_out = {name: n for name, n in found.candidates.items() if name in found.left_out}
+        left_out = {name: n for name, n in inference.candidates.items() if name in inference.left_out}
         warnings += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
-    if kind == "truth" and any(parse_truth(format_value(one)) is None for one in asked.classes or ()):
+    if kind == "truth" and any(parse_truth(format_value(label)) is None for label in asked.classes or ()):
         kind = "text"  # the first rows lack a class that is neither true nor false
     if label is not None and labelled and kind == "text" and asked.classes is None:
         warnings += choice_warnings.about_label(label, _counted(sample.texts[label], NO_NAME))
@@ -211,8 +211,10 @@ def _counted(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:
 
 
 def _same_values(sample: Table, name: str, other: str) -> bool:
-    one, two = ([column.values[code] for code in column.codes] for column in (sample.texts[name], sample.texts[other]))
-    return one == two
+    first, second = (
+        [column.values[code] for code in column.codes] for column in (sample.texts[name], sample.texts[other])
+    )
+    return first == second
 
 
 class _Inference:
@@ -290,9 +292,9 @@ class _Inference:
         return Column(name, "number", gaps=self._has_gaps(name, missing), note=note, format=_as_format(form),
                       missing=missing)  # fmt: skip
 
-    def _codes(self, found: Iterable[str]) -> list[str]:
+    def _codes(self, detected: Iterable[str]) -> list[str]:
         """Return the words for missing values in a column: those that the caller named and those that were found."""
-        return sorted({*self._asked.na_values, *(word.strip() for word in found)})
+        return sorted({*self._asked.na_values, *(word.strip() for word in detected)})
 
     def _has_gaps(self, name: str, missing: list[str]) -> bool:
         rows = len(self._sample.texts[name].codes)
@@ -324,9 +326,9 @@ def _as_format(text: str) -> Any:
 
 def _note(number_format: str, missing: list[str], asked: Asked) -> str:
     """Return a note: how numbers are written, and which values count as missing."""
-    found = [code for code in missing if code not in asked.na_values]
-    codes = f"{', '.join(map(shown, found[:5]))} count as missing" if len(found) > 1 else ""
-    codes = f"{shown(found[0])} counts as missing" if len(found) == 1 else codes
+    not_named = [code for code in missing if code not in asked.na_values]
+    codes = f"{', '.join(map(shown, not_named[:5]))} count as missing" if len(not_named) > 1 else ""
+    codes = f"{shown(not_named[0])} counts as missing" if len(not_named) == 1 else codes
     return ", ".join(part for part in (number_format, codes) if part)
 
 

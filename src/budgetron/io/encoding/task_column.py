@@ -29,8 +29,13 @@ def default_task(names: Iterable[str]) -> str | None:
     for task in TASKS:
         # "user" wins over "user_id", and "task" over both.
         for exact in (True, False):
-            for name, found in words.items():
-                if found == [task] or (not exact and found[:1] == [task] and len(found) == 2 and found[1] in _ENDINGS):
+            for name, words_in_name in words.items():
+                if words_in_name == [task] or (
+                    not exact
+                    and words_in_name[:1] == [task]
+                    and len(words_in_name) == 2
+                    and words_in_name[1] in _ENDINGS
+                ):
                     return name
     return None
 

@@ -53,8 +53,8 @@ class Delimited:
         self.first_bad: BadLine | None = None
         self._delimiter = delimiter or ","  # until the first line is known
         self._delimiter = delimiter or self._most_frequent_delimiter()
-        found, content, offset = self._records.first(self._delimiter, bytes([IGNORED]))
-        begin, end = self._first_record(found, content, offset)
+        scan, content, offset = self._records.first(self._delimiter, bytes([IGNORED]))
+        begin, end = self._first_record(scan, content, offset)
         fields = split_record(content[offset + begin : offset + end], self._delimiter)
         if header is None:
             header = not all(parse_number(field) is not None for field in fields)
@@ -65,19 +65,19 @@ class Delimited:
 
     def _most_frequent_delimiter(self) -> str:
         """Return the delimiter that occurs most often in the first line."""
-        found, content, offset = self._records.first(",", b"")
-        begin, end = self._first_record(found, content, offset)
+        scan, content, offset = self._records.first(",", b"")
+        begin, end = self._first_record(scan, content, offset)
         # Text between quotes may contain any delimiter, so only the parts outside quotes are counted.
         unquoted = "".join(content[offset + begin : offset + end].decode("utf-8").split('"')[::2])
         return max(_DELIMITERS, key=unquoted.count)
 
-    def _first_record(self, found: Scan, content: bytes, offset: int) -> tuple[int, int]:
+    def _first_record(self, scan: Scan, content: bytes, offset: int) -> tuple[int, int]:
         """Return the position of the first record. Raise an error if it can be neither a header nor a row."""
-        if len(found.lines):
-            return int(found.begins[0]), int(found.ends[0])
-        if not found.bad:
+        if len(scan.lines):
+            return int(scan.begins[0]), int(scan.ends[0])
+        if not scan.bad:
             raise InputError(f"{self._source.name} is empty; a header or rows of text were expected.")
-        first = found.bad[0]
+        first = scan.bad[0]
         # The number of fields is unknown before the header is read, so a "wrong" number of fields is no error here.
         if first.problem != FIELD_COUNT:
             record = content[offset + first.begin : offset + first.end]
@@ -116,27 +116,27 @@ class Delimited:
         kinds = dict.fromkeys(selection.numbers, NUMBER) | dict.fromkeys(texts, TEXT)
         return bytes(kinds.get(name, IGNORED) for name in self.names)
 
-    def _table(self, selection: Selection, found: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
+    def _table(self, selection: Selection, scan: Scan, content: bytes, offset: int) -> tuple[Table, list[BadLine]]:
         """Convert the result of the scanner to a table in the order of the selection, and describe the bad lines."""
         as_text = {*selection.texts, *selection.number_formats}
-        texts = dict(zip((name for name in self.names if name in as_text), found.texts, strict=True))
+        texts = dict(zip((name for name in self.names if name in as_text), scan.texts, strict=True))
         # The scanner returns plain numbers; the others come as text and are parsed below.
         in_order = [name for name in self.names if name in selection.numbers and name not in selection.number_formats]
-        numbers = found.numbers
+        numbers = scan.numbers
         if selection.number_formats:
-            columns = dict(zip(in_order, found.numbers.T, strict=True))
+            columns = dict(zip(in_order, scan.numbers.T, strict=True))
             columns |= {name: parse_numbers(texts[name], form) for name, form in selection.number_formats.items()}
             numbers = np.stack([columns[name] for name in selection.numbers], axis=1)
         # The scanner returns columns in the order of this file; a model may have learned from another order.
         elif in_order != list(selection.numbers):
             numbers = numbers[:, [in_order.index(name) for name in selection.numbers]]
         table = Table(
-            found.lines,
+            scan.lines,
             numbers,
             {name: texts[name] for name in texts if name in selection.texts},
-            lambda row: shorten(content[offset + int(found.begins[row]) : offset + int(found.ends[row])]),
+            lambda row: shorten(content[offset + int(scan.begins[row]) : offset + int(scan.ends[row])]),
         )
-        return table, [self._bad_line(bad, content[offset + bad.begin : offset + bad.end]) for bad in found.bad]
+        return table, [self._bad_line(bad, content[offset + bad.begin : offset + bad.end]) for bad in scan.bad]
 
     def _bad_line(self, bad: BadRecord, record: bytes) -> BadLine:
         return BadLine(bad.line, shorten(record), describe_problem(bad, self.names, record, self._delimiter))

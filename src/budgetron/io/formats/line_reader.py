@@ -56,14 +56,14 @@ class LineReader(ABC):
         self, chunk: Chunk, places: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
     ) -> ParsedLines:
         """Parse some lines of a chunk one by one, with `row_of`."""
-        found, content, offset = chunk
+        scan, content, offset = chunk
         rows, row_places, bad = [], [], []
         for place in places:
-            line = content[offset + int(found.begins[place]) : offset + int(found.ends[place])]
+            line = content[offset + int(scan.begins[place]) : offset + int(scan.ends[place])]
             try:
                 row = row_of(line)
             except InvalidLine as why:
-                bad.append(BadLine(int(found.lines[place]), shorten(line), str(why)))
+                bad.append(BadLine(int(scan.lines[place]), shorten(line), str(why)))
                 if stop:
                     break
                 continue
@@ -95,14 +95,14 @@ class LineReader(ABC):
 
     def _parse(self, chunk: Chunk, selection: Selection | None, stop: bool) -> tuple[Table, list[BadLine]]:
         """Convert the lines of a chunk to a table, and collect the bad lines."""
-        found, content, offset = chunk
+        scan, content, offset = chunk
         rows, places, bad = self.rows(chunk, selection, stop)
-        for one in found.bad:
-            line = content[offset + one.begin : offset + one.end]
-            bad.append(BadLine(one.line, shorten(line), describe_problem(one, [], line, ",")))
+        for record in scan.bad:
+            line = content[offset + record.begin : offset + record.end]
+            bad.append(BadLine(record.line, shorten(line), describe_problem(record, [], line, ",")))
 
         def written(row: int) -> str:
             place = places[row]
-            return shorten(content[offset + int(found.begins[place]) : offset + int(found.ends[place])])
+            return shorten(content[offset + int(scan.begins[place]) : offset + int(scan.ends[place])])
 
-        return self.table(rows, found.lines[places], written, selection), sorted(bad)
+        return self.table(rows, scan.lines[places], written, selection), sorted(bad)

@@ -70,14 +70,14 @@ class Records:
             self._fill_bytes(min(int(rows * self._line_bytes), MAX_BYTES))
         while True:
             chunk = self._chunk(scan(self._buffer, self._at, self.at_end, delimiter, kinds, rows, max_bad))
-            found = chunk[0]
-            self._at += found.consumed
-            self._lines += found.n_lines
-            if found.n_lines:
+            scanned = chunk[0]
+            self._at += scanned.consumed
+            self._lines += scanned.n_lines
+            if scanned.n_lines:
                 # With the length of the last lines, the next block can be read in one call.
-                self._line_bytes = found.consumed / found.n_lines
-            self._in_long_line |= found.unfinished
-            if len(found.lines) or found.bad or self.at_end:
+                self._line_bytes = scanned.consumed / scanned.n_lines
+            self._in_long_line |= scanned.unfinished
+            if len(scanned.lines) or scanned.bad or self.at_end:
                 return chunk
             self._more()
 
@@ -85,11 +85,11 @@ class Records:
         """Return a chunk without records, but with columns of these kinds."""
         return self._chunk(scan(b"", 0, True, ",", kinds, 1, 1))
 
-    def _chunk(self, found: Scan) -> Chunk:
+    def _chunk(self, scanned: Scan) -> Chunk:
         """Return the records with line numbers of the file instead of the buffer."""
         first = self._lines + 1  # lines count from 1
-        bad = [one._replace(line=one.line + first) for one in found.bad]
-        return found._replace(lines=found.lines + first, bad=bad), self._buffer, self._at
+        bad = [record._replace(line=record.line + first) for record in scanned.bad]
+        return scanned._replace(lines=scanned.lines + first, bad=bad), self._buffer, self._at
 
     def first(self, delimiter: str, kinds: bytes) -> Chunk:
         """Return the first record, good or bad, without consuming it; none if the file is empty."""

@@ -68,7 +68,7 @@ def scan(
         content, offset, last, delimiter, kinds, max_rows, max_bad, max_line
     )
     shaped = numbers.reshape(len(lines), kinds.count(NUMBER))
-    columns, bad_records = [CodedColumn(*text) for text in texts], [BadRecord(*one) for one in bad]
+    columns, bad_records = [CodedColumn(*text) for text in texts], [BadRecord(*record) for record in bad]
     return Scan(shaped, columns, lines, begins, ends, bad_records, consumed, n_lines, unfinished)
 
 
@@ -209,8 +209,8 @@ def _text(line: bytes) -> str:
 
 
 def _line_end(data: bytes, begin: int) -> int:
-    found = data.find(b"\n", begin)
-    return len(data) if found < 0 else found
+    newline = data.find(b"\n", begin)
+    return len(data) if newline < 0 else newline
 
 
 def _without_return(data: bytes, begin: int, end: int) -> int:

@@ -93,9 +93,9 @@ class SparseRows(NamedTuple):
         return Table(lines, np.zeros((n, 0)), wanted, content, X, weights)
 
 
-def _both(one: CodedColumn, other: CodedColumn) -> CodedColumn:
-    codes = np.concatenate([one.codes, other.codes + np.int32(len(one.values))])
-    return CodedColumn([*one.values, *other.values], codes)
+def _both(first: CodedColumn, second: CodedColumn) -> CodedColumn:
+    codes = np.concatenate([first.codes, second.codes + np.int32(len(first.values))])
+    return CodedColumn([*first.values, *second.values], codes)
 
 
 class SparseReader(LineReader):
@@ -110,8 +110,8 @@ class SparseReader(LineReader):
         if compiled is None:
             slow = super().rows(chunk, selection, stop)
             return slow._replace(rows=SparseRows.of(slow.rows))
-        found, content, offset = chunk
-        begins, ends = found.begins + offset, found.ends + offset
+        scan, content, offset = chunk
+        begins, ends = scan.begins + offset, scan.ends + offset
         kinds, indptr, indices, values, weights, labels, tasks = compiled(
             content, begins, ends, self.layout == "vw", self.task
         )
@@ -125,5 +125,5 @@ class SparseReader(LineReader):
         order = np.argsort(places)
         if stop and slow.bad:
             # With `stop`, rows after the first bad line are not returned.
-            order = order[found.lines[places[order]] < slow.bad[0].number]
+            order = order[scan.lines[places[order]] < slow.bad[0].number]
         return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), places[order], slow.bad)

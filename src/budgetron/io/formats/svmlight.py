@@ -84,9 +84,9 @@ class _TaskFile:
     def at(self, wanted: int) -> str:
         """Return the task on a line, or "" if the file has none. Lines must be asked for in increasing order."""
         while wanted not in self._held:
-            found, content, offset = self._records.next(",", b"", 4096, 1)
-            if not len(found.lines) or found.lines[0] > wanted:
+            scan, content, offset = self._records.next(",", b"", 4096, 1)
+            if not len(scan.lines) or scan.lines[0] > wanted:
                 return ""
-            extents = zip(found.lines.tolist(), found.begins.tolist(), found.ends.tolist(), strict=True)
+            extents = zip(scan.lines.tolist(), scan.begins.tolist(), scan.ends.tolist(), strict=True)
             self._held = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
         return self._held[wanted]

@@ -179,10 +179,10 @@ class RelationPerceptron(LinearWeights, Learner):
         place = {task_id: row for row, task_id in enumerate(task_ids.tolist())}
         rows = np.array([place.get(task_id, -1) for task_id in wanted.tolist()], dtype=np.int64)
         # C has no row for a task that never made a mistake: such a task is unrelated to all others.
-        found = C[np.ix_(rows, rows)] if len(C) else np.zeros((len(rows), len(rows)))
-        found = np.where((rows < 0)[:, None] | (rows < 0)[None, :], 0.0, found)
-        found[(rows < 0), (rows < 0)] = self._unit
-        return np.asarray(found)
+        relations = C[np.ix_(rows, rows)] if len(C) else np.zeros((len(rows), len(rows)))
+        relations = np.where((rows < 0)[:, None] | (rows < 0)[None, :], 0.0, relations)
+        relations[(rows < 0), (rows < 0)] = self._unit
+        return np.asarray(relations)
 
     def _with_rule(self, settings: Settings) -> Settings:
         """Check the parameters of the rule, and return the settings with them."""

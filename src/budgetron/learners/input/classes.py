@@ -71,12 +71,12 @@ class Classes:
             return codes.astype(np.int32)
         labels = y.tolist()
         try:
-            found = list(map(self.by_label.get, labels))
+            label_codes = list(map(self.by_label.get, labels))
         except TypeError:  # a label that is not hashable
-            found = [None]
-        if None in found:
-            found = [self.code(who, label) for label in labels]  # raises, and names the label
-        return np.array(found, dtype=np.int32)
+            label_codes = [None]
+        if None in label_codes:
+            label_codes = [self.code(who, label) for label in labels]  # raises, and names the label
+        return np.array(label_codes, dtype=np.int32)
 
     def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:
         """Turn margins into labels: by the sign of a single output, or the class with the largest output."""

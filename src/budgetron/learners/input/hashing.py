@@ -27,9 +27,9 @@ def hashed_rows(who: str, dicts: Iterable[Mapping[Any, Any]], n_features: int) -
     dicts = list(dicts)
     # The core handles plain dicts, and returns NotImplemented for all others.
     if native.hashed_rows is not None:
-        found = native.hashed_rows(dicts, feature_columns(n_features))
-        if found is not NotImplemented:
-            indptr, indices, data = found
+        arrays = native.hashed_rows(dicts, feature_columns(n_features))
+        if arrays is not NotImplemented:
+            indptr, indices, data = arrays
             return sparse.csr_matrix((data, indices, indptr), shape=(len(dicts), n_features))
     rows = [_entries(who, features, n_features) for features in dicts]
     indptr = np.cumsum([0, *(len(columns) for columns, _ in rows)])

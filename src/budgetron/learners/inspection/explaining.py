@@ -37,14 +37,14 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
     engine = model._engine
     with model._guard:
         answer = engine.query("explain", rows, task_ids, clusters, offsets=offsets)
-        found = answer["margins"]
-        two = len(found) == 1
-        code = asked if asked is not None else 1 if two else int(found.argmax())
+        margins = answer["margins"]
+        two = len(margins) == 1
+        code = asked if asked is not None else 1 if two else int(margins.argmax())
         # Task names are read while the lock is held: an eviction could drop them.
         examples = () if "columns" in answer else _nearest(model, answer, 0 if two else code, int(nearest))
     # With two classes there is one margin, that of the second class. The margin of the first is its negative.
     output, sign = (0, 1.0 if code else -1.0) if two else (code, 1.0)
-    value, explained = sign * float(found[output]), classes.values[code].item()
+    value, explained = sign * float(margins[output]), classes.values[code].item()
     # A learner with stored examples, or FourierSgd, which has only random features.
     if "columns" not in answer:
         own = _stored_terms(answer, output, int(task_ids[0])) * sign
@@ -54,12 +54,12 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
         return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
     # Axes: source of the weights, output, feature; the last feature is the constant.
-    columns = answer["columns"].reshape(SOURCES, len(found), -1)
-    fourier = answer["fourier"].reshape(-1, SOURCES, len(found))
+    columns = answer["columns"].reshape(SOURCES, len(margins), -1)
+    fourier = answer["fourier"].reshape(-1, SOURCES, len(margins))
     others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
     if not two:  # only differences between classes count: adding one number to all margins changes no prediction
         columns, fourier = columns - columns.mean(axis=1, keepdims=True), fourier - fourier.mean(axis=2, keepdims=True)
-        others.append(Term("normalisation", float(found.mean()), kind="normalisation"))
+        others.append(Term("normalisation", float(margins.mean()), kind="normalisation"))
         scores = scores - scores.mean() if len(scores) else scores
     if len(scores):
         others.append(Term("offset", sign * float(scores[output]), kind="offset"))
@@ -100,18 +100,26 @@ def _random_features(model: Learner, answer: Mapping[str, Any], fourier: NDArray
     return [split_term(f"{kind} ({names[part]})", terms, kind) for part, count, terms in counts if count]
 
 
-def _names(model: Learner, x: Any, rows: Any, given: Mapping[int, str] | None) -> Callable[[list[int]], Sequence[str]]:
+def _names(
+    model: Learner, x: Any, rows: Any, chosen_names: Mapping[int, str] | None
+) -> Callable[[list[int]], Sequence[str]]:
     """Return a function from positions to feature names. It is called only for terms that are read."""
     settings = model._engine.settings
 
     def dense(places: list[int]) -> Sequence[str]:
-        known = getattr(model, "feature_names_in_", None) if given is None else None
+        known = getattr(model, "feature_names_in_", None) if chosen_names is None else None
         if known is not None:
             return [str(known[place]) for place in places]
-        return [(given or {}).get(place, f"x{place}") for place in places]
+        return [(chosen_names or {}).get(place, f"x{place}") for place in places]
 
     def sparse(places: list[int]) -> Sequence[str]:
-        known = given if given is not None else names_of(x, settings.n_features) if isinstance(x, Mapping) else {}
+        known = (
+            chosen_names
+            if chosen_names is not None
+            else names_of(x, settings.n_features)
+            if isinstance(x, Mapping)
+            else {}
+        )
         return [known.get(column, f"column {column}") for column in rows.indices[places].tolist()]
 
     return sparse if settings.sparse else dense

@@ -209,26 +209,26 @@ def _check_parameter(learner: Any, name: str, value: Any) -> None:
         raise invalid(f"parameters.{name}", f"valid for {learner.__name__}", f"another value ({error})") from None
 
 
-def _arguments(learner: Any, given: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
+def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
     """Return the constructor's arguments from the parameters in a model file."""
     # Exactly the constructor's parameters: a missing one would silently get its default.
     wanted = set(learner._get_param_names())
-    require(given.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(given)}")
-    for name, value in given.items():
+    require(parameters.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(parameters)}")
+    for name, value in parameters.items():
         _check_parameter(learner, name, value)
-    given = dict(given)
-    if "kernel" in given:
-        given["kernel"] = parts.kernel_of(msgspec.convert(given["kernel"], schema.Kernel | None))
-    if given.get("graph") is not None:
+    parameters = dict(parameters)
+    if "kernel" in parameters:
+        parameters["kernel"] = parts.kernel_of(msgspec.convert(parameters["kernel"], schema.Kernel | None))
+    if parameters.get("graph") is not None:
         # The file stores the graph as a number into its list of graphs.
-        require(given["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
-        given["graph"] = graphs[given["graph"]]
+        require(parameters["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
+        parameters["graph"] = graphs[parameters["graph"]]
     else:
         require(len(graphs) == 1, "graphs", "one where the parameter is null", "two")
-    if isinstance(given.get("class_weight"), list):
-        given["class_weight"] = {decoded(label): float(weight) for label, weight in given["class_weight"]}
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = {decoded(label): float(weight) for label, weight in parameters["class_weight"]}
     with reported_as_file_error("parameters", f"valid for {learner.__name__}"):
-        return {name: learner._parameter_from_json(name, value) for name, value in given.items()}
+        return {name: learner._parameter_from_json(name, value) for name, value in parameters.items()}
 
 
 # ---- labels and names

@@ -53,7 +53,7 @@ def curves(validation: Validation) -> Section:
 
 def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     """Return the charts of AUC and average precision, and describe them in `charts`."""
-    points, one = validation.curve, validation.overall
+    points, overall = validation.curve, validation.overall
     windows = [point.window for point in points if _is_large_enough(point, points)]
     charts["auc"] = _two_lines(points, "auc", "number")
     charts["auc"]["mark"] = {"label": "random", "value": 0.5}
@@ -64,11 +64,11 @@ def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     if share is not None:
         charts["precision"]["mark"] = {"label": "random", "value": rounded(share)}
     auc = (
-        f"AUC, the chance that a positive example is scored above a negative one: {as_decimal(one.auc)} overall, "
+        f"AUC, the chance that a positive example is scored above a negative one: {as_decimal(overall.auc)} overall, "
         f"{as_decimal(windows[-1].auc)} in the last window."
     )
     precision = (
-        f"Average precision, the area under the curve of precision and recall: {as_decimal(one.average_precision)} "
+        f"Average precision, the area under the curve of precision and recall: {as_decimal(overall.average_precision)} "
         f"overall, {as_decimal(windows[-1].average_precision)} in the last window."
     )
     return [chart("auc", "AUC", auc, _ranked_figures(points)), chart("precision", "Average precision", precision)]

@@ -59,10 +59,10 @@ def _costs(point: OperatingPoint) -> Chart:
     x = expit(scores) if point.log_odds else np.maximum(scores, -1e300)
     points = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _POINTS)
     described: Chart = {
-        "x": [rounded(one, 6) for one, _ in points],
+        "x": [rounded(threshold, 6) for threshold, _ in points],
         "xLabel": "threshold of the probability" if point.log_odds else "threshold of the margin",
         "xFormat": "number", "format": "number", "sync": "costs",
-        "series": [{"label": "cost per example", "values": [rounded(one) for _, one in points]}],
+        "series": [{"label": "cost per example", "values": [rounded(cost) for _, cost in points]}],
         "mark": {"label": "lowest", "value": rounded(float(cost.min()))},
     }  # fmt: skip
     return described

@@ -67,11 +67,11 @@ def _most_confused(counted: Confusion) -> str:
 
 def ranking(validation: Validation) -> Section | None:
     """Return the section with the ROC and the precision-recall curve; None if nothing can be ranked."""
-    found, one = validation.ranking, validation.overall
-    if found is None or one.auc is None:
+    ranks, overall = validation.ranking, validation.overall
+    if ranks is None or overall.auc is None:
         return None
-    fpr, tpr = found.roc()
-    recall, precision = found.precision_recall()
+    fpr, tpr = ranks.roc()
+    recall, precision = ranks.precision_recall()
     # A browser need not draw more than about 200 points of each curve.
     few = _spread(fpr)
     fpr, tpr = fpr[few], tpr[few]
@@ -86,16 +86,16 @@ def ranking(validation: Validation) -> Section | None:
         charts["pr"]["mark"] = {"label": "random", "value": rounded(share)}
     roc = (
         "How many positives and how many negatives are above a threshold, for all thresholds. The area below is the "
-        f"AUC, {as_decimal(one.auc)}{_within(found.auc_within)}. The dashed line is the curve of random scores."
+        f"AUC, {as_decimal(overall.auc)}{_within(ranks.auc_within)}. The dashed line is the curve of random scores."
     )
     pr = (
         "Which share of the examples above a threshold is positive, against the share of positives that are found. "
-        f"The area below is the average precision, {as_decimal(one.average_precision)}"
-        f"{_within(found.average_precision_within)}."
+        f"The area below is the average precision, {as_decimal(overall.average_precision)}"
+        f"{_within(ranks.average_precision_within)}."
     )
     rows = [
         (as_count(k), as_percent(at_k)) for k in (10, 30, 100, 300, 1000, 3000, 10000)
-        if (at_k := found.precision_at(k)) is not None
+        if (at_k := ranks.precision_at(k)) is not None
     ]  # fmt: skip
     figures = table(("Highest scores", "Precision"), rows, caption="Precision at k")
     parts = chart("roc", "ROC curve", roc) + chart("pr", "Precision and recall", pr, figures)

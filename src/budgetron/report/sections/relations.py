@@ -201,5 +201,5 @@ def _pairs(names: list[str], values: Floats) -> str:
     pairs = [(float(values[i, j]), names[i], names[j]) for i in range(len(names)) for j in range(i)]
     pairs.sort(key=lambda pair: -pair[0])
     listed = pairs if len(pairs) <= 12 else pairs[:6] + pairs[-6:]
-    rows = [(f"{one} and {other}", f"{value:.2f}") for value, one, other in listed]
+    rows = [(f"{first} and {second}", f"{value:.2f}") for value, first, second in listed]
     return table(("Tasks", "Similarity"), rows, caption="The most and the least similar pairs")

@@ -19,8 +19,8 @@ def settings(model: Any, context: Context) -> Section:
     """Return the section with the parameters, and with the values that were decided while learning."""
     if model is None:
         return Section("settings", "Settings", paragraph("No model was given."))
-    given = sorted(model.get_params(deep=False).items()) if hasattr(model, "get_params") else []
-    rows = [("learner", type(model).__name__), *((name, shown(value, 300)) for name, value in given)]
+    parameters = sorted(model.get_params(deep=False).items()) if hasattr(model, "get_params") else []
+    rows = [("learner", type(model).__name__), *((name, shown(value, 300)) for name, value in parameters)]
     markup = f"<div><h3>Parameters</h3>{pairs(rows)}</div>"
     if hasattr(model, "n_seen_"):
         markup += f"<div><h3>After learning</h3>{pairs(_learned(model))}</div>"

@@ -86,13 +86,13 @@ class Consumption:
             await source.close()
 
     def _decoded(self, messages: Messages, tally: Tally) -> list[Numbered]:
-        found: list[Numbered] = []
+        decoded: list[Numbered] = []
         for number, content in messages:
             try:
-                found.append((number, labelled_line.decode(content)))
+                decoded.append((number, labelled_line.decode(content)))
             except Exception as error:
                 self._note(tally, tally.problem(number, error))
-        return found
+        return decoded
 
     def _note(self, tally: Tally, answer: bytes) -> None:
         """Log the rejected messages of an answer: its lines are those of a stream of NDJSON."""

@@ -75,12 +75,15 @@ class NatsStream:
                         raise BrokerFailed(f"NATS: {address.name}: the connection was closed") from None
                     yield [], 0
                     continue
-                found = [(message.metadata, message.data) for message in fetched]
-                for metadata, _ in found:
+                messages = [(message.metadata, message.data) for message in fetched]
+                for metadata, _ in messages:
                     n += 1
                     if metadata.sequence.consumer != n:
                         raise BrokerFailed(f"NATS: {address.name}: message {n} was lost on the way")
-                yield [(one.sequence.stream, data) for one, data in found], found[-1][0].num_pending or 0
+                yield (
+                    [(metadata.sequence.stream, data) for metadata, data in messages],
+                    messages[-1][0].num_pending or 0,
+                )
         except errors.Error as error:
             raise BrokerFailed(f"NATS: {address.name}: {str(error) or type(error).__name__}") from error
 

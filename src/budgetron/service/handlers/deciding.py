@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 async def change(call: Call) -> Response:
-    given = structs.asdict(operating_point_request.decode(await call.body()))
-    return await _changed(call, {name: value for name, value in given.items() if value is not UNSET})
+    request = structs.asdict(operating_point_request.decode(await call.body()))
+    return await _changed(call, {name: value for name, value in request.items() if value is not UNSET})
 
 
 async def remove(call: Call) -> Response:

@@ -40,25 +40,25 @@ _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
 
 
 async def feedback(call: Call) -> Response:
-    given = feedback_request.decode(await call.body())
+    request = feedback_request.decode(await call.body())
     accepted = 'one with "id" and "label", or one with "feedback"'
-    if given.feedback is UNSET:
-        changes = given.correct is True or given.withdraw is True
-        if given.id is UNSET or (given.label is UNSET) != (given.withdraw is True):
+    if request.feedback is UNSET:
+        changes = request.correct is True or request.withdraw is True
+        if request.id is UNSET or (request.label is UNSET) != (request.withdraw is True):
             raise input_error("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
-        if changes and (answer := await _change(call, given.id, given.label)) is not None:
+        if changes and (answer := await _change(call, request.id, request.label)) is not None:
             return reply(encode(answer))
-        assert given.label is not UNSET  # checked above: only a withdrawal has none, and it was answered
-        answer = await _learn(call.model, Verdict(given.id, given.label))
+        assert request.label is not UNSET  # checked above: only a withdrawal has none, and it was answered
+        answer = await _learn(call.model, Verdict(request.id, request.label))
         if answer.status in _STATUS:
             raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
         return reply(encode(answer))
-    if any(field is not UNSET for field in (given.id, given.label, given.correct, given.withdraw)):
+    if any(field is not UNSET for field in (request.id, request.label, request.correct, request.withdraw)):
         raise input_error("feedback", "the body", accepted, "both")
-    if not 1 <= len(given.feedback) <= call.limits.examples:
-        raise input_error("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(given.feedback)))
-    call.charge(len(given.feedback))
-    answers = await asyncio.gather(*(_learn(call.model, verdict) for verdict in given.feedback))
+    if not 1 <= len(request.feedback) <= call.limits.examples:
+        raise input_error("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(request.feedback)))
+    call.charge(len(request.feedback))
+    answers = await asyncio.gather(*(_learn(call.model, verdict) for verdict in request.feedback))
     return reply(encode(FeedbackAnswers(list(answers))))
 
 
@@ -114,8 +114,8 @@ def _again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
     return FeedbackAnswer(verdict.id, "repeated", pending.position, pending.margin)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)  # 1 and true are different labels
+def _same(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second)  # 1 and true are different labels
 
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:

@@ -21,12 +21,12 @@ _MAX_KEY_LENGTH = 150
 
 
 async def learn(call: Call) -> Response:
-    given = learn_request.decode(await call.body())
-    examples = _examples(given, call.limits.examples)
+    body = learn_request.decode(await call.body())
+    examples = _examples(body, call.limits.examples)
     if len(examples) > 1:
         call.charge(len(examples) - 1)
-    classes = None if given.classes is UNSET else given.classes
-    request = request_of(call.model, examples, idempotency_key(call, given.key), classes)
+    classes = None if body.classes is UNSET else body.classes
+    request = request_of(call.model, examples, idempotency_key(call, body.key), classes)
     learned = await call.model.writer.submit(request, len(examples))
     n, hosted = len(learned.margins), call.model.hosted
     warning = next(filter(None, (feature_warning(hosted, example.features) for example in examples)), None)
@@ -54,12 +54,12 @@ def request_of(
     )
 
 
-def idempotency_key(call: Call, given: Any = UNSET) -> str | None:
+def idempotency_key(call: Call, field: Any = UNSET) -> str | None:
     """The idempotency key, from the field "key" of the body or from the header `Idempotency-Key`."""
     header = call.request.headers.get("idempotency-key")
     if header is None:
-        return None if given is UNSET else str(given)
-    if given is not UNSET and given != header:
+        return None if field is UNSET else str(field)
+    if field is not UNSET and field != header:
         raise input_error(
             "learn", '"key"', "equal to the header Idempotency-Key", "two different keys", "Send one of them."
         )
@@ -69,16 +69,16 @@ def idempotency_key(call: Call, given: Any = UNSET) -> str | None:
     return header
 
 
-def _examples(given: LearnRequest, limit: int) -> list[LabelledExample]:
+def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
     accepted = 'one with "features" and "label", or one with "examples"'
-    if given.examples is UNSET:
-        if given.features is UNSET or given.label is UNSET:
+    if body.examples is UNSET:
+        if body.features is UNSET or body.label is UNSET:
             raise input_error("learn", "the body", accepted, "neither")
-        return [LabelledExample(given.features, given.label, given.task, given.weight, given.offset)]
-    alone = (given.features, given.label, given.weight, given.offset)
-    if given.task is not None or any(field is not UNSET for field in alone):
+        return [LabelledExample(body.features, body.label, body.task, body.weight, body.offset)]
+    alone = (body.features, body.label, body.weight, body.offset)
+    if body.task is not None or any(field is not UNSET for field in alone):
         raise input_error("learn", "the body", accepted, "both")
-    if not 1 <= len(given.examples) <= limit:
-        raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(given.examples)),
+    if not 1 <= len(body.examples) <= limit:
+        raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)),
                           "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
-    return given.examples
+    return body.examples

@@ -228,7 +228,7 @@ async def learn_block(
     if not model.hosted.begun:  # one line alone must not decide the form and labels of a new model
         usual = usual_lines(block)
         lines = {line for line, _ in usual}
-        answers += [tally.problem(line, unusual(one, usual[0][1])) for line, one in block if line not in lines]
+        answers += [tally.problem(line, unusual(example, usual[0][1])) for line, example in block if line not in lines]
         labels = labels_of(usual)
         block, classes = usual, labels if len(labels) > 1 else None
     for numbered in block:

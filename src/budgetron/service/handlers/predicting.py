@@ -63,10 +63,10 @@ class Predictor:
 
     async def many(self, examples: Sequence[Example]) -> list[Prediction]:
         """Several predictions: in a thread, unless they are few and the model is not learning."""
-        given = [[getattr(one, name) for one in examples] for name in ("features", "task", "offset")]
+        columns = [[getattr(example, name) for example in examples] for name in ("features", "task", "offset")]
         if not self._may_use_loop or len(examples) > _MAX_ON_LOOP:
-            return await self._loop.run_in_executor(_pool, lambda: self._compute(*given))
-        return self._compute(*given)
+            return await self._loop.run_in_executor(_pool, lambda: self._compute(*columns))
+        return self._compute(*columns)
 
     async def reasons(self, examples: Sequence[Example]) -> list[Reasons]:
         """The reasons for several predictions, by the model as it is now."""
@@ -74,15 +74,15 @@ class Predictor:
 
     def _explain(self, examples: Sequence[Example]) -> list[Reasons]:
         limits, candidate = self._limits, self._versions.candidate
-        found = []
-        for one in examples:
-            by_candidate = candidate is not None and candidate.answers(one.task)
+        reasons = []
+        for example in examples:
+            by_candidate = candidate is not None and candidate.answers(example.task)
             hosted = candidate.hosted if candidate is not None and by_candidate else self._host.hosted_model
-            tasks, offsets = tasks_of([one.task], limits), offsets_of([one.offset])
+            tasks, offsets = tasks_of([example.task], limits), offsets_of([example.offset])
             task, offset = (None if values is None else values[0] for values in (tasks, offsets))
-            explanation = hosted.explain(rows_of(hosted, [one.features], limits), task, offset)
-            found.append(convert(explanation.to_dict(_MOST_TERMS), Reasons))
-        return found
+            explanation = hosted.explain(rows_of(hosted, [example.features], limits), task, offset)
+            reasons.append(convert(explanation.to_dict(_MOST_TERMS), Reasons))
+        return reasons
 
     @property
     def _may_use_loop(self) -> bool:
@@ -109,7 +109,7 @@ class Predictor:
         except Exception as error:
             if len(batch) == 1:
                 return [error]
-            return [self._compute_or_reject([one])[0] for one in batch]
+            return [self._compute_or_reject([example])[0] for example in batch]
 
     def _answer(self, batch: list[_One], answers: Sequence[Prediction | Exception]) -> None:
         for (*_, future), answer in zip(batch, answers, strict=True):
@@ -124,20 +124,20 @@ class Predictor:
         """Predictions by the model in use, or by the candidate for the tasks that it answers."""
         candidate = self._versions.candidate
         chosen = [] if candidate is None else [n for n, task in enumerate(tasks) if candidate.answers(task)]
-        given = (features, tasks, offsets)
+        columns = (features, tasks, offsets)
         if candidate is None or not chosen:
-            return self._computed_by(self._host.hosted_model, *given)
+            return self._computed_by(self._host.hosted_model, *columns)
         try:
-            answers = self._computed_by(candidate.hosted, *([side[n] for n in chosen] for side in given))
+            answers = self._computed_by(candidate.hosted, *([side[n] for n in chosen] for side in columns))
         except InputError as error:  # another form of features than the model in use takes
             candidate.reason = str(error)
-            return self._computed_by(self._host.hosted_model, *given)
+            return self._computed_by(self._host.hosted_model, *columns)
         for answer in answers:
             answer.version = candidate.version
         by_place = dict(zip(chosen, answers, strict=True))
         others = [n for n in range(len(tasks)) if n not in by_place]
         if others:
-            rest = self._computed_by(self._host.hosted_model, *([side[n] for n in others] for side in given))
+            rest = self._computed_by(self._host.hosted_model, *([side[n] for n in others] for side in columns))
             by_place |= zip(others, rest, strict=True)
         return [by_place[n] for n in range(len(tasks))]
 
@@ -200,8 +200,8 @@ def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], 
 
 async def queue(call: Call) -> Response:
     """The predictions whose labels are worth asking for, the least confident first."""
-    found, waiting = call.model.pending.queue(_SHOWN_QUEUE)
-    return reply(encode(QueueAnswer([QueueItem(*one) for one in found], waiting)))
+    queued, waiting = call.model.pending.queue(_SHOWN_QUEUE)
+    return reply(encode(QueueAnswer([QueueItem(*item) for item in queued], waiting)))
 
 
 async def predict(call: Call) -> Response:
@@ -211,12 +211,12 @@ async def predict(call: Call) -> Response:
     if request.examples is UNSET:
         if request.features is UNSET:
             raise input_error("predict", "the body", accepted, "neither")
-        one = Example(request.features, request.task, request.offset)
-        prediction = await model.predictor.one(one.features, one.task, one.offset)
+        example = Example(request.features, request.task, request.offset)
+        prediction = await model.predictor.one(example.features, example.task, example.offset)
         model.statistics.n_predicted += 1
         if request.explain is True:
-            prediction.reasons = (await model.predictor.reasons([one]))[0]
-        _remember(call, request, [one], [prediction])
+            prediction.reasons = (await model.predictor.reasons([example]))[0]
+        _remember(call, request, [example], [prediction])
         return reply(encode(prediction))
     examples = request.examples
     if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
@@ -229,8 +229,8 @@ async def predict(call: Call) -> Response:
     model.statistics.n_predicted += len(answers)
     if request.explain is True:
         call.charge(len(examples))
-        found = await model.predictor.reasons(examples)
-        for answer, reasons in zip(answers, found, strict=True):
+        all_reasons = await model.predictor.reasons(examples)
+        for answer, reasons in zip(answers, all_reasons, strict=True):
             answer.reasons = reasons
     _remember(call, request, examples, answers)
     return reply(encode(Predictions(answers, model.host.position)))

@@ -30,10 +30,10 @@ async def limits(service: Service, call: ServiceCall) -> Response:
 
 async def set_limits(service: Service, call: ServiceCall) -> Response:
     """Change the limits that the request names, until the service stops; the flags say what it starts with."""
-    given = limits_request.decode(await call.body())
-    changes = {name: value for name, value in structs.asdict(given).items() if value is not UNSET}
+    request = limits_request.decode(await call.body())
+    changes = {name: value for name, value in structs.asdict(request).items() if value is not UNSET}
     if not changes:
-        accepted = "one with " + ", ".join(f'"{name}"' for name in given.__struct_fields__)
+        accepted = "one with " + ", ".join(f'"{name}"' for name in request.__struct_fields__)
         raise input_error("limits", "the body", accepted, "none of them")
     before = structs.asdict(_current(service))
     after = LimitsAnswer(**{**before, **changes})

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 async def copy(call: Call) -> Response:
-    found = call.model.replication
-    state = {"role": "none"} if found is None else await asyncio.to_thread(found.state)
+    replication = call.model.replication
+    state = {"role": "none"} if replication is None else await asyncio.to_thread(replication.state)
     return reply(encode(convert({**state, "position": call.model.host.position}, CopyAnswer)))
 
 
 async def take_over(call: Call) -> Response:
     await call.body()
-    found = call.model.replication
-    if found is None or not await asyncio.to_thread(found.take_over):
+    replication = call.model.replication
+    if replication is None or not await asyncio.to_thread(replication.take_over):
         message = "takeover: this service is no standby of this model. Ask the one that was started with --standby-of."
         raise HTTPProblem(409, "not_standby", message)
     return reply(encode(Done(call.model.host.position)))

@@ -24,9 +24,9 @@ async def versions(call: Call) -> Response:
 def _description(call: Call) -> VersionsAnswer:
     served = call.model.versions
     state = served.versions.state
-    found = {"versions": served.versions.names(), "current": state.current, "rollback": state.previous,
+    description = {"versions": served.versions.names(), "current": state.current, "rollback": state.previous,
              "candidate": served.shown(), "events": list(reversed(state.events))}  # fmt: skip
-    answer: VersionsAnswer = convert(to_builtins(found), VersionsAnswer)
+    answer: VersionsAnswer = convert(to_builtins(description), VersionsAnswer)
     return answer
 
 
@@ -56,8 +56,8 @@ async def delete(call: Call) -> Response:
 
 
 async def begin(call: Call) -> Response:
-    given = candidate_request.decode(await call.body())
-    candidate = await call.model.writer.call(lambda: call.model.versions.begin(given.version, given.share))
+    request = candidate_request.decode(await call.body())
+    candidate = await call.model.writer.call(lambda: call.model.versions.begin(request.version, request.share))
     return reply(encode(candidate.shown()))
 
 

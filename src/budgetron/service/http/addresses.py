@@ -15,14 +15,14 @@ _HEADER = b"x-forwarded-for"
 
 def networks_of(texts: Iterable[str]) -> list[Network]:
     """Addresses such as 10.0.0.7 and networks such as 10.0.0.0/8."""
-    found: list[Network] = []
+    networks: list[Network] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text))
+            networks.append(ipaddress.ip_network(text))
         except ValueError:
             accepted = "an address or a network such as 10.0.0.7, 10.0.0.0/8 or fd00::/8"
             raise input_error("serve", "--trusted-proxy", accepted, shown(text)) from None
-    return found
+    return networks
 
 
 class Addresses:
@@ -50,24 +50,24 @@ class Addresses:
 
     def is_trusted(self, address: str) -> bool:
         """Whether an address is that of a trusted proxy."""
-        found = _parsed(address)
-        return found is not None and any(found in network for network in self._trusted)
+        parsed = _parsed(address)
+        return parsed is not None and any(parsed in network for network in self._trusted)
 
 
 @lru_cache(maxsize=4096)
 def name(address: str) -> str:
     """The name under which an address is counted: for IPv6 its /64 network, which usually belongs to one client."""
-    found = _parsed(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((int(found), 64), strict=False))
-    return address if found is None else str(found)
+    parsed = _parsed(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((int(parsed), 64), strict=False))
+    return address if parsed is None else str(parsed)
 
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        found = ipaddress.ip_address(text)
+        parsed = ipaddress.ip_address(text)
     except ValueError:
         return None
     # An IPv4 client of a socket that listens on IPv6.
-    return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, ipaddress.IPv6Address) else parsed

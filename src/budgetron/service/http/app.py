@@ -76,10 +76,10 @@ def create_app(service: Service) -> Starlette:
 
 
 def _by_path(operations: list[Operation]) -> dict[str, dict[str, Operation]]:
-    found: dict[str, dict[str, Operation]] = {}
+    by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
-        found.setdefault(operation.path, {})[operation.method] = operation
-    return found
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return by_path
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -54,14 +54,14 @@ def _section(operation: Operation) -> str:
 
 def _definitions() -> str:
     """The terms of requests, as a list of definitions. A line that begins with a space continues the one before."""
-    found: list[list[str]] = []
+    definitions: list[list[str]] = []
     for line in terms().splitlines():
         name, _, text = (line if line[:1].strip() else f"  {line}").partition("  ")
         if name:
-            found.append([name, text.strip()])
+            definitions.append([name, text.strip()])
         else:
-            found[-1][1] += f" {text.strip()}"
-    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in found) + "</dl>"
+            definitions[-1][1] += f" {text.strip()}"
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in definitions) + "</dl>"
 
 
 def _fields(title: str, kind: Any) -> str:

@@ -28,15 +28,17 @@ _COMMON = {
 def document(with_keys: bool) -> bytes:
     """The document, as JSON."""
     operations = [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]
-    kinds = [kind for one in operations for kind in (one.request, *answers_of(one)) if kind is not None]
+    kinds = [
+        kind for operation in operations for kind in (operation.request, *answers_of(operation)) if kind is not None
+    ]
     kinds = [*kinds, wire.ProblemAnswer, wire.ModelsAnswer, wire.Example, wire.LabelledExample]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     schema_of = dict(zip(map(str, kinds), schemas, strict=True))
     paths: dict[str, Any] = {}
-    for one in operations:
-        for prefix in ("/v1/", "/v1/models/{model}/") if one in MODEL_OPERATIONS else ("/v1/",):
-            described = _described(one, prefix, schema_of, with_keys)
-            paths.setdefault(prefix + one.path, {})[one.method.lower()] = described
+    for operation in operations:
+        for prefix in ("/v1/", "/v1/models/{model}/") if operation in MODEL_OPERATIONS else ("/v1/",):
+            described = _described(operation, prefix, schema_of, with_keys)
+            paths.setdefault(prefix + operation.path, {})[operation.method.lower()] = described
     for path, (role, summary) in OWN_PATHS.items():
         paths[path] = {"get": _own(path, role, summary, schema_of, with_keys)}
     content = {

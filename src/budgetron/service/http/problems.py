@@ -118,10 +118,10 @@ def problem_of(error: Exception) -> HTTPProblem | None:
         )
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
         return HTTPProblem(400, "malformed", error_message("request", "the body", "JSON", _tidy(error)))
-    for kind, found in STATUSES:
+    for kind, answer in STATUSES:
         if isinstance(error, kind):
             message = in_json_terms(str(error)) or kind.__name__
-            return HTTPProblem(found.status, found.kind, message, RETRY if found.may_retry else None)
+            return HTTPProblem(answer.status, answer.kind, message, RETRY if answer.may_retry else None)
     if isinstance(error, HTTPException):  # raised by Starlette's own routing
         return HTTPProblem(error.status_code, "unknown_path", error.detail)
     if isinstance(error, OSError):  # from a file that the service itself writes, such as a backup to download
@@ -151,7 +151,7 @@ _REMEDIES = {  # remedies that are Python code, and what to do over HTTP
 
 def in_json_terms(message: str) -> str:
     """Name the JSON field in a message about an argument, and give the remedy that fits a request."""
-    message = _ARGUMENT.sub(lambda found: f'{found[1]}: "{_FIELDS[found[2]]}" must be ', message)
+    message = _ARGUMENT.sub(lambda match: f'{match[1]}: "{_FIELDS[match[2]]}" must be ', message)
     for python, json in _REMEDIES.items():
         message = message.replace(python, json)
     return message

@@ -52,9 +52,9 @@ class ModelVersions:
                 versions.end_candidate()
             else:
                 versions.set_state(promoting=None)
-        found, content = versions.state.candidate, versions.read_candidate()
-        if found is not None and content is not None:
-            self._use(Candidate(content, found, host, versions)).follow()
+        candidate, content = versions.state.candidate, versions.read_candidate()
+        if candidate is not None and content is not None:
+            self._use(Candidate(content, candidate, host, versions)).follow()
 
     @property
     def _host(self) -> Host:
@@ -167,7 +167,8 @@ class ModelVersions:
         if candidate is None:
             return
         try:
-            candidate.follow({one.position: one for one in answers if isinstance(one, Learned) and not one.repeated})
+            new = [answer for answer in answers if isinstance(answer, Learned) and not answer.repeated]
+            candidate.follow({answer.position: answer for answer in new})
         except BudgetronError as error:
             candidate.reason = str(error)
         except Exception as error:

@@ -79,7 +79,7 @@ class Pending:
         query = f"SELECT api_key, count(*), sum(length(example) + {_ROW_BYTES}) FROM pending GROUP BY api_key"
         self._usage = {api_key: _Usage(rows, size) for api_key, rows, size in self._db.rows(query)}
         usage = self._usage.values()
-        self._all = _Usage(sum(one.rows for one in usage), sum(one.bytes for one in usage))
+        self._all = _Usage(sum(client.rows for client in usage), sum(client.bytes for client in usage))
 
     def put(
         self, examples: Sequence[tuple[Any, ...]], api_key: str, leads: Sequence[float | None] | None = None
@@ -130,23 +130,23 @@ class Pending:
 
     def get(self, name: str) -> PendingPrediction | None:
         query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
-        found = self._db.one(query, (name,))
-        if found is None:
+        row = self._db.one(query, (name,))
+        if row is None:
             return None
-        example = msgspec.json.decode(found[0])
-        if found[2] is None:
+        example = msgspec.json.decode(row[0])
+        if row[2] is None:
             return PendingPrediction(*example)
-        label = None if found[1] is None else msgspec.json.decode(found[1])  # NULL: learned just before a crash
+        label = None if row[1] is None else msgspec.json.decode(row[1])  # NULL: learned just before a crash
         features, task, offset = example if len(example) == 3 else (*example, UNSET)
-        return PendingPrediction(features, task, offset, label, True, found[2], msgspec.json.decode(found[3]))
+        return PendingPrediction(features, task, offset, label, True, row[2], msgspec.json.decode(row[3]))
 
     def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
         """The unlabelled predictions that were asked for, the least confident first, and how many there are."""
         wanted = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
         query = f"SELECT id, example, lead {wanted} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))
-        found = [(name, *msgspec.json.decode(content)[:2], lead) for name, content, lead in rows]
-        return found, self.n_waiting()
+        items = [(name, *msgspec.json.decode(content)[:2], lead) for name, content, lead in rows]
+        return items, self.n_waiting()
 
     def n_waiting(self) -> int:
         """How many unlabelled predictions were asked for."""

@@ -55,9 +55,9 @@ class ServedModel:
 
     async def shown(self) -> dict[str, Any]:
         """What the live page shows."""
-        found = await self.ask(self.state)
+        state = await self.ask(self.state)
         # The table of pending predictions belongs to the event loop.
-        return found | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
+        return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
     async def restore(self, content: bytes) -> None:
         """Replace the model by that of a model file: model, columns and statistics in one step, between two commits."""

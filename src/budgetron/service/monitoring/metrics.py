@@ -120,8 +120,8 @@ class _Models:
         figures = [(model.name, model.statistics.overall()) for model in list(self._models.values())]
         for name, description in names.items():
             family = GaugeMetricFamily(f"budgetron_{name}", f"{description} Of examples learned.", labels=["model"])
-            for model, found in figures:
-                if (value := getattr(found, name, None)) is not None:
+            for model, overall in figures:
+                if (value := getattr(overall, name, None)) is not None:
                     family.add_metric([model], value)
             yield family
         served = [(model.name, model.host.model) for model in list(self._models.values())]

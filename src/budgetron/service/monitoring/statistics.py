@@ -89,10 +89,10 @@ class LiveStatistics:
         self.n_mistakes += len(wrong)
         for place in wrong[-_SHOWN_MISTAKES:].tolist():
             margin = margins[place]
-            said = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
+            predicted = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
             self._mistakes.append({
                 "position": answer.position, "task": None if tasks is None else plain(tasks[place]),
-                "label": plain(y[place]), "predicted": plain(known[said]), "margin": margin.tolist(),
+                "label": plain(y[place]), "predicted": plain(known[predicted]), "margin": margin.tolist(),
             })  # fmt: skip
         if tally.position >= self._next_end + WINDOW:
             self._next_end = tally.position
@@ -131,8 +131,8 @@ class LiveStatistics:
     def of_task(self, task: Hashable) -> dict[str, Any] | None:
         """The figures of one task; None if it has none."""
         with self._lock:
-            found = None if self._tally is None else self._tally.of_task(task)
-            return None if found is None else found.to_dict()
+            figures = None if self._tally is None else self._tally.of_task(task)
+            return None if figures is None else figures.to_dict()
 
     def compared(self) -> dict[str, Any]:
         """The part of the state in which two models are compared."""
@@ -154,7 +154,7 @@ class LiveStatistics:
             curve = self._thinned_curve()
             mistakes = list(reversed(self._mistakes))
             latest = [] if tally is None else list(tally.drift.latest)[-_SHOWN_ALARMS:]
-            alarms, n_alarms = [_alarm(one) for one in reversed(latest)], 0 if tally is None else tally.drift.total
+            alarms, n_alarms = [_alarm(alarm) for alarm in reversed(latest)], 0 if tally is None else tally.drift.total
         share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
         relations = self._relations_shown(model, by_task, position) if begun else None
         return {
@@ -228,8 +228,8 @@ def operating_point(model: Any) -> dict[str, Any] | None:
     point = getattr(model, "operating_point", None)
     if point is None:
         return None
-    found: dict[str, Any] = point.to_dict()
-    return found | {"labels": [plain(label) for label in found["labels"]]}
+    description: dict[str, Any] = point.to_dict()
+    return description | {"labels": [plain(label) for label in description["labels"]]}
 
 
 def budget_bytes(model: Any) -> int | None:

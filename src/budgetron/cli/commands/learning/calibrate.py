@@ -38,7 +38,7 @@ WHO = "calibrate"
 @click.option("--save", metavar="MODEL", required=True, help="Save the model with its operating point to this file.")
 @overwrite_option
 @json_option
-def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, **given: Any) -> None:
+def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, **option_values: Any) -> None:
     """Choose how a saved model decides, on labelled examples that it has not seen.
 
     The model predicts the examples and does not learn from them. With --max-error E, at most a share E of its future
@@ -56,7 +56,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     from budgetron.cli.signals import SignalGuard
     from budgetron.cli.summary import point_lines
 
-    settings = settings_from_options(WHO, given)
+    settings = settings_from_options(WHO, option_values)
     if settings is None:
         raise input_error(WHO, "--threshold, --costs or --max-error", "given", "none of them")
     outputs.check(WHO, "--save", save, overwrite, own=model)
@@ -66,7 +66,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     if hasattr(type(learner), "operating_point"):
         learner.operating_point = None  # forget the examples that it counted while it learned
     set_point(WHO, learner, settings)
-    options = StreamOptions(stream, **given)
+    options = StreamOptions(stream, **option_values)
     classes = learner.classes_.tolist()
     with SignalGuard(stream) as guard, LabelledStream(WHO, options, columns, classes) as labelled:
         for rows in labelled.blocks(guard):

@@ -52,7 +52,8 @@ _MAX_LEARNERS = 100
 )
 @json_option
 def command(
-    stream: str, learners: str | None, budgets: str, graphs: str, kernel: str | None, as_json: bool, **given: Any
+    stream: str, learners: str | None, budgets: str, graphs: str, kernel: str | None, as_json: bool,
+    **option_values: Any,
 ) -> None:
     """Compare learners on one stream, in one pass, and recommend one.
 
@@ -68,7 +69,7 @@ def command(
     from budgetron.cli.signals import SignalGuard
     from budgetron.evaluate import Comparison
 
-    options = StreamOptions.from_options(stream, given)
+    options = StreamOptions.from_options(stream, option_values)
     entries = {_name(entry, graphs, kernel): entry for entry in _entries(learners, budgets, graphs, kernel)}
     models = {name: entry.build(WHO) for name, entry in entries.items()}
     comparison: Comparison | None = None
@@ -125,8 +126,8 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
         allowed = _split_list(budgets) if has_parameter(name, "budget") else [None]
         kernels = ["gaussian", *(["none"] if works_without_kernel(name) else [])] if kernel is None else [kernel]
         specs += [
-            LearnerSpec(name, budget, one, graph)
-            for one, budget, graph in itertools.product(kernels, allowed, _split_list(graphs))
+            LearnerSpec(name, budget, kernel_text, graph)
+            for kernel_text, budget, graph in itertools.product(kernels, allowed, _split_list(graphs))
         ]
     # Counted before anything is built: models of many settings would fill the memory.
     if not 1 <= len(specs) <= _MAX_LEARNERS:

@@ -49,7 +49,7 @@ def command(
     from budgetron.cli.summary import point_record
 
     learner, columns = models.load(model)
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "file": model,
         **_settings(learner),
         "columns": [] if columns is None else [row._asdict() for row in columns.describe()],
@@ -60,17 +60,17 @@ def command(
         "importance": None,
     }
     if example is not None:
-        found["example"] = reasons.explained(model, learner, columns, example, task, nearest)
+        description["example"] = reasons.explained(model, learner, columns, example, task, nearest)
     elif task is not None:
         raise input_error(
             reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON."
         )
     if importance is not None:
-        found["importance"] = reasons.importance(model, learner, columns, importance)
+        description["importance"] = reasons.importance(model, learner, columns, importance)
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(description))
     else:
-        _show(console(), found, n_tasks, getattr(learner, "operating_point", None))
+        _show(console(), description, n_tasks, getattr(learner, "operating_point", None))
 
 
 def _settings(model: Any) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def _settings(model: Any) -> dict[str, Any]:
     }
     record = model_record(model) | {"learner": type(learner).__name__, "kernel_words": kernel_words(used_kernel(model))}
     record["shards"] = [
-        {"seen": one.n_seen, "mistakes": one.n_mistakes, "stored": one.n_stored, "capacity": one.capacity}
-        for one in getattr(model, "shards_", [])
+        {"seen": shard.n_seen, "mistakes": shard.n_mistakes, "stored": shard.n_stored, "capacity": shard.capacity}
+        for shard in getattr(model, "shards_", [])
     ]
     return record | {"parameters": {name: value for name, value in others.items() if _is_json(value)}}
 
@@ -98,64 +98,64 @@ def _is_json(value: Any) -> bool:
 # ---- Terminal output
 
 
-def _show(out: Console, found: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
-    capacity = found["capacity"]
+def _show(out: Console, description: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
+    capacity = description["capacity"]
     limit = "no limit" if capacity is None else f"at most {capacity:,}"
     from budgetron.cli.summary import point_lines
 
-    labels = ", ".join(shorten(label, 20) for label in found["classes"][:10])
+    labels = ", ".join(shorten(label, 20) for label in description["classes"][:10])
     lines = [
-        ("learner", found["learner"]),
-        ("kernel", found["kernel_words"]),
-        ("graph", shorten(found["graph"], 60)),
-        ("budget", str(found["budget"])),
-        ("others", ", ".join(f"{name}={value}" for name, value in _changed(found).items()) or "defaults"),
-        ("labels", labels + (" …" if len(found["classes"]) > 10 else "")),
-        ("seen", f"{counted(found['seen'], 'example')}, {counted(found['mistakes'], 'mistake')}"),
-        *([("stored", f"{counted(found['stored'], 'example')}, {limit}")] if capacity != 0 else []),
-        ("memory", size(found["memory_bytes"])),
+        ("learner", description["learner"]),
+        ("kernel", description["kernel_words"]),
+        ("graph", shorten(description["graph"], 60)),
+        ("budget", str(description["budget"])),
+        ("others", ", ".join(f"{name}={value}" for name, value in _changed(description).items()) or "defaults"),
+        ("labels", labels + (" …" if len(description["classes"]) > 10 else "")),
+        ("seen", f"{counted(description['seen'], 'example')}, {counted(description['mistakes'], 'mistake')}"),
+        *([("stored", f"{counted(description['stored'], 'example')}, {limit}")] if capacity != 0 else []),
+        ("memory", size(description["memory_bytes"])),
         *point_lines(point),
     ]
-    if found["shards"]:
+    if description["shards"]:
         # A learner without stored examples has a capacity of 0.
         what = "seen" if capacity == 0 else "stored"
-        each = [shard[what] for shard in found["shards"]]
+        each = [shard[what] for shard in description["shards"]]
         lines.append(("shards", f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))
     for name, value in lines:
         out.print(f"{name:<9}{value}", soft_wrap=True)
-    if found["columns"]:
+    if description["columns"]:
         out.print("\nColumns")
-        names = list(found["columns"][0])
+        names = list(description["columns"][0])
         rows = table(names, left=names)
-        for row in found["columns"][:100]:
+        for row in description["columns"][:100]:
             rows.add_row(*(shorten(value, 60) for value in row.values()))
         out.print(rows)
-    if n_tasks and len(found["budget_share"]) > 1:
-        out.print(f"\nStored examples by task ({counted(len(found['budget_share']), 'task')})")
+    if n_tasks and len(description["budget_share"]) > 1:
+        out.print(f"\nStored examples by task ({counted(len(description['budget_share']), 'task')})")
         rows = table(["task", "stored %"], left=["task"])
-        for name, share in list(found["budget_share"].items())[:n_tasks]:
+        for name, share in list(description["budget_share"].items())[:n_tasks]:
             rows.add_row(shorten(name), percent(share, ""))
         out.print(rows)
-    if found["beliefs"]:
-        _beliefs(out, found["beliefs"])
-    if found["example"] is not None:
-        reasons.show_example(out, found["example"])
-    if found["importance"] is not None:
-        reasons.show_importance(out, found["importance"])
+    if description["beliefs"]:
+        _beliefs(out, description["beliefs"])
+    if description["example"] is not None:
+        reasons.show_example(out, description["example"])
+    if description["importance"] is not None:
+        reasons.show_importance(out, description["importance"])
 
 
-def _changed(found: dict[str, Any]) -> dict[str, Any]:
+def _changed(description: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that differ from their defaults."""
     import budgetron
 
     # A learner with default parameters, to compare with.
-    usual = getattr(budgetron, found["learner"])().get_params(deep=False)
-    return {name: value for name, value in found["parameters"].items() if usual[name] != value}
+    usual = getattr(budgetron, description["learner"])().get_params(deep=False)
+    return {name: value for name, value in description["parameters"].items() if usual[name] != value}
 
 
 def _beliefs(out: Console, beliefs: list[dict[str, Any]]) -> None:
     out.print("\nThe models that are mixed, by weight")
     rows = table(["weight %", "assumes"], left=["assumes"])
-    for one in sorted(beliefs, key=lambda belief: -belief["weight"]):
-        rows.add_row(percent(one["weight"], ""), one["words"])
+    for belief in sorted(beliefs, key=lambda belief: -belief["weight"]):
+        rows.add_row(percent(belief["weight"], ""), belief["words"])
     out.print(rows)

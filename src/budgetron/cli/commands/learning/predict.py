@@ -48,7 +48,7 @@ WHO = "predict"
 @click.option("--quiet", "-q", is_flag=True, help="Print no progress and no final line.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **given: Any
+    ctx: click.Context, /, model: str, stream: str, output: str | None, to: str, as_json: bool, **option_values: Any
 ) -> None:
     """Predict every row of a stream with a model from `budgetron run --save`, or the directory of `run --ray`.
 
@@ -65,21 +65,23 @@ def command(
     from budgetron.cli.commands.learning.run import known_columns
     from budgetron.cli.signals import SignalGuard
 
-    outputs.check(WHO, "--output", output, given["overwrite"], devices=True)
-    settings = settings_from_options(WHO, given)
+    outputs.check(WHO, "--output", output, option_values["overwrite"], devices=True)
+    settings = settings_from_options(WHO, option_values)
     learner, saved_columns = models.load(model)
     columns = known_columns(WHO, "MODEL", model, saved_columns)
     set_point(WHO, learner, settings)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     written = 0
-    reading = {name: given[name] for name in ("encoding", "on_error", "limit")} | {"format": given["file_format"]}
+    reading = {name: option_values[name] for name in ("encoding", "on_error", "limit")} | {
+        "format": option_values["file_format"]
+    }
     # On a terminal, a progress line would be mixed with the predictions.
-    quiet = given["quiet"] or (output is None and sys.stdout.isatty())
+    quiet = option_values["quiet"] or (output is None and sys.stdout.isatty())
     with (
         SignalGuard(stream) as guard,
         io.read(stream, columns=columns, labelled=False, **reading) as source,
         outputs.text_file(output) as file,
-        progress.progress_line(quiet, given["limit"]) as line,
+        progress.progress_line(quiet, option_values["limit"]) as line,
     ):
         write = _writer(file, learner, ndjson, columns.task is not None)
         for block in guard.blocks(source):
@@ -94,7 +96,7 @@ def command(
             click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)
             ctx.exit(INTERRUPTED)
         file.flush()
-    if not given["quiet"]:
+    if not option_values["quiet"]:
         skipped = f"; {counted(source.n_bad, 'bad line')} skipped" if source.n_bad else ""
         where = "" if output is None else f" in {output}"
         message = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."

@@ -103,7 +103,7 @@ class RunResult:
 @click.option("--quiet", "-q", is_flag=True, help="Print no progress and no summary.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
+def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
     """Learn from a stream in one pass and report the error.
 
     Each example is predicted before it is learned, so the error is measured on unseen examples. STREAM is a file (CSV,
@@ -114,46 +114,50 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
     budgetron run mail.csv --task user --label spam --save mail.budgetron
     budgetron run more.csv --resume mail.budgetron --save mail.budgetron
     """
-    options = StreamOptions.from_options(stream, given)
-    given["point"] = settings_from_options(WHO, given)
+    options = StreamOptions.from_options(stream, option_values)
+    option_values["point"] = settings_from_options(WHO, option_values)
     # --ray with a directory that holds a model means: continue that model.
-    if given["resume"] is None and models.in_shards(given["ray"]):
-        given["resume"] = given["ray"]
-    if given["resume"] is not None:
-        _reject_settings(ctx, "--ray" if given["resume"] == given["ray"] else "--resume")
+    if option_values["resume"] is None and models.in_shards(option_values["ray"]):
+        option_values["resume"] = option_values["ray"]
+    if option_values["resume"] is not None:
+        _reject_settings(ctx, "--ray" if option_values["resume"] == option_values["ray"] else "--resume")
         learner: LearnerSpec | None = None
         # The model knows its settings. Only their defaults are here, because other values were rejected above.
         for name in ("learner", "budget", "kernel", "graph", "others"):
-            given.pop(name)
+            option_values.pop(name)
     else:
-        learner = learner_spec_from_options(WHO, given)
+        learner = learner_spec_from_options(WHO, option_values)
     # All outputs are checked here: a run of hours must not fail at its end because of a wrong path.
-    sharded = given["ray"] is not None or models.in_shards(given["resume"])
+    sharded = option_values["ray"] is not None or models.in_shards(option_values["resume"])
     # A sharded model is saved as a folder, any other model as a file.
     check = outputs.check_folder if sharded else outputs.check
-    check(WHO, "--save", given["save"], given["overwrite"], own=given["resume"])
-    outputs.check(WHO, "--report", given["report"], given["overwrite"])
+    check(WHO, "--save", option_values["save"], option_values["overwrite"], own=option_values["resume"])
+    outputs.check(WHO, "--report", option_values["report"], option_values["overwrite"])
     # `overwrite=True`: the history is appended to, so an existing file is fine.
-    outputs.check(WHO, "--history", given["history"], overwrite=True)
-    if given["ray"] is not None and given["resume"] is not None and not models.in_shards(given["resume"]):
+    outputs.check(WHO, "--history", option_values["history"], overwrite=True)
+    if (
+        option_values["ray"] is not None
+        and option_values["resume"] is not None
+        and not models.in_shards(option_values["resume"])
+    ):
         raise input_error(
             WHO,
             "--resume",
             "a model in shards, with --ray",
-            repr(given["resume"]),
+            repr(option_values["resume"]),
             "A single model cannot be divided into shards: start a new one, or leave out --ray.",
         )
 
-    result = _learn(options, learner, given)
+    result = _learn(options, learner, option_values)
     try:
-        if given["save"] is not None:
-            _save(result, given["save"])
-        if given["report"] is not None:
-            _report(result, given["report"])
-        if given["history"] is not None:
-            _append_to_history(result, given["history"])
+        if option_values["save"] is not None:
+            _save(result, option_values["save"])
+        if option_values["report"] is not None:
+            _report(result, option_values["report"])
+        if option_values["history"] is not None:
+            _append_to_history(result, option_values["history"])
     finally:  # print the figures even if saving fails, for instance on a full disk
-        _print_result(result, given)
+        _print_result(result, option_values)
     if sharded:
         # Stop the workers. The files in the directory stay.
         result.model.close()
@@ -163,7 +167,7 @@ def command(ctx: click.Context, /, stream: str, **given: Any) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _learn(options: StreamOptions, learner: LearnerSpec | None, given: dict[str, Any]) -> RunResult:
+def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: dict[str, Any]) -> RunResult:
     from budgetron import io
     from budgetron.cli import progress
     from budgetron.cli.labelled_stream import LabelledStream
@@ -172,37 +176,39 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, given: dict[str,
 
     model: Any = None
     columns, classes = None, None
-    if given["resume"] is not None:
-        if models.in_shards(given["resume"]):
-            model = models.resume_sharded(WHO, given["resume"], given["ray"], given["workers"])
+    if option_values["resume"] is not None:
+        if models.in_shards(option_values["resume"]):
+            model = models.resume_sharded(WHO, option_values["resume"], option_values["ray"], option_values["workers"])
             columns = io.columns_of(model)
         else:
-            model, columns = io.load_model(given["resume"])
-        columns = known_columns(WHO, "--resume", given["resume"], columns)
+            model, columns = io.load_model(option_values["resume"])
+        columns = known_columns(WHO, "--resume", option_values["resume"], columns)
         # The stream must use the classes of the model, even if its first rows show only some of them.
         classes = model.classes_.tolist()
     validator, columns_saved, error = None, False, None
     with (
         SignalGuard(options.source) as guard,
-        LabelledStream(WHO, options, columns, classes, given["skip"]) as labelled,
-        progress.progress_line(given["quiet"] or given["as_json"], options.limit) as line,
+        LabelledStream(WHO, options, columns, classes, option_values["skip"]) as labelled,
+        progress.progress_line(option_values["quiet"] or option_values["as_json"], options.limit) as line,
     ):
         if learner is not None:
-            made = learner.build(WHO)
-            if given["ray"] is None:
-                model = made
+            built = learner.build(WHO)
+            if option_values["ray"] is None:
+                model = built
             else:
-                model = models.start_sharded(made, given["ray"], given["shards"], given["workers"])
-        set_point(WHO, model, given["point"])
+                model = models.start_sharded(
+                    built, option_values["ray"], option_values["shards"], option_values["workers"]
+                )
+        set_point(WHO, model, option_values["point"])
         directory = getattr(model, "directory", None)
         labelled.expect_tasks_of([model])
         try:
             for rows in labelled.blocks(guard):
                 # The validator is created with the first rows, because the classes and the window depend on them.
                 if validator is None:
-                    check_labels(WHO, given["point"], labelled.classes)
-                    window = given["window"] or _window(len(rows.y))
-                    scoring = {name: given[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
+                    check_labels(WHO, option_values["point"], labelled.classes)
+                    window = option_values["window"] or _window(len(rows.y))
+                    scoring = {name: option_values[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **scoring)
                 validator.add(*rows)
                 if directory is not None and not columns_saved:
@@ -235,7 +241,7 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, given: dict[str,
             validation=validation,
             seconds=line.seconds,
             # The number to pass to --skip in order to continue after the last learned row.
-            rows=given["skip"] + validation.overall.n,
+            rows=option_values["skip"] + validation.overall.n,
             n_bad=labelled.n_bad,
             bad=labelled.bad,
             stopped=guard.signal_name if error is None else "an error",
@@ -330,13 +336,13 @@ def _column_words(row: Any) -> str:
     return f"{name}: {', '.join(part for part in parts if part)}."
 
 
-def _print_result(result: RunResult, given: dict[str, Any]) -> None:
+def _print_result(result: RunResult, option_values: dict[str, Any]) -> None:
     """Print the result on standard output, as text or JSON, and warnings on standard error."""
     from budgetron.cli import summary
 
-    if given["as_json"]:
+    if option_values["as_json"]:
         click.echo(json.dumps(summary.record(result)))
-    elif not given["quiet"]:
-        summary.show(result, given["n_tasks"])
+    elif not option_values["quiet"]:
+        summary.show(result, option_values["n_tasks"])
     for line in summary.warnings(result):
         click.echo(line, err=True)

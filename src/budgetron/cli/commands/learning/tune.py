@@ -61,13 +61,13 @@ class Round:
 @learner_options
 @click.option("--rows", type=click.IntRange(min=100), default=5000, show_default=True, help="Rows to tune on.")
 @json_option
-def command(stream: str, rows: int, as_json: bool, **given: Any) -> None:
+def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None:
     """Search for a better kernel bandwidth and budget on the first rows of a stream.
 
     This is seldom needed: the default bandwidth adapts to the data. The command also says if the default is as good.
     """
-    options = StreamOptions.from_options(stream, given)
-    learner = learner_spec_from_options(WHO, given)
+    options = StreamOptions.from_options(stream, option_values)
+    learner = learner_spec_from_options(WHO, option_values)
     options = replace(options, limit=min(rows, options.limit or rows))
     first_rows = _FirstRows(options, learner)
     rounds = []
@@ -132,8 +132,8 @@ class _FirstRows:
 
 def _kernel(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
     """Try the learner without a kernel. It takes less time and memory, so it is chosen unless it is worse."""
-    found = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
-    return replace(found, cheaper="none" if "none" in found.close else None, smaller=None)
+    comparison = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
+    return replace(comparison, cheaper="none" if "none" in comparison.close else None, smaller=None)
 
 
 def _bandwidth(first_rows: _FirstRows, learner: LearnerSpec, scale: float) -> Round:
@@ -163,11 +163,11 @@ def _scale(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
 
 def _budget(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
     usual = default_budget(learner.learner)
-    found = _round(
+    comparison = _round(
         first_rows, "budget", {candidate.budget or usual: candidate for candidate in _sizes(learner)}, learner
     )
     # The rest of a longer stream may contain more tasks, which need more memory than the first rows.
-    return replace(found, cheaper=found.smaller if first_rows.is_complete else None)
+    return replace(comparison, cheaper=comparison.smaller if first_rows.is_complete else None)
 
 
 def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
@@ -217,48 +217,51 @@ def _show(options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], l
     out = console()
     examples = f"the first {counted(first_rows.n, 'example')}, each predicted before it is learned"
     out.print(f"{source_words(options.source)}: {examples}\n")
-    for one in rounds:
-        rows = table([one.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
-        for name, finish in one.results.items():
+    for comparison in rounds:
+        rows = table([comparison.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
+        for name, finish in comparison.results.items():
             figures = finish.validation.overall
             rows.add_row(
                 name, percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc),
                 f"{finish.model.n_stored_:,}", size(finish.model.memory_bytes_),
                 rate(figures.n / max(finish.seconds, 1e-9)),
-                style="bold" if name == one.chosen else "",
+                style="bold" if name == comparison.chosen else "",
             )  # fmt: skip
         out.print(rows)
-        for name, reason in one.refused.items():
-            out.print(f"{one.what} {name} was not run: {reason}")
-        out.print(_verdict(one))
-        if one.smaller is not None:
-            memory = size(one.results[one.smaller].model.memory_bytes_)
+        for name, reason in comparison.refused.items():
+            out.print(f"{comparison.what} {name} was not run: {reason}")
+        out.print(_verdict(comparison))
+        if comparison.smaller is not None:
+            memory = size(comparison.results[comparison.smaller].model.memory_bytes_)
             more = "" if first_rows.is_complete else "; a longer stream may need more"
-            out.print(f"{one.what} {one.smaller} is not significantly worse and takes only {memory}{more}.")
+            out.print(
+                f"{comparison.what} {comparison.smaller} is not significantly worse and takes only {memory}{more}."
+            )
         out.print()
-    if any(one.better for one in rounds):
+    if any(comparison.better for comparison in rounds):
         out.print("To train with the better setting:")
-    elif any(one.cheaper for one in rounds):
+    elif any(comparison.cheaper for comparison in rounds):
         out.print("Nothing tried is better than the default. To train as well at less cost:")
     else:
         out.print("Nothing tried is better than the default, so there is nothing to change:")
     out.print(f"  {command_for(replace(options, limit=None), learner)}", soft_wrap=True)
 
 
-def _verdict(one: Round) -> str:
+def _verdict(comparison: Round) -> str:
     """Describe the outcome of a round in a sentence."""
-    lead, error = leading(one.results[one.best].validation)
-    usual = leading(one.results[one.default].validation)[1]
-    if one.cheaper == "none" and one.best != "none":
-        cheap = leading(one.results["none"].validation)[1]
+    lead, error = leading(comparison.results[comparison.best].validation)
+    usual = leading(comparison.results[comparison.default].validation)[1]
+    if comparison.cheaper == "none" and comparison.best != "none":
+        cheap = leading(comparison.results["none"].validation)[1]
         return f"kernel none is as good: {cheap} against {usual} is not significant. It takes less time and memory."
-    if one.better:
-        return f"{one.what} {one.best} is better: {error} against {usual}, a significant difference."
-    if one.cheaper == "none":
+    if comparison.better:
+        return f"{comparison.what} {comparison.best} is better: {error} against {usual}, a significant difference."
+    if comparison.cheaper == "none":
         return f"kernel none has {lead}: {error} against {usual}. It takes less time and memory."
-    if one.best == one.default:
-        return f"{one.what} {one.default}, the default, has {lead}."
-    return f"{one.what} {one.default}, the default, is as good: {usual} against at best {error} is not significant."
+    if comparison.best == comparison.default:
+        return f"{comparison.what} {comparison.default}, the default, has {lead}."
+    as_good = f"{usual} against at best {error} is not significant"
+    return f"{comparison.what} {comparison.default}, the default, is as good: {as_good}."
 
 
 def _record(
@@ -269,20 +272,20 @@ def _record(
         "examples": first_rows.n,
         "rounds": [
             {
-                "what": one.what,
-                "default": one.default,
-                "best": one.best,
-                "better_than_default": one.better,
-                "smaller_and_as_good": one.smaller,
-                "chosen": one.chosen,
-                "refused": one.refused,
+                "what": comparison.what,
+                "default": comparison.default,
+                "best": comparison.best,
+                "better_than_default": comparison.better,
+                "smaller_and_as_good": comparison.smaller,
+                "chosen": comparison.chosen,
+                "refused": comparison.refused,
                 "tried": [
                     {"value": name, **finish.validation.overall.to_dict(), "memory_bytes": finish.model.memory_bytes_}
-                    for name, finish in one.results.items()
+                    for name, finish in comparison.results.items()
                 ],
             }
-            for one in rounds
+            for comparison in rounds
         ],
-        "default_is_as_good": not any(one.better for one in rounds),
+        "default_is_as_good": not any(comparison.better for comparison in rounds),
         "command": command_for(replace(options, limit=None), learner),
     }

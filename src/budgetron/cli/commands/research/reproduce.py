@@ -97,20 +97,20 @@ def command(
         # The table contains all finished runs of these blocks, also those of earlier commands.
         run for run in all_done(out) if run["parameters"]["block"] in {block.name for block in blocks}
     )
-    found = findings(table)
+    conclusions = findings(table)
     figure = f_against_budget(table)
     (out / render.FIGURE).write_text(figure, encoding="utf-8")
-    (out / "table.md").write_text("# Table 1\n\n" + render.markdown(table, found), encoding="utf-8")
-    (out / "table.html").write_text(render.html(table, found, figure), encoding="utf-8")
+    (out / "table.md").write_text("# Table 1\n\n" + render.markdown(table, conclusions), encoding="utf-8")
+    (out / "table.html").write_text(render.html(table, conclusions, figure), encoding="utf-8")
     if page is not None:
         place = Path(os.path.relpath(out / render.FIGURE, page.parent)).as_posix()
-        rendered = render.markdown(table, found, heading="###", figure=place)
+        rendered = render.markdown(table, conclusions, heading="###", figure=place)
         page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
     if as_json:
-        content = {"cells": table.to_dict(), "findings": [one.to_dict() for one in found]}
+        content = {"cells": table.to_dict(), "findings": [finding.to_dict() for finding in conclusions]}
         click.echo(json.dumps(content))
     else:
-        Console().print(render.terminal(table, found))
+        Console().print(render.terminal(table, conclusions))
         click.echo(f"Also in {out}: table.md, table.html, {render.FIGURE}, and runs/ with one JSON file per run.")
 
     for run, reason in failed.items():
@@ -209,17 +209,17 @@ def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: 
             f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
         )
         sys.exit(INTERRUPTED)
-    found = relation_table.files_of(out, names)
-    pictures = draw(found, out)
-    text = relation_table.markdown(found)
+    results = relation_table.files_of(out, names)
+    pictures = draw(results, out)
+    text = relation_table.markdown(results)
     (out / "table.md").write_text("# Learned relations\n\n" + text, encoding="utf-8")
     if page is not None:
-        rendered = relation_table.markdown(found, "##", "figures/")
+        rendered = relation_table.markdown(results, "##", "figures/")
         page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
         (page.parent / "figures").mkdir(exist_ok=True)
         for picture in pictures:
             shutil.copy(out / picture, page.parent / "figures" / picture)
-    click.echo(json.dumps(relation_table.to_dict(found)) if as_json else text)
+    click.echo(json.dumps(relation_table.to_dict(results)) if as_json else text)
     if not as_json:
         click.echo(f"Also in {out}: table.md, {', '.join(pictures)}, and runs/ with one JSON file per run.")
     for run, reason in failed.items():

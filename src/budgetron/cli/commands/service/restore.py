@@ -75,12 +75,12 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
 def _seconds(text: str) -> float:
     """Parse a time to seconds since 1970. Without an offset it is UTC, as in the log of the service."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise input_error(
             "restore", "--at", "a record number, or a time such as 2026-11-17T12:30:00", shown(text)
         ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _list_points(source: str) -> None:

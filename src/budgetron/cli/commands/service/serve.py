@@ -187,43 +187,43 @@ def command(
         raise input_error("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
     url = standby_of or replicate_to or ""
     copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
-    made = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
-    serve(replace(settings, copy=copy).checked(), made)
+    makers = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
+    serve(replace(settings, copy=copy).checked(), makers)
 
 
 def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Parse the values of --consume: the name of the model, and the address of its stream."""
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for text in texts:
         named = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
         if named is None:
             raise input_error("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
         name = named[1] or DEFAULT
-        if name not in models or name in found:
-            came = f"two of {name!r}" if name in found else repr(name)
+        if name not in models or name in addresses:
+            came = f"two of {name!r}" if name in addresses else repr(name)
             raise input_error("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
         import_extra("serve --consume", "nats", "nats")
         from budgetron.service.consuming.nats_stream import StreamAddress
 
         StreamAddress(named[2])  # raises an error if it is wrong
-        found[name] = named[2]
-    return tuple(found.items())
+        addresses[name] = named[2]
+    return tuple(addresses.items())
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
     """Return each model's name with a function that creates it, if the data directory does not contain it yet."""
     named: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
-        found = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
+        match = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
         # "b@d=Budgetron" has an invalid name: report that, instead of an unknown learner "b@d=Budgetron".
-        if found is None or (found[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
+        if match is None or (match[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
             raise input_error("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
-        name = found[1] or DEFAULT
+        name = match[1] or DEFAULT
         if name in named:
             raise input_error(
                 "serve", "MODEL", "one model per name", f"two named {name!r}", "Give each a name: NAME=MODEL."
             )
-        named[name] = _initial_model(found[2])
+        named[name] = _initial_model(match[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
             # A model whose database was deleted must not be skipped silently, so any of its files counts.
@@ -246,13 +246,13 @@ def _initial_model(text: str) -> Callable[[], Any]:
     first, *words = shlex.split(text) or [""]
     if first.endswith(".budgetron") or "/" in first:
         raise input_error("serve", "MODEL", "an existing model file, or the name of a learner", repr(text))
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     others = []
     for word in words:
         key, _, value = word.partition("=")
         if key in ("budget", "kernel", "graph"):
-            given[key] = value
+            options[key] = value
         else:
             others.append(word)
-    learner = LearnerSpec(learner=first, others=tuple(others), **given).checked("serve")
+    learner = LearnerSpec(learner=first, others=tuple(others), **options).checked("serve")
     return lambda: learner.build("serve")

@@ -24,10 +24,10 @@ def command(path: str) -> None:
     damaged = 0
     if is_copy(path):
         places: list[Path | str] = [path]
-    elif (given := Path(path)).is_file():
-        places = [given]
-    elif given.is_dir():
-        places = list(model_directories(given))
+    elif (local := Path(path)).is_file():
+        places = [local]
+    elif local.is_dir():
+        places = list(model_directories(local))
     else:
         raise input_error("verify", "PATH", "an existing file or directory, or a URL", repr(path))
     for place in places:
@@ -52,11 +52,13 @@ def _report(place: Path | str) -> list[str]:
         if place.is_dir():
             verify_pending(place)
     lines = []
-    for name, found in checked.items():
-        counts = f"examples: {found.examples}, idempotency keys: {found.keys}, last record: {found.position}"
+    for name, verified in checked.items():
+        counts = f"examples: {verified.examples}, idempotency keys: {verified.keys}, last record: {verified.position}"
         line = f"{name}intact ({counts})."
-        if found.unusable:
-            line += f" Damaged, but not needed: {found.unusable} To replace it: budgetron repair {place} --accept-loss"
+        if verified.unusable:
+            line += (
+                f" Damaged, but not needed: {verified.unusable} To replace it: budgetron repair {place} --accept-loss"
+            )
         lines.append(line)
     return lines
 
@@ -77,8 +79,8 @@ def model_directories(path: Path) -> list[Path]:
 
     if is_model(path):
         return [path]
-    found = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_model(folder)]
-    if not found:
+    folders = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and is_model(folder)]
+    if not folders:
         accepted = "the data directory of a service, the directory of a model, or a backup"
         raise input_error("verify", "PATH", accepted, f"{str(path)!r}, which contains no model")
-    return found
+    return folders

@@ -116,8 +116,8 @@ class BudgetProjectron(MistakeDriven):
         Under the new kernel they would not have been stored. With them H could be singular, and P without bound.
         """
         self.rows_moved()
-        while (found := self.gram.dependent(self.eta2)) is not None:
-            self.project_out(*found)
+        while (dependent := self.gram.dependent(self.eta2)) is not None:
+            self.project_out(*dependent)
 
     @property
     def nbytes(self) -> int:

@@ -82,12 +82,12 @@ class Merge(Method):
         """Put the best merger of m and one of its partners into the slot of the partner."""
         rule, beta = self.rule, self.rule.weights.beta
         kappa = rule.store.kernel_row(rule.store.rows.instance(m))[0]
-        found = [merged(*self.products(m, int(n)), float(kappa[n])) for n in partners]
-        losses = np.array([loss for _, loss in found])
+        mergers = [merged(*self.products(m, int(n)), float(kappa[n])) for n in partners]
+        losses = np.array([loss for _, loss in mergers])
         p = self.products(m, m)[0]  # no loss is larger
         tied = np.flatnonzero(losses <= losses.min() * TIED + ZERO * p)
         best = int(tied[np.argmin(rule.store.arrival[partners[tied]])])
-        n, h = int(partners[best]), found[best][0]
+        n, h = int(partners[best]), mergers[best][0]
         L = distance(float(kappa[n]))
         rule.store.replace(n, rule.store.rows.between(m, n, h))
         beta[:, n] = beta[:, m] * math.exp(-L * (1 - h) ** 2) + beta[:, n] * math.exp(-L * h * h)
@@ -116,9 +116,9 @@ def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
     best = value(best_h, p, q, s, L)
     for low, high in brackets:
         h = polished(golden(low, high, p, q, s, L), p, q, s, L)
-        found = value(h, p, q, s, L)
-        if found > best * EQUAL:
-            best_h, best = h, found
+        candidate = value(h, p, q, s, L)
+        if candidate > best * EQUAL:
+            best_h, best = h, candidate
     return best_h, max(p + q + 2 * s * math.exp(-L) - best, 0.0)
 
 

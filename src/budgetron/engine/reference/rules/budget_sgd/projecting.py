@@ -104,8 +104,8 @@ class Project(Method):
     def kernel_changed(self) -> None:
         """Evict examples that would not have been stored under this kernel, as `BudgetProjectron` does."""
         self.rows_moved()
-        while (found := self.gram.dependent(self.rule.eta2)) is not None:
-            self.project_out(*found)
+        while (dependent := self.gram.dependent(self.rule.eta2)) is not None:
+            self.project_out(*dependent)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.rows_moved()

@@ -27,23 +27,25 @@ class Belief:
 
 def beliefs_of(settings: Settings) -> list[list[Belief]]:
     """Return the beliefs of every part."""
-    given = settings.parameters
+    parameters = settings.parameters
     if settings.sparse:
-        kinds = ("presence" if sign else "size" for sign in given.signs)
-        return [[Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, given.rates, strict=True)]]
-    both = given.own and given.shared
+        kinds = ("presence" if sign else "size" for sign in parameters.signs)
+        return [
+            [Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.rates, strict=True)]
+        ]
+    both = parameters.own and parameters.shared
     parts = []
-    for k, (prior, own, floor) in enumerate(given.filters):
+    for k, (prior, own, floor) in enumerate(parameters.filters):
         curved = filter_frequencies(settings, k) > 0
-        detail = BANKS.get(given.bandwidths[bank - 1] if (bank := bank_of(given, k)) else 0, "")
+        detail = BANKS.get(parameters.bandwidths[bank - 1] if (bank := bank_of(parameters, k)) else 0, "")
         apart = both and own > 1
         size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
         words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
-    if given.latent and both:
+    if parameters.latent and both:
         parts.append([Belief("linear, kinds of tasks", learned=True)])
-    for rate, own in zip(given.rates, given.owns, strict=True):
+    for rate, own in zip(parameters.rates, parameters.owns, strict=True):
         apart = both and own >= 1
         words = [f"Fourier features, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * both
         parts.append([Belief(", ".join(words), True, apart)])

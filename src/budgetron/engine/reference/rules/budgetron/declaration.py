@@ -67,24 +67,27 @@ class Parameters(RuleParameters, frozen=True):
 
 def make_parts(settings: Settings) -> list[Part]:
     """Return the parts of a new model, with all weights at their priors."""
-    given, outputs, columns = settings.parameters, settings.n_outputs, settings.n_features + 1
-    shared, own = given.shared, given.own
+    parameters, outputs, columns = settings.parameters, settings.n_outputs, settings.n_features + 1
+    shared, own = parameters.shared, parameters.own
     if settings.sparse:
-        signs = [one != 0 for one in given.signs]
-        return [HashedTable(given.rates, signs, outputs, given.cells, shared, own)]
+        signs = [sign != 0 for sign in parameters.signs]
+        return [HashedTable(parameters.rates, signs, outputs, parameters.cells, shared, own)]
     parts: list[Part] = []
-    for k, belief in enumerate(given.filters):
-        bank, frequencies = shapes.bank_of(given, k), shapes.filter_frequencies(settings, k)
-        cells = given.fourier_cells if bank is not None and own else 0
-        plain = k == given.plain_filter
-        limit = given.max_filter_frequencies if frequencies else 0
+    for k, belief in enumerate(parameters.filters):
+        bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
+        cells = parameters.fourier_cells if bank is not None and own else 0
+        plain = k == parameters.plain_filter
+        limit = parameters.max_filter_frequencies if frequencies else 0
         sizes = (outputs, columns, frequencies, limit)
-        covariance = given.full_covariance
+        covariance = parameters.full_covariance
         parts.append(Filter(k, FilterBelief(*belief), *sizes, covariance, shared, own, cells, plain, bank or 0))
-    if given.latent and shared and own:
-        parts.append(Latent(given.latent, outputs, columns, given.full_covariance))
-    cells, sizes = given.own_cells if own else 0, (outputs, columns, given.frequencies, given.max_frequencies)
-    for k, (rate, share) in enumerate(zip(given.rates, given.owns, strict=True)):
+    if parameters.latent and shared and own:
+        parts.append(Latent(parameters.latent, outputs, columns, parameters.full_covariance))
+    cells, sizes = (
+        parameters.own_cells if own else 0,
+        (outputs, columns, parameters.frequencies, parameters.max_frequencies),
+    )
+    for k, (rate, share) in enumerate(zip(parameters.rates, parameters.owns, strict=True)):
         parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
     return parts
 
@@ -99,32 +102,42 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        graph, given = settings.graph, settings.parameters
+        graph, parameters = settings.graph, settings.parameters
         require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
         if isinstance(graph, Clique):
             # With coupling 0 tasks share nothing; with infinite coupling they have no weights of their own.
             parts = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
-            fine = parts == (given.shared, given.own, given.clustered)
+            fine = parts == (parameters.shared, parameters.own, parameters.clustered)
             require(fine, "shared, own and clustered", "as the graph implies")
         else:
-            require(given.shared and given.own and not given.clustered, "shared and own", "true on an explicit graph")
-        require(bool(given.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(given.cells))
-        require(not settings.sparse or len(given.signs) == len(given.rates) > 0, "signs", "as many as rates")
-        require(settings.sparse or bool(given.filters) or bool(given.rates), "filters", "at least one belief")
-        if isinstance(graph, Explicit) and given.max_task_rows is not None and not settings.sparse:
+            require(
+                parameters.shared and parameters.own and not parameters.clustered,
+                "shared and own",
+                "true on an explicit graph",
+            )
+        require(
+            bool(parameters.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(parameters.cells)
+        )
+        require(not settings.sparse or len(parameters.signs) == len(parameters.rates) > 0, "signs", "as many as rates")
+        require(settings.sparse or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
+        if isinstance(graph, Explicit) and parameters.max_task_rows is not None and not settings.sparse:
             together = shapes.rows_together(graph)
-            require(given.max_task_rows >= together, "max_task_rows", f"at least {together}, the rows of one example",
-                    str(given.max_task_rows))  # fmt: skip
-        of_filters = max(given.filter_frequencies, given.bank_frequencies)
-        require(of_filters <= given.frequencies, "filter_frequencies", "at most frequencies", str(of_filters))
-        last = (given.fourier_filter or 0) + len(given.bandwidths)
-        has_filters = not given.bandwidths or (given.fourier_filter is not None and last < len(given.filters))
+            require(parameters.max_task_rows >= together, "max_task_rows",
+                    f"at least {together}, the rows of one example", str(parameters.max_task_rows))  # fmt: skip
+        of_filters = max(parameters.filter_frequencies, parameters.bank_frequencies)
+        require(of_filters <= parameters.frequencies, "filter_frequencies", "at most frequencies", str(of_filters))
+        last = (parameters.fourier_filter or 0) + len(parameters.bandwidths)
+        has_filters = not parameters.bandwidths or (
+            parameters.fourier_filter is not None and last < len(parameters.filters)
+        )
         require(has_filters, "bandwidths", "one for each filter after fourier_filter that sees Fourier features")
-        can_filter = given.full_covariance or not of_filters
+        can_filter = parameters.full_covariance or not of_filters
         require(can_filter, "whole", "true where a filter sees Fourier features")
-        require(settings.sparse or len(given.owns) == len(given.rates), "owns", "as many as rates")
-        has_room = settings.sparse or given.own_cells == 0 or given.own_cells >= shapes.fourier_width(settings)
-        require(has_room, "own_cells", "0, or at least one run", str(given.own_cells))
+        require(settings.sparse or len(parameters.owns) == len(parameters.rates), "owns", "as many as rates")
+        has_room = (
+            settings.sparse or parameters.own_cells == 0 or parameters.own_cells >= shapes.fourier_width(settings)
+        )
+        require(has_room, "own_cells", "0, or at least one run", str(parameters.own_cells))
 
     # ---- state
 
@@ -149,7 +162,7 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
-        given, seen = settings.parameters, int(arrays["n_seen"][0])
+        parameters, seen = settings.parameters, int(arrays["n_seen"][0])
         weights, idle = arrays["belief_weight"], arrays["part_idle"]
         fine = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
         require(fine, "state.belief_weight", "positive weights that add up to 1")
@@ -161,12 +174,12 @@ class BudgetronDeclaration(Rule):
         require(fine, "state.calibration_variance", "in its range", str(variance))
         ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
         limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])
-        planned = given.max_task_rows or 0
-        require(limit >= planned if given.rows_may_grow else limit == planned, "state.row_limit",
-                f"{'at least ' * given.rows_may_grow}{planned}", str(limit))  # fmt: skip
+        planned = parameters.max_task_rows or 0
+        require(limit >= planned if parameters.rows_may_grow else limit == planned, "state.row_limit",
+                f"{'at least ' * parameters.rows_may_grow}{planned}", str(limit))  # fmt: skip
         require(spare >= 0, "state.spare_bytes", "not negative", str(spare))
         require(limit == 0 or len(ids) <= limit, "state.row_id", f"at most {limit} rows", str(len(ids)))
-        require(np.isin(arrays["row_common"], (0, 1)).all() and (given.clustered or not common.any()),
+        require(np.isin(arrays["row_common"], (0, 1)).all() and (parameters.clustered or not common.any()),
                 "state.row_common", "1 for rows of clusters, where there are clusters")  # fmt: skip
         names = np.stack([ids, arrays["row_common"]])
         require(np.unique(names, axis=1).shape[1] == len(ids), "state.row_id", "tasks, none of them twice")
@@ -199,16 +212,16 @@ class BudgetronDeclaration(Rule):
         cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
     ) -> tuple[Settings, dict[str, Any]]:
         if budget.bytes is not None:
-            found = plan.resized(settings, budget.bytes - memory.name_bytes(budget.bytes), compiled)
+            resized = plan.resized(settings, budget.bytes - memory.name_bytes(budget.bytes), compiled)
         elif budget.examples is not None:
-            found = plan.resized_to_count(settings, budget.examples)
+            resized = plan.resized_to_count(settings, budget.examples)
         else:
             raise input_error(who, "budget", "a number of examples, or a size in bytes", "None")
-        if found is None:
+        if resized is None:
             raise input_error(who, "budget", "enough for the beliefs that the model has",
                               str(budget.bytes or budget.examples),
                               "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
-        return found, resized_state(state, settings, found)
+        return resized, resized_state(state, settings, resized)
 
     # ---- memory
 

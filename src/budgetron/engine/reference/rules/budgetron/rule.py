@@ -54,10 +54,10 @@ class Budgetron(BudgetronDeclaration):
     name = "budgetron"
 
     def __init__(self, settings: Settings) -> None:
-        given, d = settings.parameters, settings.n_features
+        parameters, d = settings.parameters, settings.n_features
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
         self.scaler = None if settings.sparse else Scaler(d)
-        self.fourier = None if settings.sparse else FourierFeatures(d, given.bandwidth, given.bandwidths)
+        self.fourier = None if settings.sparse else FourierFeatures(d, parameters.bandwidth, parameters.bandwidths)
         self.calibration = Calibration(self.outputs)
         self.spare = 0  # bytes of parts that were dropped, not used by others yet
         self.parts: list[Part] = make_parts(settings)
@@ -65,7 +65,7 @@ class Budgetron(BudgetronDeclaration):
         self.idle = np.zeros(len(self.parts), dtype=np.int64)
         beliefs = sum(part.count for part in self.parts)
         self.w = np.full(beliefs, 1 / beliefs)
-        self.rows = TaskRows(self.parts, given.max_task_rows, given.rows_may_grow)
+        self.rows = TaskRows(self.parts, parameters.max_task_rows, parameters.rows_may_grow)
         self._fit_frequencies()
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
 
@@ -76,9 +76,9 @@ class Budgetron(BudgetronDeclaration):
         if self.factor is not None:
             tasks, values = self.factor.row(task_id)
             return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
-        given = self.settings.parameters
-        if given.clustered:
-            share = given.cluster_share
+        parameters = self.settings.parameters
+        if parameters.clustered:
+            share = parameters.cluster_share
             # The squares of the coefficients add up to 1, so that a task has the same prior variance as without
             # clusters.
             return [(share**0.5, (cluster, True)), ((1 - share) ** 0.5, (task_id, False))]
@@ -283,16 +283,16 @@ class Budgetron(BudgetronDeclaration):
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
         """Return the terms of each example, and its margin. The margin differs from their sum, see `terms`."""
-        found: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
+        collected: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
             columns, fourier = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
             margins = self.predict(*located)
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
-            for name, values in zip(found, (margins, columns, fourier, offset), strict=True):
-                found[name].append(values.ravel())
+            for name, values in zip(collected, (margins, columns, fourier, offset), strict=True):
+                collected[name].append(values.ravel())
         parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
-        return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in found.items()}
+        return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
 
     def forget(self, task_id: int) -> None:
         """Remove the task's row. Its cells in hashed arrays stay, since they may belong to other tasks too."""

@@ -58,7 +58,7 @@ NO_TASKS = 2
 
 def beginning(settings: Settings, kernel: bool) -> Settings:
     """Return the settings with all beliefs, before the sizes are planned. With `kernel`, some have Fourier features."""
-    given = settings.parameters
+    parameters = settings.parameters
     settings = replace(settings, kernel=None, capacity=1)
     if settings.sparse:
         return settings.with_parameters(rates=list(TABLE_RATES), signs=list(TABLE_SIGNS), cells=1)
@@ -66,10 +66,10 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != FOURIER_FILTER]
     tasks = has_tasks(settings)
     if not tasks:  # beliefs that differ only in own weights would be equal
-        own = 0.1 if given.own else 0.0
+        own = 0.1 if parameters.own else 0.0
         filters = list(dict.fromkeys((prior, own, floor) for prior, _, floor in filters[:-1])) + filters[-1:]
     fourier_filter = len(filters) - 1 if kernel and full_covariance else None
-    bandwidths = list(BANDWIDTHS) if fourier_filter is not None and given.shared else []
+    bandwidths = list(BANDWIDTHS) if fourier_filter is not None and parameters.shared else []
     filters += [FILTERS[FOURIER_FILTER]] * len(bandwidths)
     plain_filter = None
     if isinstance(settings.graph, Explicit):
@@ -80,7 +80,7 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
         full_covariance=full_covariance,
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
         owns=list(FOURIER_OWNS) if kernel else [],
-        latent=LATENT if given.shared and tasks else 0,
+        latent=LATENT if parameters.shared and tasks else 0,
         max_filter_frequencies=most_filter_frequencies(settings) if kernel else 0,
     )  # fmt: skip
 
@@ -119,15 +119,15 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     for candidate in (*candidates, smallest(settings)):
         if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
             continue
-        found = _dense(candidate, limit, compiled)
-        enough = found is not None and (
-            found.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(found)
+        plan = _dense(candidate, limit, compiled)
+        enough = plan is not None and (
+            plan.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(plan)
         )
         # Half of the bytes should remain for everything that has a size. AdaGrad's rates after the first do not count,
         # or the smallest models would have no Fourier features.
         further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
         if enough and bytes_of(_bare(candidate), compiled) - further <= limit // 2:
-            return found
+            return plan
     return _dense(smallest(settings), limit, compiled)
 
 
@@ -139,20 +139,20 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         left = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
         return candidate.with_parameters(cells=max(0, min(left // shapes.cell_bytes(candidate), 2**31)))
 
-    found = sized(settings)
-    if found.parameters.cells < ENOUGH_CELLS:
-        found = sized(settings.with_parameters(rates=list(FEW_RATES), signs=list(FEW_SIGNS)))
-    return found if found.parameters.cells >= 16 else None
+    plan = sized(settings)
+    if plan.parameters.cells < ENOUGH_CELLS:
+        plan = sized(settings.with_parameters(rates=list(FEW_RATES), signs=list(FEW_SIGNS)))
+    return plan if plan.parameters.cells >= 16 else None
 
 
 def _one_bandwidth(settings: Settings) -> Settings:
     """Return the settings with one filter over Fourier features."""
-    given = settings.parameters
-    after = (given.fourier_filter or 0) + 1
-    filters = given.filters[:after] + given.filters[after + len(given.bandwidths) :]
-    plain = given.plain_filter
+    parameters = settings.parameters
+    after = (parameters.fourier_filter or 0) + 1
+    filters = parameters.filters[:after] + parameters.filters[after + len(parameters.bandwidths) :]
+    plain = parameters.plain_filter
     return settings.with_parameters(
-        filters=filters, bandwidths=[], plain_filter=plain if plain is None else plain - len(given.bandwidths)
+        filters=filters, bandwidths=[], plain_filter=plain if plain is None else plain - len(parameters.bandwidths)
     )
 
 
@@ -163,11 +163,11 @@ def _bank_bytes(settings: Settings, compiled: bool) -> int:
 
 def _lean(settings: Settings) -> Settings:
     """Return the settings with one or two filters, and no `Latent`."""
-    given = settings.parameters
+    parameters = settings.parameters
     few = FEW if has_tasks(settings) else FEW[:1]
     settings = _one_bandwidth(settings)
-    filters = [(prior, own if given.own else 0.0, floor) for prior, own, floor in few]
-    fourier_filter = None if given.fourier_filter is None else 0
+    filters = [(prior, own if parameters.own else 0.0, floor) for prior, own, floor in few]
+    fourier_filter = None if parameters.fourier_filter is None else 0
     return settings.with_parameters(filters=filters, fourier_filter=fourier_filter, plain_filter=None, latent=0)
 
 
@@ -183,31 +183,31 @@ def _diagonal(settings: Settings) -> Settings:
 
 
 def _wanted_rows(settings: Settings) -> int:
-    given = settings.parameters
+    parameters = settings.parameters
     if not has_tasks(settings):
         return NO_TASKS
     known = settings.graph.n_tasks
     wanted = 10**9 if known is None else 2 * known + 2
-    return min(wanted, given.max_task_rows or wanted)
+    return min(wanted, parameters.max_task_rows or wanted)
 
 
 def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
-    given, d = settings.parameters, settings.n_features
+    parameters, d = settings.parameters, settings.n_features
     bare = _bare(settings)
     left = limit - bytes_of(bare, compiled)
     if left < 0:
         return None
-    tasks, has_fourier = has_tasks(settings), bool(given.frequencies)
+    tasks, has_fourier = has_tasks(settings), bool(parameters.frequencies)
     sized = bare
-    if tasks and given.fourier_filter is not None:
+    if tasks and parameters.fourier_filter is not None:
         # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
         share = left // (8 if shapes.row_bytes(sized) else 4)
-        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(given.bandwidths))))
+        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
-        each = d + 2 * 8 * len(given.rates) * settings.n_outputs + 3 * 8
+        each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
         # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features is that of many.
         share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // each))
@@ -216,7 +216,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
             frequencies = max(frequencies, int(more))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
         if tasks:
-            cells = left // 8 // (8 * len(given.rates) * settings.n_outputs)
+            cells = left // 8 // (8 * len(parameters.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
     row = shapes.row_bytes(sized)
     if row and tasks:
@@ -224,9 +224,9 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         fewest = _min_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
-    if given.fourier_filter is not None and given.full_covariance and has_fourier:
+    if parameters.fourier_filter is not None and parameters.full_covariance and has_fourier:
         sized = _with_most(sized, "filter_frequencies", limit, compiled)
-        if given.bandwidths:
+        if parameters.bandwidths:
             sized = _with_most(sized, "bank_frequencies", limit, compiled)
     return sized if bytes_of(sized, compiled) <= limit else None
 
@@ -282,8 +282,8 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     tasks = has_tasks(settings)
     if tasks:
         settings = settings.with_parameters(max_task_rows=16)
-    found = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
-    return found.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else found
+    plan = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
+    return plan.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else plan
 
 
 def limit_of_count(settings: Settings, count: int | None) -> int:
@@ -299,5 +299,5 @@ def resized_to_count(settings: Settings, count: int) -> Settings | None:
     rows = settings.parameters.max_task_rows
     if has_tasks(settings):
         settings = settings.with_parameters(max_task_rows=16)
-    found = resized(settings, limit_of_count(settings, count), compiled=True)
-    return None if found is None else found.with_parameters(max_task_rows=rows)
+    plan = resized(settings, limit_of_count(settings, count), compiled=True)
+    return None if plan is None else plan.with_parameters(max_task_rows=rows)

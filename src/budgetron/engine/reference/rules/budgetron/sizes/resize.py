@@ -49,8 +49,8 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
 
 def _bytes_of_dropped(state: State, new: Settings) -> int:
     """Return the bytes that the dropped parts would have at the new sizes: they are spare."""
-    left, given = set(np.asarray(state["part_index"]).tolist()), new.parameters
-    rows = (given.max_task_rows or 0) * given.rows_may_grow
+    left, parameters = set(np.asarray(state["part_index"]).tolist()), new.parameters
+    rows = (parameters.max_task_rows or 0) * parameters.rows_may_grow
     dropped = [shape for place, shape in enumerate(shapes.shapes_of(new)) if place not in left]
     overhead = shapes.part_overhead(new.n_outputs)
     return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
@@ -65,8 +65,8 @@ def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
 
 
 def _resize_filter(state: State, k: int, new: Settings) -> None:
-    given, name = new.parameters, f"filter{k}"
-    bank, planned = shapes.bank_of(given, k), shapes.filter_frequencies(new, k)
+    parameters, name = new.parameters, f"filter{k}"
+    bank, planned = shapes.bank_of(parameters, k), shapes.filter_frequencies(new, k)
     used, before = _resized(state, f"{name}_frequencies", planned)
     first = min(planned, first_frequencies(bank or 0))
     columns = new.n_features + 1
@@ -77,11 +77,11 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
     elif used < before:
         state[f"{name}_weights"] = np.asarray(state[f"{name}_weights"]).reshape(new.n_outputs, -1)[:, :n]
         state[f"{name}_covariance"] = np.asarray(state[f"{name}_covariance"])[: triangle(n)]
-    cells = given.fourier_cells if bank is not None and given.own else 0
+    cells = parameters.fourier_cells if bank is not None and parameters.own else 0
     if len(state[f"{name}_cells"]) != cells:
-        prior, own, _ = given.filters[k]
+        prior, own, _ = parameters.filters[k]
         fresh = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
-        fresh[:, -1] = prior * (own if given.shared else 1.0)
+        fresh[:, -1] = prior * (own if parameters.shared else 1.0)
         state[f"{name}_cells"] = fresh
 
 
@@ -98,11 +98,11 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
-    given, columns = new.parameters, new.n_features + 1
-    used, before = _resized(state, f"{part}_frequencies", given.frequencies)
-    used = max(used, min(given.frequencies, first_frequencies(0)))
-    state[f"{part}_frequencies"] = np.array([used, given.frequencies])
-    if given.shared and used != before:
+    parameters, columns = new.parameters, new.n_features + 1
+    used, before = _resized(state, f"{part}_frequencies", parameters.frequencies)
+    used = max(used, min(parameters.frequencies, first_frequencies(0)))
+    state[f"{part}_frequencies"] = np.array([used, parameters.frequencies])
+    if parameters.shared and used != before:
         scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))
         scale[:columns] = 1.0
         for name, factor in (("weights", scale), ("squares", 1 / scale**2)):
@@ -110,7 +110,7 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
             padded = np.pad(old, ((0, 0), (0, columns + 2 * used - old.shape[1])))
             state[f"{part}_{name}"] = (padded * factor).astype(np.float32)
     # Where a run begins depends on how long it may become and on the number of cells: a new layout begins empty.
-    cells = given.own_cells if given.own else 0
+    cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
         state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
 

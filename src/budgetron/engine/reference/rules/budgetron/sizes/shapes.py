@@ -35,19 +35,19 @@ class Shape:
     nbytes: int  # of its own arrays, without rows of tasks
 
 
-def bank_of(given: Any, k: int) -> int | None:
+def bank_of(parameters: Any, k: int) -> int | None:
     """Return the bank of Fourier features that filter k sees; None if it sees none."""
-    if given.fourier_filter is None or not 0 <= k - given.fourier_filter <= len(given.bandwidths):
+    if parameters.fourier_filter is None or not 0 <= k - parameters.fourier_filter <= len(parameters.bandwidths):
         return None
-    return int(k - given.fourier_filter)
+    return int(k - parameters.fourier_filter)
 
 
 def filter_frequencies(settings: Settings, k: int) -> int:
     """Return the planned number of frequencies of filter k."""
-    given, bank = settings.parameters, bank_of(settings.parameters, k)
-    if bank is None or not given.shared:
+    parameters, bank = settings.parameters, bank_of(settings.parameters, k)
+    if bank is None or not parameters.shared:
         return 0
-    return int(given.bank_frequencies if bank else given.filter_frequencies)
+    return int(parameters.bank_frequencies if bank else parameters.filter_frequencies)
 
 
 def fourier_width(settings: Settings) -> int:
@@ -57,13 +57,13 @@ def fourier_width(settings: Settings) -> int:
 
 def shapes_of(settings: Settings) -> list[Shape]:
     """Return the shapes of the parts, in the order in which `make_parts` makes them."""
-    given = settings.parameters
+    parameters = settings.parameters
     if settings.sparse:
         return [_table(settings)]
-    shapes = [_filter(settings, k) for k in range(len(given.filters))]
-    if given.latent and given.shared and given.own:
+    shapes = [_filter(settings, k) for k in range(len(parameters.filters))]
+    if parameters.latent and parameters.shared and parameters.own:
         shapes.append(_latent(settings))
-    return [*shapes, *(_adagrad(settings, k) for k in range(len(given.rates)))]
+    return [*shapes, *(_adagrad(settings, k) for k in range(len(parameters.rates)))]
 
 
 def part_overhead(outputs: int) -> int:
@@ -84,7 +84,7 @@ def row_bytes(settings: Settings) -> int:
 
 def bytes_beyond(settings: Settings, compiled: bool) -> int:
     """Return an upper bound of the bytes of an engine."""
-    given, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    parameters, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
     shapes = shapes_of(settings)
     # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
@@ -95,16 +95,16 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (3 * outputs + 2) * beliefs + 8 * classes
     else:
         # Four estimates per column; one byte per column and frequency; and the features of one example.
-        total += 4 * 8 * d + d * given.frequencies + 8 * (2 * d + 1 + 3 * given.frequencies)
+        total += 4 * 8 * d + d * parameters.frequencies + 8 * (2 * d + 1 + 3 * parameters.frequencies)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
-    total += (given.max_task_rows or 0) * row_bytes(settings)
+    total += (parameters.max_task_rows or 0) * row_bytes(settings)
     return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
 
 
 def _shared_bytes(settings: Settings, n: int) -> int:
-    given = settings.parameters
-    return filters.shared_bytes(n, settings.n_outputs, given.full_covariance) if given.shared else 0
+    parameters = settings.parameters
+    return filters.shared_bytes(n, settings.n_outputs, parameters.full_covariance) if parameters.shared else 0
 
 
 def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
@@ -126,10 +126,10 @@ def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank:
 
 
 def _filter(settings: Settings, k: int) -> Shape:
-    given, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
-    frequencies, bank = filter_frequencies(settings, k), bank_of(given, k)
-    limit = given.max_filter_frequencies if frequencies else 0
-    cells = given.fourier_cells if bank is not None and given.own else 0
+    parameters, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
+    frequencies, bank = filter_frequencies(settings, k), bank_of(parameters, k)
+    limit = parameters.max_filter_frequencies if frequencies else 0
+    cells = parameters.fourier_cells if bank is not None and parameters.own else 0
     own = settings.n_outputs + 1
 
     def fields(arrays: Arrays) -> Layout:
@@ -138,9 +138,9 @@ def _filter(settings: Settings, k: int) -> Shape:
             f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
         }  # fmt: skip
 
-    width = own * columns if given.own and not cells else 0
+    width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
-    features = 8 * n if bank and given.shared else 0  # of another bank than the first, which belongs to all parts
+    features = 8 * n if bank and parameters.shared else 0  # of another bank than the first, which belongs to all parts
     return Shape(1, width, fields, _shared_bytes(settings, n) + features + 4 * own * cells)
 
 
@@ -158,12 +158,12 @@ def _latent(settings: Settings) -> Shape:
 
 
 def _adagrad(settings: Settings, k: int) -> Shape:
-    given, outputs, width, name = settings.parameters, settings.n_outputs, fourier_width(settings), f"adagrad{k}"
-    cells, shared = given.own_cells if given.own else 0, width if given.shared else 0
+    parameters, outputs, width, name = settings.parameters, settings.n_outputs, fourier_width(settings), f"adagrad{k}"
+    cells, shared = parameters.own_cells if parameters.own else 0, width if parameters.shared else 0
 
     def fields(arrays: Arrays) -> Layout:
-        used = _used_frequencies(arrays, f"{name}_frequencies", given.frequencies, given.max_frequencies)
-        features = (settings.n_features + 1 + 2 * used) if given.shared else 0
+        used = _used_frequencies(arrays, f"{name}_frequencies", parameters.frequencies, parameters.max_frequencies)
+        features = (settings.n_features + 1 + 2 * used) if parameters.shared else 0
         own, common = Field("float32", (outputs, cells)), Field("float32", (outputs, features))
         return {f"{name}_frequencies": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
                 f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
@@ -172,8 +172,8 @@ def _adagrad(settings: Settings, k: int) -> Shape:
 
 
 def _table(settings: Settings) -> Shape:
-    given, outputs = settings.parameters, settings.n_outputs
-    count, classes, cells = len(given.rates), max(2, outputs), given.cells
+    parameters, outputs = settings.parameters, settings.n_outputs
+    count, classes, cells = len(parameters.rates), max(2, outputs), parameters.cells
 
     def fields(arrays: Arrays) -> Layout:
         each = Field("float64", (count, outputs))
