@@ -64,9 +64,9 @@ def measured(name: str, orders: int) -> Curve:
     curve: Curve = {}
     for share in SHARES:
         streams = [in_order(project_set(name), seed) for seed in range(orders)]
-        found = np.array([both_ways(one, share, seed) for seed, one in enumerate(streams)])
-        chance, asked, labels = found.mean(axis=0).tolist()
-        differences = found[:, 1] - found[:, 0]  # paired by order: an order may be hard for both ways
+        errors = np.array([both_ways(stream, share, seed) for seed, stream in enumerate(streams)])
+        chance, asked, labels = errors.mean(axis=0).tolist()
+        differences = errors[:, 1] - errors[:, 0]  # paired by order: an order may be hard for both ways
         error = float(differences.std(ddof=1) / np.sqrt(orders)) if orders > 1 else np.nan
         curve[share] = chance, asked, labels, error
         change = f"{asked / chance - 1:+.1%} ± {error / chance:.1%}"
@@ -112,13 +112,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--docs", type=Path)
-    given = parser.parse_args()
-    curves = {name: measured(name, given.orders) for name in SETS}
-    if given.docs is not None:
-        draw(curves, given.docs.parents[2] / "figures" / "asking.png")
-        text = given.docs.read_text(encoding="utf-8")
-        new = f"{BEGIN}\n{table(curves, given.orders)}\n{END}"
-        given.docs.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
+    arguments = parser.parse_args()
+    curves = {name: measured(name, arguments.orders) for name in SETS}
+    if arguments.docs is not None:
+        draw(curves, arguments.docs.parents[2] / "figures" / "asking.png")
+        text = arguments.docs.read_text(encoding="utf-8")
+        new = f"{BEGIN}\n{table(curves, arguments.orders)}\n{END}"
+        arguments.docs.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: new, text, flags=re.S), encoding="utf-8")
 
 
 if __name__ == "__main__":

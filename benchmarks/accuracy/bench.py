@@ -68,9 +68,9 @@ class Bench:
             return None
         return self.run("version 0.1", streams, lambda stream: in_python(str(self.old), stream, budget), budget)
 
-    def run(self, learner: str, streams: Iterable[Stream], one: Callable[[Stream], Row], budget: Any) -> Row:
+    def run(self, learner: str, streams: Iterable[Stream], run_one: Callable[[Stream], Row], budget: Any) -> Row:
         streams = list(streams)
-        each = [one(stream) for stream in streams]
+        each = [run_one(stream) for stream in streams]
         row: Row = {
             "stream": streams[0].name,
             "learner": learner,
@@ -78,9 +78,9 @@ class Bench:
             "n": len(streams[0].y),
             "orders": len(each),
         }
-        row["each"] = [round(found["error"], 4) for found in each]
+        row["each"] = [round(measured["error"], 4) for measured in each]
         for name in each[0]:
-            values = [found[name] for found in each]
+            values = [measured[name] for measured in each]
             row[name] = values[0] if isinstance(values[0], dict) else round(float(np.mean(values)), 5)
         self.rows.append(row)
         extra = f"  {row['bytes'] / 1024:8.0f} KiB" if "bytes" in row else ""
@@ -141,9 +141,9 @@ def in_python(python: str, stream: Stream, budget: Any) -> Row:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise Skipped(f"{python}: {done.stderr.strip().splitlines()[-1]}")
-    found: Row = json.loads(done.stdout)
-    found["micros"] = 1e6 * found.pop("seconds") / len(stream.y)
-    return found
+    row: Row = json.loads(done.stdout)
+    row["micros"] = 1e6 * row.pop("seconds") / len(stream.y)
+    return row
 
 
 def interleaved(bench: Bench, stream: Stream, budgets: dict[str, tuple[str, Any]], repeats: int = 3) -> dict[str, Row]:
@@ -151,14 +151,14 @@ def interleaved(bench: Bench, stream: Stream, budgets: dict[str, tuple[str, Any]
     best: dict[str, Row] = {}
     for _ in range(1 if bench.quick else repeats):
         for name, (python, budget) in budgets.items():
-            found = in_python(python, stream, budget)
-            if name not in best or found["micros"] < best[name]["micros"]:
-                best[name] = found
-    for name, found in best.items():
+            measured = in_python(python, stream, budget)
+            if name not in best or measured["micros"] < best[name]["micros"]:
+                best[name] = measured
+    for name, measured in best.items():
         budget = budgets[name][1]
         about = {"stream": stream.name, "learner": name, "budget": budget, "n": len(stream.y), "orders": 1}
-        bench.rows.append(about | found)
-        took = f"error {found['error']:6.2f}  {found['micros']:8.1f} µs"
+        bench.rows.append(about | measured)
+        took = f"error {measured['error']:6.2f}  {measured['micros']:8.1f} µs"
         print(f"  {stream.name:38s} {name:34s} {budget!s:>9}  {took}", flush=True)
     return best
 

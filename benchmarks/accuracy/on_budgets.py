@@ -86,9 +86,9 @@ def _smallest(bench: Bench, stream: Stream, error: float) -> str | None:
     for k in range(8):
         budget: Any = f"{32 * 2**k} KiB"
         try:
-            found: Row = bench.ours([stream], budget)
+            row: Row = bench.ours([stream], budget)
         except TooFewBytes:  # the number of columns of the rows
             continue
-        if found["error"] <= error:
+        if row["error"] <= error:
             return str(budget)
     return None

@@ -18,9 +18,9 @@ AT_BYTES = {"ijcnn1": (3.2, 2.3, 2.2), "magic04": (14.9, 14.3, 14.0)}
 
 
 def size(budget: str) -> int:
-    found = budget_of("benchmark", budget).bytes
-    assert found is not None
-    return found
+    n_bytes = budget_of("benchmark", budget).bytes
+    assert n_bytes is not None
+    return n_bytes
 
 
 def project_stream(name: str) -> Stream:
@@ -38,8 +38,8 @@ def kernel_stream(bench: Bench, name: str) -> tuple[Stream, Any]:
 def text(bench: Bench) -> None:
     """Sparse rows at five sizes, against Vowpal Wabbit and AdaGrad at equal bytes."""
     for name, targets in TEXT.items():
-        made = project_stream(name)
-        streams = bench.orders_of(lambda seed, made=made: in_order(made, seed))
+        stream = project_stream(name)
+        streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
         for budget in ("64 KiB", "256 KiB", "1 MiB", "4 MiB", "32 MiB")[: 3 if bench.quick else 5]:
             mine = bench.ours(streams, budget)
             others = [bench.peer("AdaGrad, hashed, crossed", streams, hashed, RATES, nbytes=size(budget))]

@@ -49,8 +49,8 @@ def relations(bench: Bench) -> None:
         bench.peer("AdaGrad, shared and own", streams, adagrad, RATES)
         bench.at_most(f"kinds, {k} tasks", mine["error"], target)
     draws = [opposed(seed) for seed in range(10 if bench.quick else 100)]
-    found = [Budgetron().fit(s.X, s.y, tasks=s.tasks).task_similarity([0, 1, 2]) for s in draws]
-    mean = np.mean(found, axis=0)
+    similarities = [Budgetron().fit(s.X, s.y, tasks=s.tasks).task_similarity([0, 1, 2]) for s in draws]
+    mean = np.mean(similarities, axis=0)
     bench.at_most("opposed pair, mean correlation", float(mean[0, 1]), -0.9, "")
     bench.at_most("unrelated pairs, largest mean correlation", float(max(abs(mean[0, 2]), abs(mean[1, 2]))), 0.13, "")
 
@@ -59,7 +59,7 @@ def weaknesses(bench: Bench) -> None:
     """Streams made to be awkward: none worse than version 0.1, four of them improved."""
     by_seed = [list(awkward(seed)) for seed in range(min(bench.orders, 3))]
     for place, name in enumerate(AWKWARD):
-        streams = [made[place].take(3000 if bench.quick else None) for made in by_seed]
+        streams = [stream[place].take(3000 if bench.quick else None) for stream in by_seed]
         mine, before = bench.ours(streams), bench.version_0_1(streams, 60)
         bench.no_worse(name, mine, before)
         if name in MUST_IMPROVE and before is not None:
@@ -86,8 +86,10 @@ def multiclass(bench: Bench) -> None:
     X, y = load_digits(return_X_y=True)
     tasks = np.random.default_rng(0).integers(0, 5, size=len(y))
     for name, labels in (("digits", y), ("digits, turned by task", (y + 3 * tasks) % 10)):
-        made = Stream(name, X.astype(np.float64), labels.astype(np.int64), tasks)
-        streams = bench.orders_of(lambda seed, made=made: made.ordered(np.random.default_rng(seed).permutation(len(y))))
+        stream = Stream(name, X.astype(np.float64), labels.astype(np.int64), tasks)
+        streams = bench.orders_of(
+            lambda seed, stream=stream: stream.ordered(np.random.default_rng(seed).permutation(len(y)))
+        )
         mine = bench.ours(streams)
         bench.no_worse(name, mine, bench.run("one Budgetron per class", streams, _one_against_rest, "4 MiB"))
 

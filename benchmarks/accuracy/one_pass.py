@@ -23,28 +23,28 @@ def learned(model, X, y, tasks, classes):
     parts, begin = [], time.perf_counter()
     for start in range(0, len(y), BLOCK):
         rows = slice(start, start + BLOCK)
-        given = None if tasks is None else tasks[rows]
-        parts.append(model.predict_then_learn(X[rows], y[rows], tasks=given, classes=classes))
+        block_tasks = None if tasks is None else tasks[rows]
+        parts.append(model.predict_then_learn(X[rows], y[rows], tasks=block_tasks, classes=classes))
     return np.concatenate(parts), time.perf_counter() - begin
 
 
 def figures(margins, y):
     """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions."""
     p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
-    found = {
+    metrics = {
         "error": 100 * float((p.argmax(axis=1) != y).mean())
         if margins.ndim > 1
         else 100 * float(((margins > 0) != y).mean())
     }
     right = np.maximum(p[np.arange(len(y)), y], 1e-15)
-    found["log_loss"] = float(-np.log(right).mean())
+    metrics["log_loss"] = float(-np.log(right).mean())
     # The probability of the second class, or of the predicted class if there are more than two classes.
-    said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
+    predicted = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
     hit = (y == 1) if p.shape[1] == 2 else p.argmax(axis=1) == y
-    found["ece"] = ece(said, hit)
+    metrics["ece"] = ece(predicted, hit)
     rng = np.random.default_rng(0)
-    found["ece_drawn"] = float(np.mean([ece(said, rng.random(len(said)) < said) for _ in range(200)]))
-    return found
+    metrics["ece_drawn"] = float(np.mean([ece(predicted, rng.random(len(predicted)) < predicted) for _ in range(200)]))
+    return metrics
 
 
 def ece(p, hit):

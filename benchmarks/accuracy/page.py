@@ -26,24 +26,24 @@ is not among the peers. Time per example depends on the load of the machine, whi
 
 
 def write_page(items: list[str], results: Path) -> None:
-    found = [
+    rows = [
         json.loads(path.read_text(encoding="utf-8")) for name in items if (path := results / f"{name}.json").exists()
     ]
-    if not found:
+    if not rows:
         return
-    text = HEAD + _summary(found) + "".join(_section(record) for record in found) + "\n## How it was measured\n" + NOTES
-    missing = [name for name in items if name not in {record["item"] for record in found}]
+    text = HEAD + _summary(rows) + "".join(_section(record) for record in rows) + "\n## How it was measured\n" + NOTES
+    missing = [name for name in items if name not in {record["item"] for record in rows}]
     if missing:
         text += f"\nNot measured yet: {', '.join(missing)}.\n"
     PAGE.write_text(text, encoding="utf-8")
 
 
-def _summary(found: list[dict[str, Any]]) -> str:
-    whole = [check for record in found if not record["quick"] for check in record["checks"]]
+def _summary(rows: list[dict[str, Any]]) -> str:
+    whole = [check for record in rows if not record["quick"] for check in record["checks"]]
     met = sum(check["met"] is True for check in whole)
     judged = sum(check["met"] is not None for check in whole)
     text = f"**{met} of {judged} targets are met** in full runs.\n" if judged else ""
-    if any(record["quick"] for record in found):
+    if any(record["quick"] for record in rows):
         text += (
             "\nSections marked *first look* were run on the first 3,000 rows of each stream, on a busy machine and "
             "while the learner was still being changed. They show that the measurement works. "

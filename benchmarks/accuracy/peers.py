@@ -85,14 +85,14 @@ def hashed(stream: Stream, rate: float, nbytes: int) -> Floats:
 def _fourier(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
     """The features of row t, computed in blocks to save time."""
     frequencies = np.random.default_rng(0).normal(size=(Z.shape[1], D)) * np.sqrt(2 * gamma / Z.shape[1])
-    made: dict[int, Floats] = {}
+    matrices: dict[int, Floats] = {}
 
     def row(t: int) -> Floats:
-        if t // 512 not in made:
-            made.clear()
+        if t // 512 not in matrices:
+            matrices.clear()
             phase = Z[t // 512 * 512 : t // 512 * 512 + 512] @ frequencies
-            made[t // 512] = np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(D)
-        return made[t // 512][t % 512]
+            matrices[t // 512] = np.hstack([np.cos(phase), np.sin(phase)]) / np.sqrt(D)
+        return matrices[t // 512][t % 512]
 
     return row
 

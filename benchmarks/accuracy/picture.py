@@ -41,10 +41,10 @@ def size(row: dict[str, Any]) -> int:
 
 def points(rows: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
     """Learner → (bytes, error %), sorted by bytes. The bytes of a peer are its budget, ours are what was allocated."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        found.setdefault(row["learner"], []).append((float(row.get("bytes", size(row))), row["error"]))
-    return {name: sorted(each) for name, each in found.items() if len(each) > 1}
+        points.setdefault(row["learner"], []).append((float(row.get("bytes", size(row))), row["error"]))
+    return {name: sorted(each) for name, each in points.items() if len(each) > 1}
 
 
 def fewest(rows: list[dict[str, Any]]) -> tuple[int, int]:
@@ -58,9 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--to", type=Path, default=FIGURE)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     read = {
-        item: json.loads((given.results / f"{item}.json").read_text(encoding="utf-8"))
+        item: json.loads((arguments.results / f"{item}.json").read_text(encoding="utf-8"))
         for item in dict.fromkeys(item for item, _, _ in PANELS.values())
     }
     figure = new_figure("picture", 6.2, 6.8)  # narrow, so that it can be read on a phone
@@ -75,8 +75,8 @@ def main() -> None:
         f"Errors of one pass, against memory. Lower is better.\nBudgetron has the fewest at {won} of {sizes} sizes.",
         fontsize=13,
     )
-    given.to.write_text(as_svg(figure) + "\n", encoding="utf-8")
-    print(f"Wrote {given.to}")
+    arguments.to.write_text(as_svg(figure) + "\n", encoding="utf-8")
+    print(f"Wrote {arguments.to}")
 
 
 def draw(ax: Any, lines: dict[str, list[tuple[float, float]]], title: str, legend: str, top: float) -> None:

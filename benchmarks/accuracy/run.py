@@ -53,13 +53,13 @@ def main() -> None:
     parser.add_argument(
         "--version-0-1", dest="old", metavar="PYTHON", help="the Python of an environment with version 0.1"
     )
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     others = {path.stem: json.loads(path.read_text(encoding="utf-8"))["rows"] for path in RESULTS.glob("*.json")}
-    for name in given.only or ITEMS:
+    for name in arguments.only or ITEMS:
         item = ITEMS[name]
         print(f"{name}: {(item.__doc__ or '').strip()}")
-        bench = Bench(given.data, given.orders, given.quick, given.old, others=others)
+        bench = Bench(arguments.data, arguments.orders, arguments.quick, arguments.old, others=others)
         stopped = None
         try:
             item(bench)
@@ -71,7 +71,7 @@ def main() -> None:
             "item": name, "about": (item.__doc__ or "").strip(), "version": __version__,
             "date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(),
             "machine": platform.machine(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
-            "quick": given.quick, "orders": given.orders, "skipped": stopped, "checks": bench.checks,
+            "quick": arguments.quick, "orders": arguments.orders, "skipped": stopped, "checks": bench.checks,
             "rows": bench.rows,
         }  # fmt: skip
         if bench.rows or bench.checks:

@@ -56,9 +56,9 @@ def kernel_set(folder: Path, name: str) -> tuple[Stream, NDArray[Any]]:
 @lru_cache
 def project_set(name: str) -> Stream:
     """One of `budgetron datasets`, features as they are."""
-    found = data.load(name)
-    tasks = np.unique(found.tasks, return_inverse=True)[1]
-    return Stream(name, found.X if name != "school" else np.asarray(found.X), found.y.astype(np.int64), tasks)
+    dataset = data.load(name)
+    tasks = np.unique(dataset.tasks, return_inverse=True)[1]
+    return Stream(name, dataset.X if name != "school" else np.asarray(dataset.X), dataset.y.astype(np.int64), tasks)
 
 
 def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> Stream:
@@ -133,9 +133,9 @@ SHIFTS = {
 
 
 def drifting(name: str, form: str, n: int, seed: int) -> Stream:
-    made = synthetic.stream(n, d=2000 if form == "text" else 50, n_tasks=8, relatedness=0.8, noise=0.05, form=form,
+    stream = synthetic.stream(n, d=2000 if form == "text" else 50, n_tasks=8, relatedness=0.8, noise=0.05, form=form,
                             shift=SHIFTS[name], seed=seed).dataset  # fmt: skip
-    return Stream(f"{form}: {name}", made.X, made.y.astype(np.int64), made.tasks)
+    return Stream(f"{form}: {name}", stream.X, stream.y.astype(np.int64), stream.tasks)
 
 
 # ---- streams made to be awkward
@@ -183,8 +183,8 @@ def _repeated(rng: np.random.Generator) -> Stream:
 
 def _separable(rng: np.random.Generator) -> Stream:
     plain = linear(rng)
-    kept = plain.ordered(np.flatnonzero(np.abs(plain.X[:, 0]) > 0.3))
-    return replace(kept, y=(kept.X[:, 0] > 0).astype(np.int64))
+    clear = plain.ordered(np.flatnonzero(np.abs(plain.X[:, 0]) > 0.3))
+    return replace(clear, y=(clear.X[:, 0] > 0).astype(np.int64))
 
 
 def _with_row(place: int) -> Callable[[Floats, np.random.Generator], Floats]:

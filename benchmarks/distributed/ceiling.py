@@ -33,12 +33,12 @@ def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int,
 
         return work
 
-    found = quiet.rates({"plain, 1 process": together(1), "plain, 2 processes": together(2)}, wanted, most)
+    rates = quiet.rates({"plain, 1 process": together(1), "plain, 2 processes": together(2)}, wanted, most)
     for pipe in pipes:
         pipe.send(False)
     for process in processes:
         process.join()
-    return found
+    return rates
 
 
 def _work(

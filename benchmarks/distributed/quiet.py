@@ -40,7 +40,7 @@ def rates(
 
     A contestant is called with the number of the round, and returns its examples and its CPU seconds.
     """
-    found = {name: Rate() for name in contestants}
+    rates = {name: Rate() for name in contestants}
     deadline = time.monotonic() + MAX_WAIT
     for number in range(most):
         for name, work in contestants.items():
@@ -49,16 +49,16 @@ def rates(
             n, own = work(number)
             took = time.perf_counter() - began
             others = (busy_seconds() - before - sum(own)) / took
-            rate = found[name]
+            rate = rates[name]
             rate.all.append(n / took)
             rate.cpu.append(1e6 * sum(own) / n)
             if others < BUSY:
                 rate.quiet.append(n / took)
             print(f"{name:24} {n / took:10,.0f} examples/s, others took {others:.2f} of a core", flush=True)
-        enough = all(len(rate.quiet) >= wanted for rate in found.values())
+        enough = all(len(rate.quiet) >= wanted for rate in rates.values())
         if enough or (time.monotonic() > deadline and number + 1 >= wanted):
             break
-    return found
+    return rates
 
 
 def wait_until_quiet(end: float) -> None:

@@ -85,14 +85,14 @@ def throughput(quick: bool) -> dict[str, float]:
         stored = [shard.n_stored for shard in models["threads, 1 worker"].shards_]
         for model in models.values():
             model.close()
-    found = {name: rate.median for name, rate in rates.items()}
+    medians = {name: rate.median for name, rate in rates.items()}
     for kind in ("plain", "threads", "threads with a log", "Ray"):
-        one, two = (rate for name, rate in rates.items() if name.startswith(f"{kind}, "))
-        found[f"{kind}, 2 against 1"] = two.median / one.median
-        found[f"{kind}, quiet rounds"] = min(len(one.quiet), len(two.quiet))
-    found["coordinator, CPU µs"] = 1e6 * float(np.median(here)) / n
-    found["worker, CPU µs"] = float(np.median(rates["Ray, 2 workers"].cpu)) - found["coordinator, CPU µs"]
-    return {**found, "stored a shard, least": min(stored)}
+        first, second = (rate for name, rate in rates.items() if name.startswith(f"{kind}, "))
+        medians[f"{kind}, 2 against 1"] = second.median / first.median
+        medians[f"{kind}, quiet rounds"] = min(len(first.quiet), len(second.quiet))
+    medians["coordinator, CPU µs"] = 1e6 * float(np.median(here)) / n
+    medians["worker, CPU µs"] = float(np.median(rates["Ray, 2 workers"].cpu)) - medians["coordinator, CPU µs"]
+    return {**medians, "stored a shard, least": min(stored)}
 
 
 def working(model: ShardedModel, blocks: list, here: list[float]):
@@ -115,7 +115,7 @@ def overhead(quick: bool) -> dict[str, float]:
     """µs per example that Ray and the log add, by rows per block, with a cheap learner."""
     cheap = BudgetProjectron(budget=8, kernel=kernels.Linear(), graph=graphs.disconnected())
     X, y, tasks = stream(8192)
-    found = {}
+    rates = {}
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         bare = ShardedModel(cheap, shards=1)
@@ -133,11 +133,11 @@ def overhead(quick: bool) -> dict[str, float]:
                     model.partial_fit(X[part], y[part], tasks=tasks[part])
                     times.append(time.perf_counter() - began)
                 cost[name] = 1e6 * float(np.median(times)) / size
-            found[str(size)] = cost
+            rates[str(size)] = cost
             print(size, {name: round(value, 1) for name, value in cost.items()}, flush=True)
         for model in (bare, logged, far):
             model.close()
-    return found
+    return rates
 
 
 def recovery(quick: bool) -> dict[str, float]:
@@ -169,11 +169,16 @@ def streams(quick: bool):
     n = 8000 if quick else 40_000
     for name in ("chem97", "flights"):
         try:
-            found = data.load(name).shuffled(seed=0)
+            dataset = data.load(name).shuffled(seed=0)
         except Exception as error:
             print(f"{name} is not here: {error}")
             continue
-        yield name, data.standardized(found.X)[:n], found.y[:n], [str(task) for task in np.asarray(found.tasks)[:n]]
+        yield (
+            name,
+            data.standardized(dataset.X)[:n],
+            dataset.y[:n],
+            [str(task) for task in np.asarray(dataset.tasks)[:n]],
+        )
     rng = np.random.default_rng(0)
     k, d = 2000, 8
     own, tasks = 0.5 * rng.normal(size=(k, d)), rng.integers(0, k, size=n)
@@ -194,9 +199,9 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
                 for every in (None, 8192, 1024):
                     learner = make(budget=200 * count)  # 200 per replica, as for the one learner
                     with ReplicatedModel(learner, replicas=count, exchange_every=every or 10**9) as model:
-                        found = model.predict_then_learn(X, y, tasks=tasks)
+                        replicated = model.predict_then_learn(X, y, tasks=tasks)
                         label = "never" if every is None else str(every)
-                        row[f"{count}, {label}"] = 100 * float(np.mean((found > 0) != y))
+                        row[f"{count}, {label}"] = 100 * float(np.mean((replicated > 0) != y))
                         if every is not None:
                             row["bytes"] = model.exchange() / count / 2
             rows.append(row)

@@ -77,21 +77,21 @@ def main() -> None:
     cost = measured["throughput"]["worker, CPU µs"] / 1e6
     recovery = measured["recovery"]["seconds, median"]
     model_bytes = 1000 * 28 * 4 + 1000 * 1001 / 2 * 8 * 2  # rows, and the triangles that a snapshot writes
-    found: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
+    results: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
     for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, the 16 busiest tasks apart", 200, 16)):
         names = [f"worker-{number}" for number in range(n)]
         number = {name: place for place, name in enumerate(names)}
         rates = shard_rates(pinned)
         placed = workers_of(SHARDS - pinned, names[: n - pinned])  # the workers of pinned tasks have no other shards
         owner = np.array([*(number[worker] for worker in placed.values()), *range(n - pinned, n)])
-        found[label] = simulated(rates, owner, n, cost, recovery, model_bytes)
+        results[label] = simulated(rates, owner, n, cost, recovery, model_bytes)
     names = [f"worker-{number}" for number in range(1100)]
     before, after = workers_of(SHARDS, names[:1000]), workers_of(SHARDS, names)
     moved = sum(before[shard] != after[shard] for shard in range(SHARDS))
-    found["100 workers more"] = {"shards moved": moved, "of": SHARDS, "GB moved": moved * model_bytes / 1e9}
-    found["busiest task, examples/s"] = float(shard_rates(1)[-1])
-    (HERE / "simulation.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+    results["100 workers more"] = {"shards moved": moved, "of": SHARDS, "GB moved": moved * model_bytes / 1e9}
+    results["busiest task, examples/s"] = float(shard_rates(1)[-1])
+    (HERE / "simulation.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    print(json.dumps(results, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -39,17 +39,17 @@ Stream = tuple[str, Any, Any, Any]
 def streams(folder: Path | None) -> Iterator[Stream]:
     """Name, rows, labels and tasks; None where a set has no tasks."""
     for name in ("exam", "chem97", "flights"):
-        found = data.load(name)
-        rows = slice(0, ROWS) if found.time_ordered else np.random.default_rng(0).permutation(found.n)[:ROWS]
-        X = found.X[rows].toarray() if hasattr(found.X, "toarray") else np.asarray(found.X)[rows]
-        yield name, X, found.y[rows], np.asarray(found.tasks)[rows].tolist()
+        dataset = data.load(name)
+        rows = slice(0, ROWS) if dataset.time_ordered else np.random.default_rng(0).permutation(dataset.n)[:ROWS]
+        X = dataset.X[rows].toarray() if hasattr(dataset.X, "toarray") else np.asarray(dataset.X)[rows]
+        yield name, X, dataset.y[rows], np.asarray(dataset.tasks)[rows].tolist()
     for name, load in (("digits", load_digits), ("breast cancer", load_breast_cancer)):
         X, y = load(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(y))
         yield name, X[order], y[order], None
     for name in CLASSIC if folder else ():
         assert folder is not None
-        path = next(one for one in (folder / f"{name}.npz", folder / "kernel" / f"{name}.npz") if one.exists())
+        path = next(file for file in (folder / f"{name}.npz", folder / "kernel" / f"{name}.npz") if file.exists())
         with np.load(path) as content:
             order = np.random.default_rng(0).permutation(len(content["y"]))[:ROWS]
             yield name, content["X"][order], content["y"][order].astype(int), None
@@ -57,13 +57,13 @@ def streams(folder: Path | None) -> Iterator[Stream]:
 
 def learners() -> dict[str, tuple[Any, str | None]]:
     """Name → class and preset."""
-    found: dict[str, tuple[Any, str | None]] = {}
+    learners: dict[str, tuple[Any, str | None]] = {}
     for name in learner_names():
         kind = learner_class(name)
         if "budget" in kind().get_params():
-            found[name] = kind, None
-            found |= {preset: (kind, preset) for preset in kind.presets if preset not in SAME}
-    return found
+            learners[name] = kind, None
+            learners |= {preset: (kind, preset) for preset in kind.presets if preset not in SAME}
+    return learners
 
 
 def scaled(X: Any) -> Any:
@@ -92,12 +92,12 @@ def measured(folder: Path | None) -> list[dict[str, Any]]:
         for learner, (kind, preset) in learners().items():
             for budget in BUDGETS:
                 try:
-                    found = one_run(kind, preset, budget, stream)
+                    run = one_run(kind, preset, budget, stream)
                 except TooFewBytes:  # rows too wide for this budget: the stream is left out
                     continue
                 majority = round(100 - 100 * float(counts.max()) / len(y), 2)
                 about = {"stream": name, "n": len(y), "majority": majority, "learner": learner, "budget": budget}
-                rows.append(about | found)
+                rows.append(about | run)
         print(name, flush=True)
     return complete(rows)
 
@@ -117,17 +117,19 @@ def excess(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     for row in rows:
         key = row["stream"], row["budget"]
         least[key] = min(least[key], row["error"])
-    found: dict[tuple[str, str], list[float]] = {}
+    results: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        found.setdefault((row["learner"], row["budget"]), []).append(row["error"] - least[row["stream"], row["budget"]])
-    return {key: float(np.mean(values)) for key, values in found.items()}
+        results.setdefault((row["learner"], row["budget"]), []).append(
+            row["error"] - least[row["stream"], row["budget"]]
+        )
+    return {key: float(np.mean(values)) for key, values in results.items()}
 
 
 def mean_of(rows: list[dict[str, Any]], name: str) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], list[float]] = {}
+    results: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        found.setdefault((row["learner"], row["budget"]), []).append(row[name])
-    return {key: float(np.exp(np.mean(np.log(values)))) for key, values in found.items()}
+        results.setdefault((row["learner"], row["budget"]), []).append(row[name])
+    return {key: float(np.exp(np.mean(np.log(values)))) for key, values in results.items()}
 
 
 def figure(rows: list[dict[str, Any]]) -> str:
@@ -166,8 +168,8 @@ def markdown(rows: list[dict[str, Any]], place: str) -> str:
               "| | " + " | ".join(counted) + " |", "|---|" + "---:|" * len(counted)]  # fmt: skip
     cell = {(row["learner"], row["stream"]): row["error"] for row in rows if row["budget"] == BUDGETS[1]}
     constant = {row["stream"]: row["majority"] for row in rows}
-    lines.append("| *majority* | " + " | ".join(f"*{constant[one]:.1f}*" for one in counted) + " |")
-    lines += [f"| {name} | " + " | ".join(f"{cell[name, one]:.1f}" for one in counted) + " |" for name in names]
+    lines.append("| *majority* | " + " | ".join(f"*{constant[stream]:.1f}*" for stream in counted) + " |")
+    lines += [f"| {name} | " + " | ".join(f"{cell[name, stream]:.1f}" for stream in counted) + " |" for name in names]
     return "\n".join(lines)
 
 

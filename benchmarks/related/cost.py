@@ -68,22 +68,22 @@ def compared(B: int, dtype: str) -> list[dict[str, Any]]:
     rng = np.random.default_rng(B)
     n, kernel = (4000, kernels.Gaussian(1 / D)) if B <= 200 else (1500, kernels.Gaussian(1 / D))
     X, y = rng.normal(size=(n, D)).astype(dtype), rng.integers(2, size=n)
-    given = {"budget": B, "kernel": kernel}
-    apart = given | {"graph": graphs.disconnected()}
+    parameters = {"budget": B, "kernel": kernel}
+    apart = parameters | {"graph": graphs.disconnected()}
     removal = {"RandomBudgetPerceptron": RandomBudgetPerceptron(**apart)}
     removal |= {name: BudgetSgd.preset(name, **apart) for name in REMOVAL}
     removal["bpa-s"].skip = False  # bpa-s skips examples that are near no stored one: here, every example
-    others = {"BudgetProjectron": BudgetProjectron(**given)}
-    others |= {name: BudgetSgd.preset(name, **given) for name in OTHERS}
-    others |= {name: Projectron.preset(name, **given) for name in ("projectron", "projectron++")}
+    others = {"BudgetProjectron": BudgetProjectron(**parameters)}
+    others |= {name: BudgetSgd.preset(name, **parameters) for name in OTHERS}
+    others |= {name: Projectron.preset(name, **parameters) for name in ("projectron", "projectron++")}
     rows = []
     for models, tasks in ((removal, np.arange(n)), (others, None)):
-        found = measured(models, X, y, tasks)
+        costs = measured(models, X, y, tasks)
         against = next(iter(models))
-        for name, (seconds, share) in found.items():
+        for name, (seconds, share) in costs.items():
             rows.append({"B": B, "dtype": dtype, "learner": name, "microseconds": round(1e6 * seconds, 3),
                          "steps": round(share, 3), "against": against,
-                         "ratio": round(seconds / found[against][0], 2)})  # fmt: skip
+                         "ratio": round(seconds / costs[against][0], 2)})  # fmt: skip
     return rows
 
 

@@ -60,8 +60,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._missing_bytes == 0:
             self._head += data
-            head, found, body = self._head.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, body = self._head.partition(b"\r\n\r\n")
+            if not separator:
                 return
             if not head.startswith(b"HTTP/1.1 200"):
                 raise SystemExit(f"the service rejected the request: {(head + body)[:500]!r}")
@@ -90,21 +90,21 @@ async def _measured(port: int, request: bytes, seconds: float, connections: int,
     loop = asyncio.get_running_loop()
     times: list[float] = []
     turns: asyncio.Queue[None] | None = None if rate is None else asyncio.Queue()
-    made = [
+    opened = [
         (await loop.create_connection(lambda: Connection(request, times, turns), "127.0.0.1", port))[1]
         for _ in range(connections)
     ]
     began = time.perf_counter()
-    given = 0
+    n_sent = 0
     while (passed := time.perf_counter() - began) < seconds:
         if turns is not None and rate is not None:
-            while given < passed * rate:
+            while n_sent < passed * rate:
                 turns.put_nowait(None)
-                given += 1
+                n_sent += 1
         await asyncio.sleep(0.001 if rate is not None else 0.05)
     took = time.perf_counter() - began
     n = len(times)
-    for connection in made:
+    for connection in opened:
         connection.stop()
     return Measured(n, took, 1000 * np.array(times[:n]))
 

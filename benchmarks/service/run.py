@@ -106,9 +106,9 @@ def single_requests(servers: dict[str, tuple[int, int, bytes]], rounds: int, sec
 
 def bench(rounds: int, seconds: float) -> dict[str, Any]:
     """Measure the three servers, all of which run during the whole measurement."""
-    one = examples(1, 5)[0]
-    body = msgspec.json.encode({"features": one["features"], "task": one["task"]})
-    found: dict[str, Any] = {}
+    example = examples(1, 5)[0]
+    body = msgspec.json.encode({"features": example["features"], "task": example["task"]})
+    results: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         port = free_port()
         running = stack.enter_context(process([sys.executable, str(HERE / "empty.py"), str(port)], port))
@@ -121,15 +121,15 @@ def bench(rounds: int, seconds: float) -> dict[str, Any]:
             clients[name] = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600))
             servers[name] = (running.pid, port, post("/v1/predict", body))
             wait_until_ready(clients[name])
-            found[name] = learning(clients[name], running.pid, seconds)
-        found |= single_requests(servers, rounds, seconds)
+            results[name] = learning(clients[name], running.pid, seconds)
+        results |= single_requests(servers, rounds, seconds)
         for name, client in clients.items():
             pid, port, request = servers[name]
-            half = measured(port, request, seconds, rate=float(np.median(found["rates"][name])) / 2)
-            found[name] |= {"half_load_per_second": half.rate, "half_load_p50_ms": half.percentile(50),
+            half = measured(port, request, seconds, rate=float(np.median(results["rates"][name])) / 2)
+            results[name] |= {"half_load_per_second": half.rate, "half_load_p50_ms": half.percentile(50),
                             "half_load_p99_ms": half.percentile(99)}  # fmt: skip
-            found[name] |= flat(client, port, request, pid, seconds)
-    return found
+            results[name] |= flat(client, port, request, pid, seconds)
+    return results
 
 
 def wait_until_ready(client: httpx.Client) -> None:
@@ -180,39 +180,39 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--docs", type=Path, help="also replace the table in this page")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     load_average = os.getloadavg()[0]  # read before the measurement, which keeps both cores busy
-    found = bench(given.rounds, given.seconds)
-    found["load_average"] = load_average
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(report(found))
-    if given.docs:
-        page = given.docs.read_text(encoding="utf-8")
+    results = bench(arguments.rounds, arguments.seconds)
+    results["load_average"] = load_average
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(report(results))
+    if arguments.docs:
+        page = arguments.docs.read_text(encoding="utf-8")
         before, _, after = page.partition(BEGIN)
         rest = after.partition(END)[2]
-        given.docs.write_text(f"{before}{BEGIN}\n{report(found)}\n{END}{rest}", encoding="utf-8")
+        arguments.docs.write_text(f"{before}{BEGIN}\n{report(results)}\n{END}{rest}", encoding="utf-8")
 
 
-def report(found: dict[str, Any]) -> str:
+def report(results: dict[str, Any]) -> str:
     """The figures as Markdown, with the load of the machine."""
-    rates, cpu_us = found["rates"], found["cpu_us"]
+    rates, cpu_us = results["rates"], results["cpu_us"]
     lines = [
         f"Medians (and ranges) of {len(rates['empty'])} rounds, on {os.cpu_count()} cores that also ran the load "
-        f"generator; the load average before was {found['load_average']:.1f}.",
+        f"generator; the load average before was {results['load_average']:.1f}.",
         "",
         "| | requests/s | × empty | CPU µs each | p99 at half load | learned/s, durable | CPU µs each | memory |",
         "|---|---|---|---|---|---|---|---|",
         f"| empty endpoint | {spread(rates['empty'], ',.0f')} | 1 | {np.median(cpu_us['empty']):.0f} | | | | |",
     ]
     for name in LEARNERS:
-        one = found[name]
+        result = results[name]
         ratios = [mine / empty for mine, empty in zip(rates[name], rates["empty"], strict=True)]
-        slope = f"{one['memory_slope_bytes_per_request']:+.1f} bytes per request over {one['memory_requests']:,}"
+        slope = f"{result['memory_slope_bytes_per_request']:+.1f} bytes per request over {result['memory_requests']:,}"
         cells = [
             f"`{name}`", spread(rates[name], ",.0f"), spread(ratios, ".2f"), f"{np.median(cpu_us[name]):.0f}",
-            f"{one['half_load_p99_ms']:.1f} ms", f"{one['learned_per_second']:,.0f}",
-            f"{one['learned_cpu_us']:.0f}", f"{one['memory_bytes'] / 2**20:.0f} MiB, {slope}",
+            f"{result['half_load_p99_ms']:.1f} ms", f"{result['learned_per_second']:,.0f}",
+            f"{result['learned_cpu_us']:.0f}", f"{result['memory_bytes'] / 2**20:.0f} MiB, {slope}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     costs = [f"{np.median(cpu_us[name]) / np.median(cpu_us['empty']):.2f}" for name in LEARNERS]

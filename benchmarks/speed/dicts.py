@@ -30,7 +30,7 @@ def streams() -> dict[str, list[dict[str, float]]]:
 
 def models(names: list[str] | None) -> dict[str, Any]:
     """The models to compare; `names` are the features of dense rows."""
-    made: dict[str, Any] = {
+    models: dict[str, Any] = {
         "river: LogisticRegression": linear_model.LogisticRegression(),
         "river: Perceptron": linear_model.Perceptron(),
         "RandomBudgetPerceptron(200), hashed": Classifier(RandomBudgetPerceptron(200, kernels.Gaussian(0.05))),
@@ -38,12 +38,12 @@ def models(names: list[str] | None) -> dict[str, Any]:
         "Budgetron(200), hashed": Classifier(Budgetron(200)),
     }
     if names:
-        made["RandomBudgetPerceptron(200), features named"] = Classifier(
+        models["RandomBudgetPerceptron(200), features named"] = Classifier(
             RandomBudgetPerceptron(200, kernels.Gaussian(0.05)), features=names
         )
-        made["Budgetron(kernel=None), features named"] = Classifier(Budgetron(kernel=None), features=names)
-        made["Budgetron(200), features named"] = Classifier(Budgetron(200), features=names)
-    return made
+        models["Budgetron(kernel=None), features named"] = Classifier(Budgetron(kernel=None), features=names)
+        models["Budgetron(200), features named"] = Classifier(Budgetron(200), features=names)
+    return models
 
 
 def seconds(model: Any, rows: list[dict[str, float]], labels: list[bool]) -> float:

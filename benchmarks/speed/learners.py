@@ -73,8 +73,8 @@ def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter."""
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
         passing = settled_flagship(budget)
-        given = passing.model._engine.settings
-        width = given.n_features + 1 + 2 * given.parameters.filter_frequencies
+        settings = passing.model._engine.settings
+        width = settings.n_features + 1 + 2 * settings.parameters.filter_frequencies
         row = Row(
             name=f"flagship-{budget.replace(' ', '')}",
             work=f"Budgetron in {budget}, all models, labels at random",

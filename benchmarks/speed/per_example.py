@@ -40,9 +40,11 @@ FEW_TASKS = {"RelationPerceptron": 100}  # it has a matrix over all pairs of tas
 
 def candidates() -> dict[str, Any]:
     """Every learner, and the published presets of BudgetSgd, by the name that the picture shows."""
-    made: dict[str, Any] = {name: learner_class(name) for name in learner_names() if name not in UNBOUNDED}
-    sgd = made.pop("BudgetSgd")
-    return made | {preset: lambda preset=preset, **given: sgd.preset(preset, **given) for preset in sgd.presets}
+    learners: dict[str, Any] = {name: learner_class(name) for name in learner_names() if name not in UNBOUNDED}
+    sgd = learners.pop("BudgetSgd")
+    return learners | {
+        preset: lambda preset=preset, **parameters: sgd.preset(preset, **parameters) for preset in sgd.presets
+    }
 
 
 def model_of(name: str, make: Any, axis: str, value: Any) -> Any | None:
@@ -50,8 +52,8 @@ def model_of(name: str, make: Any, axis: str, value: Any) -> Any | None:
     if name in LINEAR:
         return make() if axis == "tasks" and value <= FEW_TASKS.get(name, value) else None
     budget = BUDGET if axis == "tasks" else value
-    given = {} if name == "Budgetron" else {"kernel": kernels.Gaussian(gamma=0.02)}
-    return make(budget=budget, **given)
+    parameters = {} if name == "Budgetron" else {"kernel": kernels.Gaussian(gamma=0.02)}
+    return make(budget=budget, **parameters)
 
 
 def point(axis: str, value: Any, quick: bool) -> dict[str, float]:
@@ -73,12 +75,12 @@ def point(axis: str, value: Any, quick: bool) -> dict[str, float]:
 
 
 def measured(quick: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for axis, values in AXES.items():
         for value in values[:2] if quick else values:
-            found.setdefault(axis, {})[str(value)] = point(axis, value, quick)
-            print(axis, value, found[axis][str(value)], flush=True)
-    return found
+            results.setdefault(axis, {})[str(value)] = point(axis, value, quick)
+            print(axis, value, results[axis][str(value)], flush=True)
+    return results
 
 
 def place(axis: str, value: str) -> float:
@@ -94,14 +96,14 @@ def spread_out(heights: list[float], gap: float) -> list[float]:
     return [height - shift for height in placed]
 
 
-def picture(found: dict[str, Any]) -> Any:
-    names = sorted({name for axis in found.values() for each in axis.values() for name in each})
+def picture(results: dict[str, Any]) -> Any:
+    names = sorted({name for axis in results.values() for each in axis.values() for name in each})
     style = {
         name: (COLOURS[i % len(COLOURS)], ("-", "--", ":", "-.")[i // len(COLOURS)]) for i, name in enumerate(names)
     }
     figure = new_figure("per_example", 15, 7.5)
-    panels = figure.subplots(1, len(found), sharey=True)
-    for panel, (axis, points) in zip(panels, found.items(), strict=True):
+    panels = figure.subplots(1, len(results), sharey=True)
+    for panel, (axis, points) in zip(panels, results.items(), strict=True):
         ends = []
         for name in names:
             at = [(place(axis, value), each[name]) for value, each in points.items() if name in each]
@@ -135,10 +137,12 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="draw the numbers of the last run")
     parser.add_argument("--numbers", type=Path, default=HERE / "per_example.json")
     parser.add_argument("--to", type=Path, default=FIGURE)
-    given = parser.parse_args()
-    if not given.draw:
-        given.numbers.write_text(json.dumps(measured(given.quick), indent=1) + "\n", encoding="utf-8")
-    given.to.write_text(as_svg(picture(json.loads(given.numbers.read_text(encoding="utf-8")))), encoding="utf-8")
+    arguments = parser.parse_args()
+    if not arguments.draw:
+        arguments.numbers.write_text(json.dumps(measured(arguments.quick), indent=1) + "\n", encoding="utf-8")
+    arguments.to.write_text(
+        as_svg(picture(json.loads(arguments.numbers.read_text(encoding="utf-8")))), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -106,54 +106,54 @@ def outcome(row: Record) -> str:
     return f"missed by {missing:.2f} ×"
 
 
-def write(found: Record, folder: Path, docs: Path | None = None) -> None:
+def write(record: Record, folder: Path, docs: Path | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    (folder / "ratios.svg").write_text(picture(found["rows"]))
-    (folder / "RESULTS.md").write_text("\n".join(page(found)) + "\n")
-    if docs is not None and "phases" in found:
-        docs.write_text("\n".join(profile_page(found)) + "\n")
+    (folder / "results.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    (folder / "ratios.svg").write_text(picture(record["rows"]))
+    (folder / "RESULTS.md").write_text("\n".join(page(record)) + "\n")
+    if docs is not None and "phases" in record:
+        docs.write_text("\n".join(profile_page(record)) + "\n")
     table = Table("work", "ratio", "quartiles", "in 0.1", "target", "")
-    for row in found["rows"]:
+    for row in record["rows"]:
         colour = {True: "green", False: "red", None: "yellow"}[row["met"]]
         table.add_row(row["work"], amount(row), between(row), first(row), reach(row), f"[{colour}]{outcome(row)}")
     CONSOLE.print(table)
 
 
-def page(found: Record) -> Iterator[str]:
+def page(record: Record) -> Iterator[str]:
     """RESULTS.md."""
-    kind = found["machine"]
+    kind = record["machine"]
     yield "# Speed, measured\n"
-    yield f"Written by `make bench` from `results.json`; [README.md](README.md) explains the columns. {found['date']},"
-    yield f"version {found['version']}, {kind['arch']}, {kind['cores']} cores, core for {kind['instruction_set']},"
-    yield f"one thread, load average {kind['load']}" + (", **quick run**" if found["quick"] else "") + ".\n"
+    yield f"Written by `make bench` from `results.json`; [README.md](README.md) explains the columns. {record['date']},"
+    yield f"version {record['version']}, {kind['arch']}, {kind['cores']} cores, core for {kind['instruction_set']},"
+    yield f"one thread, load average {kind['load']}" + (", **quick run**" if record["quick"] else "") + ".\n"
     yield "| work | yardstick | ratio | quartiles | in 0.1 | target | | µs | µs of the yardstick |"
     yield "|---|---|--:|--:|--:|--:|---|--:|--:|"
-    for row in found["rows"]:
+    for row in record["rows"]:
         times = " | ".join("" if not row[name] else f"{row[name]:.3g}" for name in ("work_us", "yardstick_us"))
         ratio = (amount(row), between(row), first(row), reach(row))
         cells = (row["work"], row["yardstick"], *ratio, outcome(row), times)
         yield "| " + " | ".join(cells) + " |"
     yield "\n![ratios](ratios.svg)\n"
-    missed = [row for row in found["rows"] if row["met"] is False]
+    missed = [row for row in record["rows"] if row["met"] is False]
     if missed:
         yield "## Missed targets, and why\n"
         yield from explained(missed)
 
 
-def profile_page(found: Record) -> Iterator[str]:
+def profile_page(record: Record) -> Iterator[str]:
     """docs/speed.md."""
     yield "# Speed\n"
     yield "This page shows where the time of one example goes, and which speed targets are missed. B is the budget:"
     yield "the number of stored examples. `mtrbp` is the paper's name for `RandomBudgetPerceptron`.\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
     yield "[the results](../benchmarks/speed/RESULTS.md). Unless stated otherwise: d = 28 features, Gaussian kernel,"
-    yield f"one thread, core compiled for the instruction set {found['machine']['instruction_set']}.\n"
+    yield f"one thread, core compiled for the instruction set {record['machine']['instruction_set']}.\n"
     yield "## One example of mtrbp in a block call, µs\n"
-    parts = found["phases"]["parts"]
+    parts = record["phases"]["parts"]
     yield "| part | " + " | ".join(parts) + " |\n|---|" + "--:|" * len(parts)
     for name in next(iter(parts.values())):
-        yield f"| {name} | " + " | ".join(f"{one[name]:.2f}" for one in parts.values()) + " |"
+        yield f"| {name} | " + " | ".join(f"{part[name]:.2f}" for part in parts.values()) + " |"
     yield "\nThe smaller the budget, the larger the share of the overhead in Python; with large budgets nearly all is"
     yield "arithmetic. Blocks of a thousand rows or more spread the overhead over their rows; `learn_one` has it"
     yield "for every example.\n"
@@ -163,20 +163,20 @@ def profile_page(found: Record) -> Iterator[str]:
     yield "their budgets are full before they are measured. Rules that only evict examples take about the time of"
     yield "the kernel row (B kernel values). The time of projection grows with B². `Budgetron` runs several models."
     yield "`RelationPerceptron` stores a matrix over all pairs of tasks, so it is measured with at most 100 tasks.\n"
-    if found["phases"]["functions"]:
+    if record["phases"]["functions"]:
         yield "## Share of the time per function, measured by perf\n"
         yield "`products` are inner products, `gaussian` is the exponential, `symmetric_pass` is the pass over a B"
         yield "× B triangle, `scatter` and `columns` belong to the inverted index, and `table` is the hashed table."
         yield "`[kernel` is the operating system. A wheel without symbols does not have the names of these loops:"
         yield "they are listed as loops without a name.\n"
-        for name, shares in found["phases"]["functions"].items():
+        for name, shares in record["phases"]["functions"].items():
             yield f"- **{name}**: " + ", ".join(f"{function} {share:.0f} %" for function, share in shares if share >= 2)
-    if found["float32"]:
+    if record["float32"]:
         yield "\n## float32\n"
         yield FLOAT32
-        for name, gain in found["float32"].items():
+        for name, gain in record["float32"].items():
             yield f"- {name.replace('-', ', ')}: {gain:.2f} × as fast, half the bytes of the rows"
-    missed = [row for row in found["rows"] if row["met"] is False]
+    missed = [row for row in record["rows"] if row["met"] is False]
     if missed:
         yield "\n## Targets missed in this run\n"
         yield from explained(missed)

@@ -123,7 +123,7 @@ def exponent(name: str, what: str, reach: float, budgets: tuple[int, ...], times
         unit="exponent",
         reach=reach,
     )
-    slopes = np.array([np.polyfit(np.log(budgets), np.log(one), 1)[0] for one in times])
+    slopes = np.array([np.polyfit(np.log(budgets), np.log(seconds), 1)[0] for seconds in times])
     medians = np.median(times, axis=0) * 1e6
     points = {str(budget): float(time) for budget, time in zip(budgets, medians, strict=True)}
     return ratio_row(row, slopes, times[:, -1], times[:, 0], **{"µs by B": points})

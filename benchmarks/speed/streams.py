@@ -23,8 +23,8 @@ class Stream(NamedTuple):
 
 def noisy(n: int, d: int = 28, n_tasks: int = 8, dtype: str = "float64", seed: int = 0) -> Stream:
     """Related tasks with a tenth of the labels flipped; a learner errs on about a quarter."""
-    made = synthetic.stream(n, d=d, n_tasks=n_tasks, relatedness=0.7, noise=0.1, seed=seed).dataset
-    return Stream(np.ascontiguousarray(made.X, dtype=dtype), made.y.astype(np.int64), made.tasks)
+    stream = synthetic.stream(n, d=d, n_tasks=n_tasks, relatedness=0.7, noise=0.1, seed=seed).dataset
+    return Stream(np.ascontiguousarray(stream.X, dtype=dtype), stream.y.astype(np.int64), stream.tasks)
 
 
 def coins(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
@@ -35,8 +35,8 @@ def coins(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
 
 def text(n: int, d: int = 200_000, words: int = 160, n_tasks: int = 4, seed: int = 0) -> Stream:
     """Word counts by Zipf's law; 160 words make about 120 distinct ones."""
-    made = synthetic.stream(n, d=d, n_tasks=n_tasks, form="text", words=words, noise=0.05, seed=seed).dataset
-    return Stream(made.X, made.y.astype(np.int64), made.tasks)
+    stream = synthetic.stream(n, d=d, n_tasks=n_tasks, form="text", words=words, noise=0.05, seed=seed).dataset
+    return Stream(stream.X, stream.y.astype(np.int64), stream.tasks)
 
 
 class Passing:

@@ -32,27 +32,27 @@ def waits(model: BudgetProjectron, rows: int) -> list[float]:
     threads = [threading.Thread(target=predict) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
-    found: list[float] = []
+    waits: list[float] = []
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        place = len(found) % len(X)
+        place = len(waits) % len(X)
         start = time.perf_counter()
         model.learn_one(X[place], bool(y[place]))
-        found.append(time.perf_counter() - start)
+        waits.append(time.perf_counter() - start)
         time.sleep(PAUSE)
     stop.set()
     for thread in threads:
         thread.join()
-    return found
+    return waits
 
 
 def main() -> None:
     print("| engine | budget | rows of a prediction | calls | median, ms | 99 %, ms | longest, ms |")
     print("|---|---|---|---|---|---|---|")
     for engine, budget, rows in (("core", 1000, 256), ("core", 1000, 65_536), ("numpy", 200, 4096)):
-        found = waits(BudgetProjectron(budget=budget, kernel=kernels.Gaussian(gamma=0.02), engine=engine), rows)
-        numbers = " | ".join(f"{1000 * q:.2f}" for q in np.quantile(found, [0.5, 0.99, 1.0]))
-        print(f"| {engine} | {budget} | {rows} | {len(found)} | {numbers} |", flush=True)
+        milliseconds = waits(BudgetProjectron(budget=budget, kernel=kernels.Gaussian(gamma=0.02), engine=engine), rows)
+        numbers = " | ".join(f"{1000 * q:.2f}" for q in np.quantile(milliseconds, [0.5, 0.99, 1.0]))
+        print(f"| {engine} | {budget} | {rows} | {len(milliseconds)} | {numbers} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -75,13 +75,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--format", choices=list(TASK), default="csv")
-    given = parser.parse_args()
-    rows = given.rows
+    arguments = parser.parse_args()
+    rows = arguments.rows
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream"
-        write(path, rows, given.format)
+        write(path, rows, arguments.format)
         for learn in (False, True):
-            run(path, learn, rows, given.format)
+            run(path, learn, rows, arguments.format)
 
 
 if __name__ == "__main__":

@@ -88,9 +88,9 @@ def test_datasets_verify_finds_a_damaged_file(runner: CliRunner, tmp_path: Path)
     folder = tmp_path / "mine"
     (folder / "school").mkdir(parents=True)
     (folder / "school" / "school.mat").write_bytes(b"not the file")
-    found = runner.invoke(main, ["datasets", "verify", "school", "--from", str(folder), "--json"])
-    assert found.exit_code == 1
-    assert "SHA-256" in json.loads(found.output)["school"]
+    done = runner.invoke(main, ["datasets", "verify", "school", "--from", str(folder), "--json"])
+    assert done.exit_code == 1
+    assert "SHA-256" in json.loads(done.output)["school"]
     missing = runner.invoke(main, ["datasets", "verify", "spam", "--from", str(folder)])
     assert missing.exit_code == 1 and missing.output.startswith("spam: spam_task_a/")
     never_fetched = runner.invoke(main, ["datasets", "verify", "school"])

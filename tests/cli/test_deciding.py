@@ -28,13 +28,13 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     text = budgetron("run", clicks, "--label", "click", "--costs", "fp=1,fn=8", "--save", saved).stdout
     assert "decides  yes from a probability of yes of 0." in text and "per example; always no: " in text
     assert "so far   3,000 decided" in text
-    found = as_json("inspect", saved)["operating_point"]
-    assert found["costs"] == {"fp": 1.0, "fn": 8.0, "ask": None} and found["counted"] == 3000
+    result = as_json("inspect", saved)["operating_point"]
+    assert result["costs"] == {"fp": 1.0, "fn": 8.0, "ask": None} and result["counted"] == 3000
     assert "decides  yes from" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     assert "the decision is yes" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}
-    cut = found["high"]
+    cut = result["high"]
     assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= cut - 1e-5) for row in rows[:500])
     # Other settings are chosen from the same counts, without learning again.
     careful = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--max-error", 0.15).stdout)))

@@ -23,9 +23,9 @@ def orders(tmp_path: Path) -> Path:
 
 
 def test_guesses_are_printed_with_the_options_that_change_them(orders: Path, tmp_path: Path, budgetron) -> None:
-    found = budgetron("run", orders, "--learner", "Forgetron", "--save", tmp_path / "m")
-    assert "'Kunde Nr' (40 values) looks like one: name it with --task 'Kunde Nr'" in found.stderr
-    assert "one task (none named; see --task)" in found.stdout
+    done = budgetron("run", orders, "--learner", "Forgetron", "--save", tmp_path / "m")
+    assert "'Kunde Nr' (40 values) looks like one: name it with --task 'Kunde Nr'" in done.stderr
+    assert "one task (none named; see --task)" in done.stdout
     _, columns = io.load_model(tmp_path / "m")
     notes = {line.column: line.note for line in columns.describe()}
     assert notes["Größe"] == "written as 1.234,5" and notes["Alter"].startswith("'k.A.' counts as missing")
@@ -62,7 +62,8 @@ def test_a_weight_column_gives_the_model_that_the_library_gives(
         for block in stream:
             model.partial_fit(block.X, block.y, tasks=block.tasks, classes=stream.classes, sample_weight=block.weights)
     saved, expected = (
-        one.decision_function(block.X, tasks=block.tasks).tolist() for one in (library.load(tmp_path / "m"), model)
+        loaded.decision_function(block.X, tasks=block.tasks).tolist()
+        for loaded in (library.load(tmp_path / "m"), model)
     )
     assert saved == expected
     plain = as_json("run", orders, *options)

@@ -23,13 +23,13 @@ def scored(tmp_path):
 
 
 def test_run_predict_and_inspect_use_the_offset_column(scored, tmp_path, budgetron, as_json):
-    found = as_json("run", scored, "--offset", "score", "--save", tmp_path / "m")
+    result = as_json("run", scored, "--offset", "score", "--save", tmp_path / "m")
     with io.read(scored, offset="score") as stream:
         assert stream.columns.names == ["a", "b"] and stream.columns.offset == "score"
         (block,) = list(stream)
     model = Budgetron().partial_fit(block.X, block.y, tasks=block.tasks, classes=["no", "yes"], offset=block.offsets)
-    assert found["validation"]["overall"]["mistakes"] == model.n_mistakes_
-    assert as_json("run", scored, "--drop", "score")["validation"] != found["validation"]
+    assert result["validation"]["overall"]["mistakes"] == model.n_mistakes_
+    assert as_json("run", scored, "--drop", "score")["validation"] != result["validation"]
     written = budgetron("predict", tmp_path / "m", scored, "--json").stdout.splitlines()
     expected = model.predict_proba(block.X[:1], tasks=block.tasks[:1], offset=block.offsets[:1])[0, 1]
     assert json.loads(written[0])["probability_yes"] == pytest.approx(expected, abs=1e-5)
@@ -53,10 +53,10 @@ def test_invalid_offset_columns_and_values_are_refused(scored, tmp_path, budgetr
         fields = lines[5].split(",")
         fields[3] = value
         broken.write_text("\n".join([*lines[:5], ",".join(fields), *lines[6:]]) + "\n")
-        said = budgetron("run", broken, "--offset", "score", code=2).output
-        assert "line 6" in said and "'score'" in said and "Traceback" not in said
+        output = budgetron("run", broken, "--offset", "score", code=2).output
+        assert "line 6" in output and "'score'" in output and "Traceback" not in output
         budgetron("run", broken, "--offset", "score", "--on-error", "skip")
     budgetron("run", scored, "--offset", "score", "--save", tmp_path / "m")
     for text in ('{"a": 1, "b": 2}', '{"a": 1, "b": 2, "score": null}', '{"a": 1, "b": 2, "score": 1e9}'):
-        said = budgetron("inspect", tmp_path / "m", "--example", text, "--task", "u1", code=2).output
-        assert "score" in said and "Traceback" not in said
+        output = budgetron("inspect", tmp_path / "m", "--example", text, "--task", "u1", code=2).output
+        assert "score" in output and "Traceback" not in output

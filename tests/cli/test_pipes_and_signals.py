@@ -82,10 +82,10 @@ def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str)
         wait_until(lambda: _waits(process), process)
         process.send_signal(number)
         assert process.wait(TIMEOUT) == 130
-    said = errors.read_text()
-    assert f"Stopped by {name} after " in said and f"saved in {model}" in said and "Traceback" not in said
+    output = errors.read_text()
+    assert f"Stopped by {name} after " in output and f"saved in {model}" in output and "Traceback" not in output
     learned = budgetron.load(model)
-    assert learned.n_seen_ == int(re.search(r"after ([\d,]+) examples", said)[1].replace(",", "")) > 0
+    assert learned.n_seen_ == int(re.search(r"after ([\d,]+) examples", output)[1].replace(",", "")) > 0
 
 
 def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
@@ -198,5 +198,5 @@ def test_the_shell_completes_commands_and_options(words: str, expected: set[str]
         "_BUDGETRON_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)
     }  # fmt: skip
     answered = processed(env=environment).stdout.split()
-    found = {answer.removeprefix("plain,") for answer in answered}
-    assert expected <= found and (len(expected) > 1 or found == expected)
+    answers = {answer.removeprefix("plain,") for answer in answered}
+    assert expected <= answers and (len(expected) > 1 or answers == expected)

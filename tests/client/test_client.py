@@ -36,10 +36,10 @@ def test_learning_and_predicting_equal_a_local_model(service, tmp_path):
         answers = client.predict_many(X, tasks, batch=70)
         assert [answer.margin for answer in answers] == model.decision_function(X, tasks=tasks).tolist()
         assert [answer.label for answer in answers] == model.predict(X, tasks=tasks).tolist()
-        one = client.predict(X[0], tasks[0].item(), remember=True)
-        assert one.margin == answers[0].margin
-        assert client.feedback(one.id, "spam")["status"] == "learned"
-        assert client.feedback(one.id, "spam")["status"] == "repeated"
+        prediction = client.predict(X[0], tasks[0].item(), remember=True)
+        assert prediction.margin == answers[0].margin
+        assert client.feedback(prediction.id, "spam")["status"] == "learned"
+        assert client.feedback(prediction.id, "spam")["status"] == "repeated"
         model.learn_one(X[0], "spam", task=tasks[0].item())
         client.snapshot(tmp_path / "now.budgetron")
         model.save(tmp_path / "bare.budgetron")
@@ -72,7 +72,9 @@ def test_the_async_client_gives_the_same_results(service):
             assert np.array_equal(margins, np.concatenate(expected))
             pairs = zip(X, tasks.tolist(), strict=True)
             singles = await asyncio.gather(*(client.predict(row, task) for row, task in pairs))
-            assert np.allclose([one.margin for one in singles], model.decision_function(X, tasks=tasks), rtol=1e-12)
+            assert np.allclose(
+                [prediction.margin for prediction in singles], model.decision_function(X, tasks=tasks), rtol=1e-12
+            )
             assert singles[0].probabilities.keys() == {"ham", "spam"}
             first = await client.predict(X[0], "ann", remember=True)
             assert (await client.feedback(first.id, "ham"))["status"] == "learned"

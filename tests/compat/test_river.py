@@ -31,9 +31,9 @@ DICTS = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
 KERNEL = kernels.Gaussian(0.3)
 
 
-def fed(classifier, **given):
+def fed(classifier, **arguments):
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
-        classifier.learn_one(x, y, **{name: value(task) for name, value in given.items()})
+        classifier.learn_one(x, y, **{name: value(task) for name, value in arguments.items()})
     return classifier
 
 
@@ -86,15 +86,16 @@ def test_named_features_make_dense_rows(learner):
 def test_data_frames_equal_dicts_one_by_one(features):
     frame = pd.DataFrame(X, columns=NAMES, index=range(100, 100 + N))
     model = Budgetron(budget=20, kernel=KERNEL)
-    one, many = (Classifier(model, features=features) for _ in range(2))
+    single, many = (Classifier(model, features=features) for _ in range(2))
     assert many.predict_many(frame).tolist() == [False] * N
-    fed(one, task=lambda task: task)
+    fed(single, task=lambda task: task)
     many.learn_many(frame, pd.Series(Y), task=TASKS)
-    require_same(state_of(one.learner), state_of(many.learner), "one by one and at once")
-    found = many.predict_proba_many(frame, task=TASKS)
-    assert found.index.equals(frame.index) and found.columns.tolist() == [False, True]
-    assert found[True].iloc[3] == pytest.approx(one.predict_proba_one(DICTS[3], task=TASKS[3])[True], abs=1e-12)
-    assert many.predict_many(frame, task=TASKS).tolist() == (found[True] > 0.5).tolist()
+    require_same(state_of(single.learner), state_of(many.learner), "one by one and at once")
+    probabilities = many.predict_proba_many(frame, task=TASKS)
+    assert probabilities.index.equals(frame.index) and probabilities.columns.tolist() == [False, True]
+    expected = single.predict_proba_one(DICTS[3], task=TASKS[3])[True]
+    assert probabilities[True].iloc[3] == pytest.approx(expected, abs=1e-12)
+    assert many.predict_many(frame, task=TASKS).tolist() == (probabilities[True] > 0.5).tolist()
     by_feature = Classifier(model, task="user", features=features)
     by_feature.learn_many(frame.assign(user=TASKS), pd.Series(Y))
     require_same(state_of(by_feature.learner), state_of(many.learner), "the task as a column")

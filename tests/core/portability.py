@@ -131,14 +131,14 @@ def check(compiler: Compiler) -> list[str]:
 
     def ran(program: Path, how: str, **environment: str) -> str:
         started = time.monotonic()
-        said = run(*compiler.runner, program, *scale, **environment).strip()
-        lines.append(f"{how}: {said} ({time.monotonic() - started:.0f} s)")
-        return said
+        output = run(*compiler.runner, program, *scale, **environment).strip()
+        lines.append(f"{how}: {output} ({time.monotonic() - started:.0f} s)")
+        return output
 
     program = build(compiler, "optimised", levels, ["-O3"])
     for level in levels:
-        said = ran(program, "optimised", BUDGETRON_LEVEL=level)
-        if f"at level {level}," not in said:  # this CPU lacks the level: a lower one is used, and was run before
+        verdict = ran(program, "optimised", BUDGETRON_LEVEL=level)
+        if f"at level {level}," not in verdict:  # this CPU lacks the level: a lower one is used, and was run before
             lines[-1] = f"optimised: level {level} is compiled, but this CPU has it not"
     if compiler.plain:
         flags = ["-O2", "-DBUDGETRON_PLAIN_LOOPS", "-DBUDGETRON_NO_FROM_CHARS"]

@@ -56,13 +56,13 @@ def test_invalid_settings_are_refused(name, value):
         _core.make(settings(**{name: value}))
 
 
-@pytest.mark.parametrize("rule, parameters, said", [
+@pytest.mark.parametrize("rule, parameters, message", [
     ("budget_projectron", {"more": 1}, "no parameter more"), ("shared_projectron", {"max_task_rows": 1}, "at least 2"),
     ("shared_projectron", {"max_task_rows": 2.5}, "whole number"),
     ("shared_projectron", {"max_task_rows": 2**50}, "2\\*\\*40"),
 ])  # fmt: skip
-def test_parameters_that_a_rule_does_not_have_are_refused(rule, parameters, said):
-    with pytest.raises(ValueError, match=said):
+def test_parameters_that_a_rule_does_not_have_are_refused(rule, parameters, message):
+    with pytest.raises(ValueError, match=message):
         _core.make(settings(rule=rule, parameters=parameters))
 
 
@@ -141,10 +141,10 @@ def test_invalid_csr_arrays_are_refused(indptr, indices):
 @pytest.mark.parametrize("rule", ["perceptron", "budget_projectron", "shared_projectron"])
 def test_tasks_that_an_explicit_graph_does_not_have_are_refused(rule, task_id):
     learner = _core.make(settings(rule=rule, capacity=0, parameters={}, similarity=_core.dense_graph(np.eye(3), 1.0)))
-    one = _core.rows(np.ones((1, 3)))
+    row = _core.rows(np.ones((1, 3)))
     for call in (
-        lambda: learner.learn(one, *columns([0], [task_id])),
-        lambda: learner.margins(one, *columns([0], [task_id])[1:]),
+        lambda: learner.learn(row, *columns([0], [task_id])),
+        lambda: learner.margins(row, *columns([0], [task_id])[1:]),
         lambda: learner.learn_one(NAMES, np.ones(3), 0, task_id, 0, 1.0),
         lambda: learner.task_weights(task_id, 0),
     ):

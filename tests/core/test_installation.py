@@ -34,10 +34,12 @@ def break_the_core(sources):
 
 def built(sources, **environment):
     """The exit code of pip, and the names of the files in the wheel."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS", "BUDGETRON_NO_CORE")}
+    variables = {
+        name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS", "BUDGETRON_NO_CORE")
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", "wheels", "."],
-        cwd=sources, env={**kept, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=sources, env={**variables, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     wheels = list((sources / "wheels").glob("*.whl"))
     names = ZipFile(wheels[0]).namelist() if wheels else []
@@ -51,8 +53,8 @@ def has_core(names):
 def hiding_compilers():
     """The CMake argument that hides every directory with a compiler in it."""
     searched = {*os.environ["PATH"].split(os.pathsep), "/usr/bin", "/bin", "/usr/local/bin"}
-    found = [place for place in searched if any((Path(place) / name).exists() for name in COMPILERS)]
-    return f"-DCMAKE_IGNORE_PATH={';'.join(found)}"
+    places_with_compilers = [place for place in searched if any((Path(place) / name).exists() for name in COMPILERS)]
+    return f"-DCMAKE_IGNORE_PATH={';'.join(places_with_compilers)}"
 
 
 def test_without_a_compiler_the_numpy_engine_is_installed(sources):

@@ -77,15 +77,15 @@ np.savez(sys.argv[1], **found)
 
 @compiled
 def test_levels_agree_up_to_rounding(best, tmp_path):
-    found = {}
+    results = {}
     for level in native.LEVELS[: native.LEVELS.index(best) + 1]:
         to: Path = tmp_path / f"{level}.npz"
         done = run_at(level, MARGINS, str(to))
         assert done.returncode == 0, done.stderr
-        found[level] = dict(np.load(to))
-    baseline = found.pop("baseline")
+        results[level] = dict(np.load(to))
+    baseline = results.pop("baseline")
     assert len(baseline) == 51
-    for level, margins in found.items():
+    for level, margins in results.items():
         for case, expected in baseline.items():
             # Rounding is amplified on the way through 300 updates and their projections.
             # Budgetron has float32 weights for all kinds of rows.

@@ -64,9 +64,9 @@ def test_products_and_rows_are_those_of_numpy(dtype):
             gone = int(rng.integers(0, 3))
             for engine in engines:
                 engine.forget(gone)
-            kept, expected_kept = (engine.active() for engine in engines)
-            np.testing.assert_array_equal(kept["arrival"], expected_kept["arrival"])
-            assert (kept["rows"] != expected_kept["rows"]).nnz == 0
+            stored, expected_stored = (engine.active() for engine in engines)
+            np.testing.assert_array_equal(stored["arrival"], expected_stored["arrival"])
+            assert (stored["rows"] != expected_stored["rows"]).nnz == 0
             again = native.Engine.restore(settings, engines[0].state())
             np.testing.assert_array_equal(
                 again.margins(block, tasks, tasks), engines[0].margins(block, tasks, tasks)

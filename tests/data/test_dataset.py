@@ -64,15 +64,15 @@ def test_the_record_is_frozen_and_its_lengths_agree() -> None:
 def test_unit_norm_scales_every_row_to_length_one_and_leaves_zero_rows(form) -> None:
     counts = np.random.default_rng(0).poisson(0.7, size=(40, 6)).astype(float)
     counts[5] = 0
-    given = form(counts)
-    scaled = unit_norm(given)
-    assert sparse.issparse(scaled) == sparse.issparse(given)
+    matrix = form(counts)
+    scaled = unit_norm(matrix)
+    assert sparse.issparse(scaled) == sparse.issparse(matrix)
     rows = scaled.toarray() if sparse.issparse(scaled) else scaled
     lengths = np.linalg.norm(rows, axis=1)
     empty = ~counts.any(axis=1)
     assert empty[5] and np.allclose(lengths[~empty], 1) and (rows[empty] == 0).all()
     assert np.allclose(rows * np.linalg.norm(counts, axis=1)[:, None], counts)
-    assert np.array_equal(given.toarray() if sparse.issparse(given) else given, counts)  # not changed
+    assert np.array_equal(matrix.toarray() if sparse.issparse(matrix) else matrix, counts)  # not changed
 
 
 def test_standardized_columns_have_mean_zero_and_variance_one() -> None:

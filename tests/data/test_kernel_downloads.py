@@ -24,9 +24,9 @@ def german(tmp_path: Path, mirror, monkeypatch: pytest.MonkeyPatch) -> sets.Kern
     (tmp_path / "origin/kernel").mkdir()
     content = {"data": np.column_stack([y, X]), "ID_all": orders + 1}
     scipy.io.savemat(tmp_path / "origin/kernel/german.mat", content)
-    one = replace(sets.SETS["german"], n=40, d=3, digest=hashlib.sha256(parts).hexdigest())
-    monkeypatch.setitem(sets.SETS, "german", one)
-    return one
+    entry = replace(sets.SETS["german"], n=40, d=3, digest=hashlib.sha256(parts).hexdigest())
+    monkeypatch.setitem(sets.SETS, "german", entry)
+    return entry
 
 
 def cached(tmp_path: Path) -> list[str]:

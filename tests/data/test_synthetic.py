@@ -30,13 +30,13 @@ def off_diagonal(cosines: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_equal_arguments_equal_stream_and_the_seed_matters(form: str) -> None:
-    one, two, other = (stream(300, d=FORMS[form], form=form, noise=0.2, seed=seed) for seed in (5, 5, 6))
-    assert np.array_equal(dense(one.dataset.X), dense(two.dataset.X))
-    assert np.array_equal(one.dataset.y, two.dataset.y) and np.array_equal(
-        one.dataset.tasks, two.dataset.tasks
+    first, two, other = (stream(300, d=FORMS[form], form=form, noise=0.2, seed=seed) for seed in (5, 5, 6))
+    assert np.array_equal(dense(first.dataset.X), dense(two.dataset.X))
+    assert np.array_equal(first.dataset.y, two.dataset.y) and np.array_equal(
+        first.dataset.tasks, two.dataset.tasks
     )
-    assert np.array_equal(one.answer.scores, two.answer.scores)
-    assert not np.array_equal(dense(one.dataset.X), dense(other.dataset.X))
+    assert np.array_equal(first.answer.scores, two.answer.scores)
+    assert not np.array_equal(dense(first.dataset.X), dense(other.dataset.X))
 
 
 def test_the_recorded_source_generates_the_stream_again() -> None:
@@ -105,8 +105,8 @@ def test_gaussian_form_is_a_function_of_the_gaussian_kernel() -> None:
     lifted = answer.features(dataset.X)
     between = ((dataset.X[:, None] - dataset.X[None]) ** 2).sum(axis=2)
     centred = np.eye(400) - 1 / 400
-    found = centred @ (lifted @ lifted.T / lifted.shape[1]) @ centred
-    assert np.abs(found - centred @ np.exp(-between / 5) @ centred).mean() < 0.05
+    projected = centred @ (lifted @ lifted.T / lifted.shape[1]) @ centred
+    assert np.abs(projected - centred @ np.exp(-between / 5) @ centred).mean() < 0.05
     assert abs(lifted.mean()) < 0.02
 
 

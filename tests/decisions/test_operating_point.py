@@ -45,8 +45,8 @@ def test_costs_find_the_threshold_of_calibrated_probabilities(fp: float, fn: flo
     point = OperatingPoint(costs={"fp": fp, "fn": fn}).update(p, y)
     best = fp / (fp + fn)
     assert point.low == point.high and abs(point.high - best) < 0.05
-    said = point.decide(p) == True  # noqa: E712
-    cost = (fp * (said & ~y).sum() + fn * (~said & y).sum()) / len(y)
+    decided = point.decide(p) == True  # noqa: E712
+    cost = (fp * (decided & ~y).sum() + fn * (~decided & y).sum()) / len(y)
     ideal = (fp * ((p >= best) & ~y).sum() + fn * ((p < best) & y).sum()) / len(y)
     assert point.expected_cost == pytest.approx(cost) and cost <= ideal * 1.02
     so_far = point.to_dict()["so_far"]
@@ -134,7 +134,7 @@ def test_several_labels_are_decided_where_it_is_safe() -> None:
     y = np.array([rng.choice(3, p=row) for row in shares])
     point = OperatingPoint(max_error=0.15).update(shares[:10_000], y[:10_000])
     decided = point.decide(shares[10_000:])
-    asked = np.array([one is None for one in decided])
+    asked = np.array([decision is None for decision in decided])
     for label in range(3):
         mine = decided == label
         assert mine.sum() > 500 and (y[10_000:][mine] != label).mean() < 0.15
@@ -232,9 +232,9 @@ def test_a_saved_model_continues_to_count(model, tmp_path: Path) -> None:
     again = budgetron.load(tmp_path / "m.budgetron")
     assert again.operating_point.to_dict() == model.operating_point.to_dict()
     assert again.operating_point.log_odds == hasattr(model, "predict_proba")
-    for one in (model, again):
+    for learner in (model, again):
         for start in range(1500, 2500, 333):
-            one.partial_fit(X[start : start + 333], y[start : start + 333])
+            learner.partial_fit(X[start : start + 333], y[start : start + 333])
     assert again.operating_point.to_dict() == model.operating_point.to_dict()
     assert model.operating_point.n == 2500 - (0 if model.operating_point.log_odds else 256)
     decided = model.decide(X[:50])
@@ -280,7 +280,7 @@ def test_a_model_of_several_classes_decides_or_abstains() -> None:
     model.operating_point = OperatingPoint(max_error=0.2)
     model.partial_fit(X, y)
     decided = model.decide(X)
-    known = np.array([one is not None for one in decided])
+    known = np.array([decision is not None for decision in decided])
     assert known.mean() > 0.4 and (decided[known] != y[known]).mean() < 0.2
     with pytest.raises(InputError, match="two labels"):
         wrong = Budgetron(budget=20)

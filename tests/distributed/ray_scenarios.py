@@ -215,7 +215,7 @@ def without_token(cluster, folder):
         return {"refused": True}  # it waits for a cluster that does not answer it
 
 
-OTHERS = {one.__name__: one for one in (stale, without_token, false_alarms, no_connection)}
+OTHERS = {scenario.__name__: scenario for scenario in (stale, without_token, false_alarms, no_connection)}
 
 
 def main():

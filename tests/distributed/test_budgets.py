@@ -82,8 +82,8 @@ def test_the_baseline_of_the_last_exchange_takes_the_planned_bytes():
             model.partial_fit(X, y, tasks=tasks)
             settings = model.learner_of(tasks[0])._engine.settings
             assert settings.parameters.full_covariance == (d == 8)
-            kept = model.memory_bytes_ - sum(shard.memory_bytes for shard in model.shards_)
-            assert 0 < kept <= 2 * exchange_baseline_bytes(settings)
+            coordinator_bytes = model.memory_bytes_ - sum(shard.memory_bytes for shard in model.shards_)
+            assert 0 < coordinator_bytes <= 2 * exchange_baseline_bytes(settings)
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def learner(graph=None):
 @pytest.mark.parametrize("kind", ["clusters", "edges"])
 def test_a_reopened_model_continues(tmp_path, kind):
     X, y, tasks = stream(400, 1)
-    one = learner(random_graph(kind, 3))
+    local = learner(random_graph(kind, 3))
     pins = {tasks[0]: 3}
-    expected, _ = local_run(one, X, y, tasks, 4, [0, 1], pins)
-    with ShardedModel(one, shards=4, directory=tmp_path / "m", pins=pins) as model:
+    expected, _ = local_run(local, X, y, tasks, 4, [0, 1], pins)
+    with ShardedModel(local, shards=4, directory=tmp_path / "m", pins=pins) as model:
         first = model.predict_then_learn(X[:150], y[:150], tasks=tasks[:150])
     with ShardedModel.open(tmp_path / "m", workers=3) as model:
         assert model.n_seen_ == 150 and model.learner.budget == 40
@@ -239,9 +239,9 @@ def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(
     rng = np.random.default_rng(5)
     X, tasks = rng.normal(size=(600, 2)), rng.integers(0, 9, size=600)
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=600) > 0.3, "yes", "no")
-    one = Budgetron(budget="1 MiB", graph=graphs.disconnected())
+    learner = Budgetron(budget="1 MiB", graph=graphs.disconnected())
     point = OperatingPoint(costs={"fp": 1, "fn": 4})
-    model = ShardedModel(one, shards=3, directory=tmp_path / "live")
+    model = ShardedModel(learner, shards=3, directory=tmp_path / "live")
     model.operating_point = point
     margins = np.concatenate([model.predict_then_learn(X[a:b], y[a:b], tasks=tasks[a:b], key=f"from {a}")
                               for a, b in ((0, 250), (250, 600))])  # fmt: skip
@@ -249,14 +249,14 @@ def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(
     expected = OperatingPoint(costs={"fp": 1, "fn": 4})
     expected.begin(model.classes_)
     expected.count_margins(margins, (y == "yes").astype(int))
-    found = model.operating_point.to_dict()
-    assert found == expected.to_dict() and found["counted"] == 600 and found["expected_cost"] > 0
+    settings = model.operating_point.to_dict()
+    assert settings == expected.to_dict() and settings["counted"] == 600 and settings["expected_cost"] > 0
     decided = model.decide(X[:50], tasks=tasks[:50])
     assert set(decided) == {"no", "yes"} and model.decide_one(X[0], task=tasks[0]) == decided[0]
     model.save(tmp_path / "saved")
     model.close()
     with ShardedModel.open(tmp_path / "live") as again, ShardedModel.load(tmp_path / "saved") as loaded:
-        assert again.operating_point.to_dict() == loaded.operating_point.to_dict() == found
+        assert again.operating_point.to_dict() == loaded.operating_point.to_dict() == settings
         assert again.decide(X[:50], tasks=tasks[:50]).tolist() == decided.tolist()
         again.change_operating_point({"max_error": 0.2})
         assert again.operating_point.to_dict()["counted"] == 600

@@ -96,8 +96,8 @@ def test_shares_add_up_to_the_budget(data):
     mistakes = data.draw(st.lists(st.integers(0, 99), min_size=len(weights), max_size=len(weights)))
     assert sum(rebalanced_shares(total, capacities, mistakes, least)) == total
     stored = [data.draw(st.integers(0, capacity)) for capacity in capacities]
-    kept = unused_only(rebalanced_shares(total, capacities, mistakes, least), capacities, stored)
-    assert sum(kept) <= total and all(now >= n for now, n in zip(kept, stored, strict=True))
+    reduced = unused_only(rebalanced_shares(total, capacities, mistakes, least), capacities, stored)
+    assert sum(reduced) <= total and all(now >= n for now, n in zip(reduced, stored, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         model.partial_fit(X[rows], y[rows])
     now = [shared_part(model._engine) for model in models]
     after = combined(None, now, [part.exchange_baseline() for part in last])
-    one = shared_part(make().partial_fit(X, y)._engine)
+    expected = shared_part(make().partial_fit(X, y)._engine)
     for part in after:
         count, columns = part.columns
         assert count == 250
@@ -54,7 +54,7 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         gained = inverse(part.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1])
         each = [inverse(mine.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1]) for mine in now]
         np.testing.assert_allclose(gained, sum(each), rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(part.filters["filter0"][0], one.filters["filter0"][0], rtol=0.2, atol=0.2)
+        np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0.2, atol=0.2)
 
 
 def test_other_shared_weights_of_a_budgetron_become_the_mean():
@@ -85,7 +85,7 @@ def test_replicas_receive_the_mean_of_all_functions(is_sparse):
     after = combined(KERNEL, now, [part.exchange_baseline() for part in now])
     for g, part in enumerate(after):
         own = gram(KERNEL, part.rows, part.rows)
-        mean = sum(gram(KERNEL, part.rows, one.rows) @ one.weights.T for one in now) / 2
+        mean = sum(gram(KERNEL, part.rows, replica.rows) @ replica.weights.T for replica in now) / 2
         np.testing.assert_allclose(own @ part.weights.T, mean, atol=1e-5)
         engine = with_shared_part(models[g]._engine, part)
         np.testing.assert_allclose(shared_part(engine).weights, part.weights)
@@ -96,11 +96,11 @@ def test_replicas_receive_the_mean_of_all_functions(is_sparse):
 def test_replicas_stay_close_to_one_learner(make):
     X, y, tasks = related(4000, seed=5)
     learner = make(budget=4 * 64, kernel=KERNEL)
-    one = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
+    local_margins = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
         margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
-    errors = [np.mean((found > 0) != y) for found in (one, margins)]
+    errors = [np.mean((scores > 0) != y) for scores in (local_margins, margins)]
     assert errors[1] < errors[0] + 0.03
 
 

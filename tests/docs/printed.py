@@ -45,32 +45,32 @@ def disagreement(
     if texts != printed:
         pairs = zip([*texts, "the end"], [*printed, "the end"], strict=False)
         return "text: expected {!r}, got {!r}".format(*next((a, b) for a, b in pairs if a != b))
-    for said, came in zip(NUMBER.finditer(expected), NUMBER.finditer(actual), strict=True):
-        after = expected[said.end() : said.end() + 8]
+    for written, came in zip(NUMBER.finditer(expected), NUMBER.finditer(actual), strict=True):
+        after = expected[written.end() : written.end() + 8]
         is_percent, is_size = bool(PERCENT.match(after)), sizes or bool(BYTES.match(after))
-        if not _close(said[0], came[0], is_percent, is_size, rounded, within):
-            return f"number: expected {said[0]}, got {came[0]}, before {after!r}"
+        if not _close(written[0], came[0], is_percent, is_size, rounded, within):
+            return f"number: expected {written[0]}, got {came[0]}, before {after!r}"
     return None
 
 
-def _close(said: str, came: str, is_percent: bool, is_size: bool, rounded: bool, within: float) -> bool:
-    wanted, found = _value(said), _value(came)
-    decimals = _is_decimal(said) + _is_decimal(came)
+def _close(written: str, came: str, is_percent: bool, is_size: bool, rounded: bool, within: float) -> bool:
+    wanted, actual = _value(written), _value(came)
+    decimals = _is_decimal(written) + _is_decimal(came)
     if decimals == 1 and not (rounded or is_size):
         return False  # 1 became 1.0, which is not a difference in digits
     if decimals == 0:
         allowed = max(within, 0.05 if is_size else 0.0) * abs(wanted)
         allowed = max(allowed, 1.0 if is_percent or within else 0.0)
     else:
-        allowed = 1e-6 * max(abs(wanted), abs(found)) if wanted and found else 1e-9
-        place = min(_place(said), _place(came))
+        allowed = 1e-6 * max(abs(wanted), abs(actual)) if wanted and actual else 1e-9
+        place = min(_place(written), _place(came))
         if rounded or is_percent or place < 0.1:
             allowed = max(allowed, 1.01 * place)  # 0.58 − 0.57 is a little more than 0.01
         if is_size:
             allowed = max(allowed, 0.05 * abs(wanted))
         if within:
             allowed = max(allowed, within * abs(wanted), 1.01 if is_percent else 0.0)
-    return abs(found - wanted) <= allowed
+    return abs(actual - wanted) <= allowed
 
 
 def _between(text: str) -> list[str]:

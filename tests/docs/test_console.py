@@ -38,7 +38,7 @@ PAGES = sorted(
 def sessions(page: str) -> Iterator[tuple[str, str, str]]:
     """The commands of a page, what the page says they print, and what they print here."""
     for block in SESSION.findall((ROOT / page).read_text(encoding="utf-8")):
-        assert "".join(found[0] for found in STEP.finditer(block)) == block, f"{page}: a session begins with a command"
+        assert "".join(match[0] for match in STEP.finditer(block)) == block, f"{page}: a session begins with a command"
         for command, printed in STEP.findall(block):
             words = shlex.split(command.replace("\\\n", ""))
             assert words[0] == "budgetron", f"{page}: {command}"
@@ -83,7 +83,9 @@ def test_a_difference_is_reported() -> None:
 def test_recording_writes_what_differs_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     steps = [("", "Saved as a.csv"), ("--shuffle 0 ", "exam.csv:  4,059 rows, 8 columns, 65 tasks")]
-    session = "".join(f"$ budgetron datasets export exam exam.csv {how}--overwrite\n{said}\n" for how, said in steps)
+    session = "".join(
+        f"$ budgetron datasets export exam exam.csv {how}--overwrite\n{output}\n" for how, output in steps
+    )
     page.write_text(f"Text.\n\n```console\n{session}```\n", encoding="utf-8")
     rewrite(str(page))
     right = session.replace("Saved as a.csv", "exam.csv: 4,059 rows, 8 columns, 65 tasks")

@@ -23,9 +23,9 @@ PAGES = sorted(
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 )
 MODULES = sorted(
-    found.name
-    for found in pkgutil.walk_packages(budgetron.__path__, "budgetron.")
-    if not found.name.endswith(("._core", ".__main__"))
+    module.name
+    for module in pkgutil.walk_packages(budgetron.__path__, "budgetron.")
+    if not module.name.endswith(("._core", ".__main__"))
 )
 LEARNERS = [name for name in budgetron.__all__ if hasattr(getattr(budgetron, name), "partial_fit")]
 NETWORK = {"docs/datasets.md"}  # may skip examples: they download
@@ -35,10 +35,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 def blocks(page, *languages):
     """The fenced blocks of a page in these languages: text, line of the first line, and whether a mark is above."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    for found in FENCE.finditer(text):
-        if found[1] in languages:
-            marked = text.endswith(printed.MARK, 0, found.start())
-            yield found[2], text.count("\n", 0, found.start(2)), marked
+    for match in FENCE.finditer(text):
+        if match[1] in languages:
+            marked = text.endswith(printed.MARK, 0, match.start())
+            yield match[2], text.count("\n", 0, match.start(2)), marked
 
 
 @pytest.fixture(autouse=True)
@@ -136,12 +136,12 @@ def is_curl(page, words):
     """Each is a path of the service, by a method that it takes."""
     from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
 
-    path = next(found[1] for word in words if (found := re.fullmatch(r"localhost:800\d(/.*)", word)))
+    path = next(match[1] for word in words if (match := re.fullmatch(r"localhost:800\d(/.*)", word)))
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
     method = words[words.index("-X") + 1] if "-X" in words else method
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
     relative = re.sub("^versions/.*", "versions/{version}", relative)
-    known = {(one.method, one.path) for one in [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]}
+    known = {(operation.method, operation.path) for operation in [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]}
     assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
 
 
@@ -150,5 +150,5 @@ COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is
 
 def test_the_readme_fits_its_first_result_on_one_screen():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    first = next(found for found in FENCE.finditer(text) if found[1] == "python")
+    first = next(match for match in FENCE.finditer(text) if match[1] == "python")
     assert text.count("\n", 0, first.end()) <= 40

@@ -20,8 +20,8 @@ def test_the_picture_is_drawn_from_the_results(tmp_path):
     subprocess.run(command, check=True, capture_output=True, timeout=600)
     claim = re.compile(r"Budgetron has the fewest at \d+ of \d+ sizes")
     shown = (ROOT / "docs" / "figures" / "error-against-bytes.svg").read_text(encoding="utf-8")
-    said = claim.search(drawn.read_text(encoding="utf-8"))
-    assert said and said[0] in shown, "run python benchmarks/accuracy/picture.py"
+    match = claim.search(drawn.read_text(encoding="utf-8"))
+    assert match and match[0] in shown, "run python benchmarks/accuracy/picture.py"
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.stem)

@@ -55,8 +55,8 @@ def test_the_reference_has_all_public_names(site):
 def test_no_external_requests(site):
     loading = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//", re.I)
     for page in [*site.rglob("*.html"), *site.rglob("*.svg")]:
-        found = loading.search(page.read_text(encoding="utf-8"))
-        assert not found, f"{page.relative_to(site)}: {found[0]}"
+        match = loading.search(page.read_text(encoding="utf-8"))
+        assert not match, f"{page.relative_to(site)}: {match[0]}"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet
 

@@ -22,15 +22,15 @@ def blocks(n=300, size=20, seed=0):
     return [(X[i : i + size], y[i : i + size], tasks[i : i + size]) for i in range(0, n, size)]
 
 
-def same(one, other):
+def same(first, other):
     """Whether two models are identical bit for bit: compares their model files."""
-    return content_of(one) == content_of(other)
+    return content_of(first) == content_of(other)
 
 
-def fed(make_model, given, classes=None):
+def fed(make_model, blocks_given, classes=None):
     """A model without a host that learned the blocks, and its margins."""
     model = make_model()
-    margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in given]
+    margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in blocks_given]
     return model, margins
 
 

@@ -48,7 +48,7 @@ def fetched(store, folder):
     """The versions that a directory gets from a copy, by name."""
     fetch_versions(store, folder)
     versions = Versions(folder)
-    return {one.name: versions.read(one.name) for one in versions.names()}
+    return {version.name: versions.read(version.name) for version in versions.names()}
 
 
 def n_files(store):
@@ -99,9 +99,9 @@ def test_only_what_changed_is_copied_and_what_is_unused_is_deleted(tmp_path, own
     # After a restart the files are there already.
     VersionCopier(owner.directory, store, 2).copy()
     assert store.put_names[5:] == ["versions/lists/00000002"] and store.names("versions/lists") == ["00000002"]
-    for one in versions.names():
-        if one.name != "v2":
-            versions.delete(one.name)
+    for version in versions.names():
+        if version.name != "v2":
+            versions.delete(version.name)
     versions.end_candidate()
     versions.delete("v2")
     VersionCopier(owner.directory, store, 3).copy()
@@ -132,7 +132,7 @@ def test_a_standby_has_the_versions_at_the_start_and_when_it_takes_over(tmp_path
     copier.copy()
     copier.copy_versions()
     standby = Follower(tmp_path / "standby", store)
-    assert [one.name for one in Versions(tmp_path / "standby").names()] == ["v2", "v1"]
+    assert [version.name for version in Versions(tmp_path / "standby").names()] == ["v2", "v1"]
     Versions(owner.directory).save("v3", b"three")
     copier.copy_versions()
     standby.take_over()
@@ -152,7 +152,7 @@ def test_damaged_versions_do_not_prevent_a_restore(tmp_path, owner, folder, cont
         store.delete(path) if content is None else store.put(path, content)
     with caplog.at_level(logging.WARNING):
         assert restore(tmp_path / "copy", tmp_path / "new").examples == 2
-    found = {one.name for one in Versions(tmp_path / "new").names()}
-    assert len(found) == (1 if folder == "files" else 0)
+    names = {version.name for version in Versions(tmp_path / "new").names()}
+    assert len(names) == (1 if folder == "files" else 0)
     if folder == "files" or content is not None:  # without a list, the copy is one of an owner without versions
         assert "no intact file of the version" in caplog.text or "are not restored" in caplog.text

@@ -28,9 +28,9 @@ def requests(n=12, size=5, seed=0):
         yield X, np.where(X[:, 0] + 0.3 * rng.normal(size=size) > 0, "yes", "no").tolist(), tasks
 
 
-def expected(make, given):
+def expected(make, sent):
     model = make()
-    for X, y, tasks in given:
+    for X, y, tasks in sent:
         if len(y):
             model.partial_fit(X, y, tasks=tasks, classes=["no", "yes"])
     return model
@@ -42,10 +42,10 @@ def probe(model):
 
 def opened(folder, make=MODELS["budgetron"], **options):
     host = Host.open(folder, make, **options)
-    given = [list(request) for request in requests()]
-    for X, y, tasks in given:
+    sent = [list(request) for request in requests()]
+    for X, y, tasks in sent:
         host.learn(X, y, tasks, classes=["no", "yes"])
-    return host, given
+    return host, sent
 
 
 def other(label):
@@ -55,17 +55,17 @@ def other(label):
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("every", [17, 1000])
 def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
-    host, given = opened(tmp_path, make, snapshot_every=every)
-    given[10][1][3] = other(given[10][1][3])
-    done = host.correct(11, given[10][1][3], 3, who="ann", reason="typo")
-    assert np.array_equal(probe(host.model), probe(expected(make, given)))
-    assert done.correction.new == given[10][1][3] and done.seconds >= 0 and done.replayed_examples >= 5
+    host, sent = opened(tmp_path, make, snapshot_every=every)
+    sent[10][1][3] = other(sent[10][1][3])
+    done = host.correct(11, sent[10][1][3], 3, who="ann", reason="typo")
+    assert np.array_equal(probe(host.model), probe(expected(make, sent)))
+    assert done.correction.new == sent[10][1][3] and done.seconds >= 0 and done.replayed_examples >= 5
     X, y, tasks = next(requests(1, seed=5))
-    given.append([X, y, tasks])
+    sent.append([X, y, tasks])
     host.learn(X, y, tasks)
     dropped(host)  # without a snapshot at the end
     with Host.open(tmp_path) as again:
-        assert np.array_equal(probe(again.model), probe(expected(make, given)))
+        assert np.array_equal(probe(again.model), probe(expected(make, sent)))
         assert again.model.n_seen_ == 65
         (line,) = again.corrections()
         assert (line.position, line.row, line.who, line.reason) == (11, 3, "ann", "typo") and line.at > 1.7e9
@@ -73,50 +73,52 @@ def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
 
 
 def test_withdrawn_examples_are_as_if_never_learned(tmp_path):
-    host, given = opened(tmp_path)
-    X, y, tasks = given[4]
-    kept = [0, 1, 2, 3, 4]
+    host, sent = opened(tmp_path)
+    X, y, tasks = sent[4]
+    remaining = [0, 1, 2, 3, 4]
     for row in (1, 4, 0):
         host.withdraw(5, row)
-        kept.remove(row)
-        given[4] = [X[kept], [y[place] for place in kept], [tasks[place] for place in kept]]
-        assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+        remaining.remove(row)
+        sent[4] = [X[remaining], [y[place] for place in remaining], [tasks[place] for place in remaining]]
+        assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
     with pytest.raises(InputError, match="not withdrawn"):
         host.correct(5, "yes", 1)
     label = other(y[2])
     host.correct(5, label, 2)  # rows are those of the request, whatever was withdrawn
-    given[4][1][0] = label
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    sent[4][1][0] = label
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
     for row in (2, 3):
         host.withdraw(5, row)
-    del given[4]
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    del sent[4]
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
     with pytest.raises(InputError, match="rejected or withdrawn"):
         host.correct(5, "yes", 0)
     assert [line.row for line in host.corrections()] == [3, 2, 2, 0, 4, 1]
     dropped(host)
     with Host.open(tmp_path) as again:
-        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
+        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], sent)))
 
 
 def test_the_first_record_can_be_corrected_while_it_is_in_the_log(tmp_path):
-    host, given = opened(tmp_path)
-    given[0][1][0] = other(given[0][1][0])
-    assert host.correct(1, given[0][1][0], 0).snapshot == 0
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], given)))
+    host, sent = opened(tmp_path)
+    sent[0][1][0] = other(sent[0][1][0])
+    assert host.correct(1, sent[0][1][0], 0).snapshot == 0
+    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
     host.close()
 
 
 def test_corrections_of_records_that_left_the_log_are_refused(tmp_path):
-    host, given = opened(tmp_path, snapshot_every=10)
+    host, sent = opened(tmp_path, snapshot_every=10)
     before = host.content()
     for position in (1, 3):
         with pytest.raises(NotInLog, match="Learn the right label as a new example"):
-            host.correct(position, other(given[position - 1][1][0]), 0)
-    kept = host._state.snapshots.numbers[-1]
+            host.correct(position, other(sent[position - 1][1][0]), 0)
+    last_snapshot = host._state.snapshots.numbers[-1]
     with pytest.raises(NotInLog):
-        host.correct(kept, other(given[kept - 1][1][0]), 0)
-    host.correct(kept + 1, other(given[kept][1][0]), 0)  # in the newest snapshot, and after the one before it
+        host.correct(last_snapshot, other(sent[last_snapshot - 1][1][0]), 0)
+    host.correct(
+        last_snapshot + 1, other(sent[last_snapshot][1][0]), 0
+    )  # in the newest snapshot, and after the one before it
     assert host.content() != before
     host.close()
 
@@ -131,8 +133,8 @@ WRONG = [
 def test_invalid_corrections_are_refused_and_change_nothing(tmp_path):
     host, learned = opened(tmp_path)
     before = host.content()
-    for given in WRONG:
-        call = {"position": 6, "row": 2, "label": other(learned[5][1][2])} | given
+    for arguments in WRONG:
+        call = {"position": 6, "row": 2, "label": other(learned[5][1][2])} | arguments
         with pytest.raises(InputError):
             host.correct(call.pop("position"), call.pop("label"), call.pop("row"), **call)
     with pytest.raises(InputError, match="has this label already"):
@@ -169,8 +171,8 @@ def test_keys_keep_their_first_answers(tmp_path):
 
 
 def test_a_repeated_correction_changes_nothing(tmp_path):
-    host, given = opened(tmp_path)
-    label = other(given[3][1][1])
+    host, sent = opened(tmp_path)
+    label = other(sent[3][1][1])
     first = host.correct(4, label, 1)
     again = host.correct(4, label, 1)
     assert again.correction == first.correction and again.replayed_examples == 0
@@ -218,8 +220,8 @@ def test_a_correction_that_makes_later_records_invalid_is_refused(tmp_path):
 
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
-    host, given = opened(tmp_path)
-    before, label = host.content(), other(given[5][1][0])
+    host, sent = opened(tmp_path)
+    before, label = host.content(), other(sent[5][1][0])
     real = host._state.snapshots.put_instead
 
     def failing(content, base):
@@ -252,10 +254,10 @@ for turn in itertools.count():
 
 
 def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
-    host, given = opened(tmp_path, snapshot_every=23)
+    host, sent = opened(tmp_path, snapshot_every=23)
     host.close()
     rng = random.Random()
-    labels = given[11][1]
+    labels = sent[11][1]
     script = textwrap.dedent(KILLED).format(path=sys.path, folder=str(tmp_path), labels=list(labels))
     with default_signals():
         child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -277,19 +279,19 @@ def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
         assert len(wrong) <= 1  # the last one may be on disk without its acknowledgement
         for row in wrong:
             labels[row] = latest[row]
-        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], given)))
+        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], sent)))
 
 
 def test_the_list_of_corrections_survives_backup_restore_and_repair(tmp_path):
-    host, given = opened(tmp_path / "one")
-    host.correct(12, other(given[11][1][0]), 0, who="é", reason="wrong")
+    host, sent = opened(tmp_path / "one")
+    host.correct(12, other(sent[11][1][0]), 0, who="é", reason="wrong")
     host.backup(tmp_path / "backup")
     host.close()
     restore(tmp_path / "backup", tmp_path / "two")
     with Host.open(tmp_path / "two") as again:
         assert [line.who for line in again.corrections()] == ["é"]
         with pytest.raises(NotInLog):
-            again.correct(12, given[11][1][0], 0)
+            again.correct(12, sent[11][1][0], 0)
     with sqlite3.connect(tmp_path / "one" / "host.sqlite") as db:
         db.execute("UPDATE snapshot SET content = x'00' WHERE number = (SELECT max(number) FROM snapshot)")
     assert repair(tmp_path / "one") is not None

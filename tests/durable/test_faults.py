@@ -32,26 +32,26 @@ def test_a_second_owner_is_refused(tmp_path):
 
 
 def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
-    given = blocks(100)
+    sent = blocks(100)
     old = Host.open(tmp_path, MODELS["random"], epoch=3)
-    old.learn(*given[0])
+    old.learn(*sent[0])
     new = Host.open(tmp_path, epoch=4)
-    new.learn(*given[1])
+    new.learn(*sent[1])
     before = old.content()
     restore, forget = (lambda: old.restore(before)), (lambda: old.forget_task("ann"))
-    for write in (lambda: old.learn(*given[2]), old.snapshot, restore, forget):
+    for write in (lambda: old.learn(*sent[2]), old.snapshot, restore, forget):
         with pytest.raises(StaleOwner, match="took over the directory"):
             write()
     assert old.content() == before
     for epoch in (3, 4):
         with pytest.raises(StaleOwner, match="higher than that of the last owner, 4"):
             Host.open(tmp_path, epoch=epoch)
-    new.learn(*given[3])
+    new.learn(*sent[3])
     old.close()
     dropped(new)
     with Host.open(tmp_path) as last:
         assert last.epoch == 5
-        assert same(last.model, fed(MODELS["random"], [given[0], given[1], given[3]])[0])
+        assert same(last.model, fed(MODELS["random"], [sent[0], sent[1], sent[3]])[0])
 
 
 def test_a_later_epoch_takes_over_a_locked_directory(tmp_path):

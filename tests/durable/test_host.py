@@ -17,18 +17,18 @@ from budgetron.learners.lifecycle.saved import content_of
 
 
 def test_a_host_equals_a_model_without_one_and_recovers_bit_for_bit(tmp_path, make_model):
-    given = blocks()
-    bare, margins = fed(make_model, given)
+    sent = blocks()
+    bare, margins = fed(make_model, sent)
     host = Host.open(tmp_path, make_model, snapshot_every=70)
-    for block, expected in zip(given, margins, strict=True):
+    for block, expected in zip(sent, margins, strict=True):
         assert np.array_equal(host.learn(*block).margins, expected)
     assert same(host.model, bare)
     dropped(host)
     again = Host.open(tmp_path)
     assert 0 < again.recovery.replayed_examples < 300
-    assert same(again.model, bare) and again.position == len(given)
+    assert same(again.model, bare) and again.position == len(sent)
     assert np.array_equal(
-        again.decision_function(given[0][0], tasks=given[0][2]), bare.decision_function(given[0][0], tasks=given[0][2])
+        again.decision_function(sent[0][0], tasks=sent[0][2]), bare.decision_function(sent[0][0], tasks=sent[0][2])
     )
     again.close()
     with Host.open(tmp_path) as third:
@@ -70,10 +70,10 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
 def test_a_key_repeated_within_one_commit_is_learned_once(tmp_path):
     first, second = blocks(40)
     with Host.open(tmp_path, MODELS["random"]) as host:
-        one, two, other = host.learn_many(
+        answer, two, other = host.learn_many(
             [Request(*first, key="k"), Request(*first, key="k"), Request(*second, key="k")]
         )
-        assert one.position == two.position and two.repeated and np.array_equal(one.margins, two.margins)
+        assert answer.position == two.position and two.repeated and np.array_equal(answer.margins, two.margins)
         assert isinstance(other, KeyReused)
         assert host.model.n_seen_ == 20
 
@@ -167,14 +167,14 @@ def test_dicts_are_hashed_as_learn_one_does(tmp_path):
 
 
 def test_threads_share_commits_and_nothing_is_lost(tmp_path):
-    given = blocks(400, size=4)
+    sent = blocks(400, size=4)
     host = Host.open(tmp_path, MODELS["random"])
-    host.learn(*given[0])
+    host.learn(*sent[0])
     answers = {}
 
     def work(part):
         for place in part:
-            answers[place] = host.learn(*given[place], key=f"block {place}")
+            answers[place] = host.learn(*sent[place], key=f"block {place}")
 
     threads = [threading.Thread(target=work, args=(range(1 + start, 100, 4),)) for start in range(4)]
     for thread in threads:
@@ -182,7 +182,7 @@ def test_threads_share_commits_and_nothing_is_lost(tmp_path):
     for thread in threads:
         thread.join()
     order = sorted(answers, key=lambda place: answers[place].position)
-    bare, margins = fed(MODELS["random"], [given[0], *(given[place] for place in order)])
+    bare, margins = fed(MODELS["random"], [sent[0], *(sent[place] for place in order)])
     assert same(host.model, bare)
     assert all(np.array_equal(answers[place].margins, m) for place, m in zip(order, margins[1:], strict=True))
     dropped(host)
@@ -191,15 +191,15 @@ def test_threads_share_commits_and_nothing_is_lost(tmp_path):
 
 
 def test_forgetting_a_task_is_logged(tmp_path):
-    given = blocks(100)
+    sent = blocks(100)
     host = Host.open(tmp_path, MODELS["shared"])
-    for block in given[:4]:
+    for block in sent[:4]:
         host.learn(*block)
     host.forget_task("bob")
-    host.learn(*given[4])
-    bare, _ = fed(MODELS["shared"], given[:4])
+    host.learn(*sent[4])
+    bare, _ = fed(MODELS["shared"], sent[:4])
     bare.forget_task("bob")
-    bare.partial_fit(*given[4][:2], tasks=given[4][2])
+    bare.partial_fit(*sent[4][:2], tasks=sent[4][2])
     assert same(host.model, bare)
     dropped(host)
     with Host.open(tmp_path) as again:
@@ -207,32 +207,32 @@ def test_forgetting_a_task_is_logged(tmp_path):
 
 
 def test_restore_replaces_the_model(tmp_path):
-    given = blocks(100)
-    other, _ = fed(MODELS["budgetron"], given[:2])
+    sent = blocks(100)
+    other, _ = fed(MODELS["budgetron"], sent[:2])
     host = Host.open(tmp_path / "a", MODELS["random"])
-    answer = host.learn(*given[0], key="before")
+    answer = host.learn(*sent[0], key="before")
     host.restore(content_of(other))
     assert same(host.model, other)
-    host.learn(*given[2])
-    other.partial_fit(*given[2][:2], tasks=given[2][2])
+    host.learn(*sent[2])
+    other.partial_fit(*sent[2][:2], tasks=sent[2][2])
     dropped(host)
     with Host.open(tmp_path / "a") as again:
         assert same(again.model, other)
-        assert again.learn(*given[0], key="before").position == answer.position
+        assert again.learn(*sent[0], key="before").position == answer.position
         with pytest.raises(InputError, match="a Budgetron model"):
             again.restore(b"rubbish")
         assert same(again.model, other)
 
 
 def test_a_backup_made_while_learning_is_consistent(tmp_path):
-    given = blocks(400, size=4)
+    sent = blocks(400, size=4)
     host = Host.open(tmp_path / "a", MODELS["random"], snapshot_every=50)
-    for block in given[:30]:
+    for block in sent[:30]:
         host.learn(*block)
     stop = threading.Event()
 
     def learn():
-        for block in given[30:]:
+        for block in sent[30:]:
             host.learn(*block)
         stop.set()
 
@@ -245,7 +245,7 @@ def test_a_backup_made_while_learning_is_consistent(tmp_path):
     with Host.open(tmp_path / "b") as copy:
         done = copy.position
         assert 30 <= done <= 100
-        assert same(copy.model, fed(MODELS["random"], given[:done])[0])
+        assert same(copy.model, fed(MODELS["random"], sent[:done])[0])
 
 
 def test_the_directory_stays_small(tmp_path):
@@ -263,13 +263,13 @@ def test_the_directory_stays_small(tmp_path):
 
 def test_old_keys_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 10)
-    given = blocks(200, size=5)
+    sent = blocks(200, size=5)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
-        for place, block in enumerate(given):
+        for place, block in enumerate(sent):
             host.learn(*block, key=f"k{place}")
         assert len(host.remembered("k")) <= 20
-        assert host.learn(*given[-1], key="k39").repeated
-        assert not host.learn(*given[0], key="k0").repeated
+        assert host.learn(*sent[-1], key="k39").repeated
+        assert not host.learn(*sent[0], key="k0").repeated
 
 
 def test_arguments_of_open_are_checked(tmp_path):

@@ -136,7 +136,9 @@ def test_flipped_bits_are_harmless_or_noticed(tmp_path, n):
             with Host.open(folder) as host:
                 again = host.learn_many(requests)
                 assert all(answer.repeated for answer in again), place
-                assert all(np.array_equal(*(one.margins for one in both)) for both in zip(first, again, strict=True))
+                assert all(
+                    np.array_equal(*(learned.margins for learned in both)) for both in zip(first, again, strict=True)
+                )
                 assert host.content() == expected, place
             harmless += 1
         except DamagedLog:

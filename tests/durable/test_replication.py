@@ -83,9 +83,9 @@ def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
 
 def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
     _, _, states = copied
-    objects = [one for run in read_runs(open_store(url)) for one in run.segments]
+    objects = [segment for run in read_runs(open_store(url)) for segment in run.segments]
     chosen = objects[len(objects) // 2]
-    last = max(one.last for one in objects if one.at <= chosen.at)
+    last = max(segment.last for segment in objects if segment.at <= chosen.at)
     assert restored(url, tmp_path / "then", at=chosen.at / 1000) == states[last]
     with pytest.raises(InputError, match="not before the copy begins"):
         restore(url, tmp_path / "then", at=1.0)

@@ -81,8 +81,8 @@ def test_a_rejected_row_stays_rejected_after_later_rows_were_learned(tmp_path):
     labels = [str(label) for label in Y]
     bad = [*labels[:30], "other", *labels[31:]]
 
-    def one(place, given):
-        return Request(X[[place]], [given[place]], [TASKS[place]], "s", rows=StreamRows([place]))
+    def one(place, lines):
+        return Request(X[[place]], [lines[place]], [TASKS[place]], "s", rows=StreamRows([place]))
 
     with Host.open(tmp_path, MODELS["random"]) as host:
         whole = Request(X[:30], labels[:30], TASKS[:30], "s", ["0", "1"], rows=StreamRows(np.arange(30)))

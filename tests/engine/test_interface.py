@@ -16,27 +16,27 @@ STUB = Path(budgetron.__file__).with_name("_core.pyi")
 
 def described(text):
     """Every function, method and property of a stub, by its path, with its signatures."""
-    found = {}
+    signatures = {}
 
     def visit(nodes, path):
         for node in nodes:
             if isinstance(node, ast.ClassDef):
-                found[(*path, node.name)] = []
+                signatures[(*path, node.name)] = []
                 visit(node.body, (*path, node.name))
             elif isinstance(node, ast.FunctionDef):
-                found.setdefault((*path, node.name), []).append(ast.unparse(node))
+                signatures.setdefault((*path, node.name), []).append(ast.unparse(node))
 
     visit(ast.parse(text).body, ())
-    return found
+    return signatures
 
 
-def differences(stub, made):
-    before, now = described(stub), described(made)
+def differences(stub, generated):
+    before, now = described(stub), described(generated)
     return sorted(".".join(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
 
 @pytest.fixture(scope="module")
-def made():
+def generated():
     if not native.available:
         pytest.skip("there is no compiled module here")
     stubgen = pytest.importorskip("nanobind.stubgen", reason="nanobind is not installed")
@@ -47,8 +47,8 @@ def made():
     return generator.get()
 
 
-def test_the_stub_describes_the_module(made):
-    assert not differences(STUB.read_text(encoding="utf-8"), made), "run `make stubs`"
+def test_the_stub_describes_the_module(generated):
+    assert not differences(STUB.read_text(encoding="utf-8"), generated), "run `make stubs`"
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_the_stub_describes_the_module(made):
         ("threads: int = 1", "threads: int = 2", "Learner.margins"),
     ],
 )
-def test_a_changed_module_is_noticed(made, before, after, name):
-    assert before in made
-    assert name in differences(STUB.read_text(encoding="utf-8"), made.replace(before, after))
+def test_a_changed_module_is_noticed(generated, before, after, name):
+    assert before in generated
+    assert name in differences(STUB.read_text(encoding="utf-8"), generated.replace(before, after))
 
 
 @pytest.mark.parametrize("engine", [native.Engine, reference.Engine], ids=["core", "numpy"])

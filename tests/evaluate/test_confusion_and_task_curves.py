@@ -27,10 +27,10 @@ def test_confusion_equals_that_of_scikit_learn(names: list[str]) -> None:
     rng = np.random.default_rng(0)
     labels = np.array(names)[(np.digitize(X[:, 0], [-0.4, 0.4]) + rng.integers(0, 2, len(X)) // 2) % len(names)]
     margins = model().predict_then_learn(X, labels, tasks=TASKS, classes=names)
-    said = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
+    predicted = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
     result = evaluate.progressive(model(), (X, labels, TASKS), window=100)
     assert result.confusion is not None and result.confusion.classes == tuple(names)
-    assert (result.confusion.counts == confusion_matrix(labels, np.array(names)[said], labels=names)).all()
+    assert (result.confusion.counts == confusion_matrix(labels, np.array(names)[predicted], labels=names)).all()
     assert json.loads(json.dumps(result.to_dict()))["confusion"]["classes"] == names
 
 

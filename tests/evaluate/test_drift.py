@@ -34,13 +34,15 @@ def test_many_quiet_tasks_raise_no_alarm() -> None:
 @pytest.mark.parametrize("block", [50, 1000])
 def test_a_rise_is_noticed_soon_and_a_fall_is_no_alarm(block: int) -> None:
     rng = np.random.default_rng(1)
-    found = []
+    alarms = []
     adwin = Adwin(rows=1)
     for start in range(0, 12_000, block):
         share = 0.1 if start < 4000 else 0.3 if start < 8000 else 0.05
-        found += [(start + block, *one) for one in adwin.add(np.zeros(block, dtype=np.intp), rng.random(block) < share)]
-    assert len(found) == 1
-    position, row, before, after, n = found[0]
+        alarms += [
+            (start + block, *alarm) for alarm in adwin.add(np.zeros(block, dtype=np.intp), rng.random(block) < share)
+        ]
+    assert len(alarms) == 1
+    position, row, before, after, n = alarms[0]
     assert row == 0 and 4000 < position <= 6000 and before == pytest.approx(0.1, abs=0.03)
     assert after == pytest.approx(0.3, abs=0.08) and 0 < n <= position
 
@@ -91,15 +93,15 @@ def test_a_validation_reports_when_labels_flip(model) -> None:
 def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | None]:
     """How long after the change our ADWIN and river's notice a rise; None: never. Neither may be early."""
     drift = pytest.importorskip("river.drift", reason="the extra `river` is not installed")
-    ours, theirs, found = Adwin(rows=1), drift.ADWIN(delta=0.002), [None, None]
+    ours, theirs, alarms = Adwin(rows=1), drift.ADWIN(delta=0.002), [None, None]
     for place, loss in enumerate(losses.tolist(), 1):
         rose = bool(ours.add(np.zeros(1, dtype=np.intp), [loss]))
         before = theirs.estimation
         theirs.update(loss)
         for side, noticed in enumerate((rose, theirs.drift_detected and theirs.estimation > before)):
-            if noticed and found[side] is None:
-                found[side] = place - change
-    return found[0], found[1]
+            if noticed and alarms[side] is None:
+                alarms[side] = place - change
+    return alarms[0], alarms[1]
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])

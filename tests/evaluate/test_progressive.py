@@ -44,12 +44,12 @@ def test_figures_equal_those_of_scikit_learn() -> None:
         (slice(None), result.overall),
         *((task == TASKS, row) for task, row in result.per_task.items()),
     ]:
-        truth, said = Y[rows], predicted[rows]
+        truth, guesses = Y[rows], predicted[rows]
         assert figures.n == len(truth)
-        assert figures.error == pytest.approx(np.mean(truth != said))
-        assert figures.f_measure == pytest.approx(f1_score(truth, said))
-        assert figures.precision == pytest.approx(precision_score(truth, said))
-        assert figures.recall == pytest.approx(recall_score(truth, said))
+        assert figures.error == pytest.approx(np.mean(truth != guesses))
+        assert figures.f_measure == pytest.approx(f1_score(truth, guesses))
+        assert figures.precision == pytest.approx(precision_score(truth, guesses))
+        assert figures.recall == pytest.approx(recall_score(truth, guesses))
     assert set(result.per_task) == set(TASKS.tolist()) and result.others is None
     assert result.macro["f_measure"] == pytest.approx(
         np.mean([row.f_measure for row in result.per_task.values()])

@@ -31,12 +31,14 @@ def test_exact_figures_equal_those_of_scikit_learn_with_ties_and_weights(rows: l
     weight = np.array([row[2] for row in rows], dtype=float)
     for given_weight in (None, weight):
         whole = np.ones(len(y)) if given_weight is None else weight
-        found = Ranking.of(scores, y, given_weight)
+        ranking = Ranking.of(scores, y, given_weight)
         if not (whole[y].sum() and whole[~y].sum()):
-            assert found.auc is None and found.average_precision is None
+            assert ranking.auc is None and ranking.average_precision is None
             continue
-        assert found.auc == pytest.approx(roc_auc_score(y, scores, sample_weight=given_weight))
-        assert found.average_precision == pytest.approx(average_precision_score(y, scores, sample_weight=given_weight))
+        assert ranking.auc == pytest.approx(roc_auc_score(y, scores, sample_weight=given_weight))
+        assert ranking.average_precision == pytest.approx(
+            average_precision_score(y, scores, sample_weight=given_weight)
+        )
     top = np.argsort(-scores, kind="stable")
     for k in (1, len(y), len(y) + 1):
         at_k = Ranking.of(scores, y).precision_at(k)
@@ -49,10 +51,10 @@ def test_exact_figures_equal_those_of_scikit_learn_with_ties_and_weights(rows: l
 
 
 def test_curves_end_where_they_should() -> None:
-    found = Ranking.of([3.0, 2.0, 2.0, 1.0], [1, 0, 1, 0])
-    fpr, tpr = found.roc()
+    ranking = Ranking.of([3.0, 2.0, 2.0, 1.0], [1, 0, 1, 0])
+    fpr, tpr = ranking.roc()
     assert fpr.tolist() == [0, 0, 0.5, 1] and tpr.tolist() == [0, 0.5, 1, 1]
-    recall, precision = found.precision_recall()
+    recall, precision = ranking.precision_recall()
     assert recall.tolist() == [0, 0.5, 1, 1] and precision == pytest.approx([1, 1, 2 / 3, 0.5])
 
 
@@ -110,8 +112,8 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
     log_odds = raw[:, 1:] if classes == 2 else logit(np.clip(softmax(raw, axis=1), 1e-12, 1 - 1e-12))
     counts = filled(log_odds, truth, places)
     exact = n * log_odds.shape[1] <= ranking_counts.EXACT
-    found = counts.ranking()
-    assert found is not None and found.exact == exact
+    ranking = counts.ranking()
+    assert ranking is not None and ranking.exact == exact
 
     def sklearn(rows: NDArray[np.bool_]) -> tuple[float, float]:
         if classes == 2:
@@ -124,8 +126,8 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
     of_all = counts.overall()
     tolerance = 1e-9 if exact else 0.003
     assert (of_all.auc, of_all.average_precision) == pytest.approx(sklearn(np.ones(n, dtype=bool)), abs=tolerance)
-    assert found.auc_within is not None and (found.auc_within == 0) == exact
-    assert found.to_dict()["auc"] == of_all.auc
+    assert ranking.auc_within is not None and (ranking.auc_within == 0) == exact
+    assert ranking.to_dict()["auc"] == of_all.auc
     for place, ranked in enumerate(counts.by_place([0, 1, 2])):
         close = 1e-9 if exact else 0.015
         assert (ranked.auc, ranked.average_precision) == pytest.approx(sklearn(places == place), abs=close)
@@ -187,14 +189,14 @@ def test_validation_has_the_figures_of_scikit_learn(labels: list[str], window: i
     margins = Budgetron(budget=30).predict_then_learn(stream.X, y, tasks=stream.tasks, classes=labels)
     chance = np.column_stack([expit(-margins), expit(margins)]) if len(labels) == 2 else softmax(margins, axis=1)
     result = evaluate.progressive(Budgetron(budget=30), (stream.X, y, stream.tasks), window=window, k=20)
-    one = result.overall
-    assert one.log_loss == pytest.approx(log_loss(y, chance, labels=labels))
+    overall = result.overall
+    assert overall.log_loss == pytest.approx(log_loss(y, chance, labels=labels))
     one_hot = np.eye(len(labels))[codes]
     if len(labels) == 2:
-        assert one.auc == pytest.approx(roc_auc_score(codes, margins))
-        assert one.average_precision == pytest.approx(average_precision_score(codes, margins))
-        assert one.brier == pytest.approx(brier_score_loss(codes, chance[:, 1]))
-        assert one.precision_at_k == pytest.approx(codes[np.argsort(-margins)[:20]].mean())
+        assert overall.auc == pytest.approx(roc_auc_score(codes, margins))
+        assert overall.average_precision == pytest.approx(average_precision_score(codes, margins))
+        assert overall.brier == pytest.approx(brier_score_loss(codes, chance[:, 1]))
+        assert overall.precision_at_k == pytest.approx(codes[np.argsort(-margins)[:20]].mean())
         for task, row in result.per_task.items():
             mine = stream.tasks == task
             assert row.auc == pytest.approx(roc_auc_score(codes[mine], margins[mine]))
@@ -202,11 +204,11 @@ def test_validation_has_the_figures_of_scikit_learn(labels: list[str], window: i
         if window == 100:
             assert result.curve[-1].window.auc == pytest.approx(roc_auc_score(codes[last], margins[last]))
     else:
-        assert one.auc == pytest.approx(roc_auc_score(codes, chance, multi_class="ovr"))
-        assert one.brier == pytest.approx(((chance - one_hot) ** 2).sum(axis=1).mean())
-    assert result.curve[-1].so_far.auc == one.auc and result.curve[-1].position == 1000
+        assert overall.auc == pytest.approx(roc_auc_score(codes, chance, multi_class="ovr"))
+        assert overall.brier == pytest.approx(((chance - one_hot) ** 2).sum(axis=1).mean())
+    assert result.curve[-1].so_far.auc == overall.auc and result.curve[-1].position == 1000
     record = json.loads(json.dumps(result.to_dict()))
-    assert record["overall"]["auc"] == one.auc and record["ranking"]["exact"] and record["k"] == 20
+    assert record["overall"]["auc"] == overall.auc and record["ranking"]["exact"] and record["k"] == 20
 
 
 def test_a_rare_label_is_noticed_and_the_ranking_comes_first() -> None:

@@ -36,30 +36,30 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_both_file_formats_give_the_same_set(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    one, other = sets.set_named("german"), tmp_path_factory.mktemp("mat")
-    found = sets.load(one, str(small))
+    entry, other = sets.set_named("german"), tmp_path_factory.mktemp("mat")
+    arrays = sets.load(entry, str(small))
     # As the study stores it: the label in front, permutations from 1.
-    content = {"data": np.column_stack([found.y, found.X]), "ID_all": found.orders + 1}
+    content = {"data": np.column_stack([arrays.y, arrays.X]), "ID_all": arrays.orders + 1}
     scipy.io.savemat(other / "german.mat", content)
-    again = sets.load(one, str(other))
-    assert all(np.array_equal(getattr(found, name), getattr(again, name)) for name in ("X", "y", "orders"))
-    assert np.array_equal(np.sort(found.order(7)), np.arange(N)) and np.array_equal(found.order(1), found.orders[1])
+    again = sets.load(entry, str(other))
+    assert all(np.array_equal(getattr(arrays, name), getattr(again, name)) for name in ("X", "y", "orders"))
+    assert np.array_equal(np.sort(arrays.order(7)), np.arange(N)) and np.array_equal(arrays.order(1), arrays.orders[1])
 
 
 def test_files_with_other_content_are_refused(small: Path) -> None:
-    one = sets.set_named("german")
+    entry = sets.set_named("german")
     with np.load(small / "german.npz") as content:
         changed = dict(content)
     changed["X"][3, 1] += 1
     np.savez(small / "german.npz", **changed)
     with pytest.raises(DataCorrupt, match="SHA-256"):
-        sets.load(one, str(small))
+        sets.load(entry, str(small))
     (small / "german.npz").write_bytes(b"nothing")
     with pytest.raises(DataCorrupt, match="cannot be read"):
-        sets.load(one, str(small))
+        sets.load(entry, str(small))
     (small / "german.npz").unlink()
     with pytest.raises(DataUnavailable, match="--sets"):
-        sets.load(one, str(small))
+        sets.load(entry, str(small))
 
 
 def test_the_table_shows_the_means_of_the_runs(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -70,14 +70,16 @@ def test_the_table_shows_the_means_of_the_runs(small: Path, tmp_path_factory: py
         assert not runs.is_done(run, out)
         run.perform(out, str(small))
         assert runs.is_done(run, out)
-    found = table.table_of(out, ["german", "dna"])
-    assert len(found.cells) == len(planned) // 2 and all(cell.orders == 2 for cell in found.cells.values())
+    kernel_table = table.table_of(out, ["german", "dna"])
+    assert len(kernel_table.cells) == len(planned) // 2 and all(
+        cell.orders == 2 for cell in kernel_table.cells.values()
+    )
     # The mean of what the files say, and the difference to print.
     files = [json.loads(run.path(out).read_text()) for run in planned if (run.set_name, run.row) == ("dna", "NOGD")]
     mean = 100 * np.mean([content["cells"][0]["error"] for content in files])
-    assert found.cells["NOGD", "dna"].error == pytest.approx(mean)
-    assert found.differences()["NOGD", "dna"] == pytest.approx(mean - 20.7)
-    text = table.markdown(found)
+    assert kernel_table.cells["NOGD", "dna"].error == pytest.approx(mean)
+    assert kernel_table.differences()["NOGD", "dna"] == pytest.approx(mean - 20.7)
+    text = table.markdown(kernel_table)
     assert f"| {mean:.1f} ± " in text and "mean absolute difference" in text and "*majority*" in text
 
 

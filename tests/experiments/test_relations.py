@@ -25,8 +25,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_relations_of_opposed_tasks(out: Path) -> None:
     """The truth is −1, 0, 0; independent Perceptrons have most of it, and the complete graph hides it."""
-    found = table.files_of(out, ["opposed"])
-    means = {row.name: table.values(found, "opposed", row.name, "correlations").mean(axis=0)
+    results = table.files_of(out, ["opposed"])
+    means = {row.name: table.values(results, "opposed", row.name, "correlations").mean(axis=0)
              for row in rows_for("opposed")}  # fmt: skip
     assert -0.95 < means["independent"][0] < -0.65
     assert means["LogDet"][0] < means["independent"][0] < means["complete graph"][0]
@@ -34,20 +34,20 @@ def test_relations_of_opposed_tasks(out: Path) -> None:
 
 
 def test_the_table_has_a_line_per_learner_and_the_printed_values(out: Path) -> None:
-    found = table.files_of(out, ["opposed", "kinds"])
-    text = table.markdown(found)
+    results = table.files_of(out, ["opposed", "kinds"])
+    text = table.markdown(results)
     assert all(f"| {row.name} |" in text for row in rows_for("opposed")) and "-0.91" in text
-    assert "kinds" not in found and PRINTED.keys() <= {row.name for row in ROWS}
-    records = table.to_dict(found)
+    assert "kinds" not in results and PRINTED.keys() <= {row.name for row in ROWS}
+    records = table.to_dict(results)
     assert {record["draws"] for record in records} == {6} and len(records) == len(rows_for("opposed"))
 
 
 def test_every_stream_is_drawn_and_has_learners() -> None:
-    for name, one in streams.STREAMS.items():
-        drawn = one.draw(1)
+    for name, stream in streams.STREAMS.items():
+        drawn = stream.draw(1)
         assert len(drawn.dataset.y) == {"opposed": 300, "kinds": 6000}.get(name, 8000)
-        assert (drawn.similarity is None) == one.shifts and rows_for(name)
-        assert np.array_equal(one.draw(1).dataset.X, drawn.dataset.X)
+        assert (drawn.similarity is None) == stream.shifts and rows_for(name)
+        assert np.array_equal(stream.draw(1).dataset.X, drawn.dataset.X)
 
 
 def test_the_command_continues_and_draws(out: Path, tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_cells_have_the_mean_and_the_standard_error() -> None:
             assert estimate.mean == pytest.approx(statistics.mean(values))
             assert estimate.error == pytest.approx(statistics.stdev(values) / 5**0.5)
     assert table.estimate(("spam", "none", "C", 5)) is None
-    one = table_of(synthetic_runs(1)).estimate(("spam", "mtrbp", "C", 10))
-    assert one is not None and "±" not in str(one)  # one order has no standard error
+    single = table_of(synthetic_runs(1)).estimate(("spam", "mtrbp", "C", 10))
+    assert single is not None and "±" not in str(single)  # one order has no standard error
 
 
 def test_paired_differences_cancel_shared_noise() -> None:
@@ -178,13 +178,13 @@ def test_the_printed_table_is_that_of_the_paper() -> None:
     if not source.exists():
         pytest.skip("the paper's source is not in ../shared/paper beside this checkout")
     rows = re.findall(r"(mt\w+(?:-2)?) &((?: ?\d+\.\d\\% *&?){6})", source.read_text())
-    found = [(name, tuple(float(v) for v in re.findall(r"\d+\.\d", values))) for name, values in rows]
+    printed_rows = [(name, tuple(float(v) for v in re.findall(r"\d+\.\d", values))) for name, values in rows]
     expected = [
         (name, tuple(printed(block, name, *column) for column in COLUMNS))
         for block in ("spam", "school", "sentiment")
         for name in PAPER
     ]
-    assert found == expected
+    assert printed_rows == expected
     assert best_printed("school", "C", 5) == 39.6
 
 
@@ -197,15 +197,15 @@ def test_the_committed_results_are_complete_and_rendered_by_the_command() -> Non
     runs = all_done(COMMITTED)
     table = table_of(runs)
     assert table.n_orders == 10 and len(differences(table)) == 72
-    found = findings(table)
-    assert (COMMITTED / "table.md").read_text() == "# Table 1\n\n" + render.markdown(table, found)
+    conclusions = findings(table)
+    assert (COMMITTED / "table.md").read_text() == "# Table 1\n\n" + render.markdown(table, conclusions)
     # The figure's bytes depend on the version of matplotlib, so only its place is checked.
     assert (COMMITTED / render.FIGURE).read_text().startswith("<svg")
     page = (COMMITTED / "table.html").read_text()
-    assert re.sub(r"<svg.*</svg>\n?", "", page, flags=re.DOTALL) == render.html(table, found, "")
+    assert re.sub(r"<svg.*</svg>\n?", "", page, flags=re.DOTALL) == render.html(table, conclusions, "")
     page = COMMITTED.parents[1] / "docs" / "reproduce.md"
     place = f"../benchmarks/paper/{render.FIGURE}"
-    rendered = render.markdown(table, found, heading="###", figure=place)
+    rendered = render.markdown(table, conclusions, heading="###", figure=place)
     assert page.read_text() == with_table(page.read_text(), rendered)
     for run in runs:
         assert set(run["machine"]) == {"cpus", "arch", "python", "numpy"}

@@ -80,8 +80,8 @@ def test_clusters_are_cliques_and_unmapped_tasks_are_alone():
     task_ids, clusters = graph.locate(tasks)
     assert (clusters[:5] >= NOT_A_TASK).all() and np.array_equal(clusters[5:], task_ids[5:])
     assert len(set(clusters.tolist())) == 5
-    found = {frozenset(group) for group in graph.components()}
-    assert found == {frozenset("ab"), frozenset(["c", 7]), frozenset("d")}
+    components = {frozenset(group) for group in graph.components()}
+    assert components == {frozenset("ab"), frozenset(["c", 7]), frozenset("d")}
     assert graph.components(["new", "b", "a", "new"]) == [["new"], ["b", "a"]]
 
 
@@ -119,9 +119,9 @@ def test_clusters_are_found_for_all_kinds_of_names(names):
     mapping = {name: place % 11 for place, name in enumerate(names)}
     unmapped = [f"unmapped {n}" for n in range(50)] + [10**15 + n for n in range(50)]
     asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + unmapped
-    task_ids, found = graphs.clusters(mapping).locate(asked)
+    task_ids, components = graphs.clusters(mapping).locate(asked)
     one_of = {}
-    for name, cluster in zip(asked[:500], found[:500].tolist(), strict=True):
+    for name, cluster in zip(asked[:500], components[:500].tolist(), strict=True):
         assert one_of.setdefault(mapping[name], cluster) == cluster
     assert len(set(one_of.values())) == len(one_of)
-    assert (found[500:] == task_ids[500:]).all() and not set(one_of.values()) & set(task_ids.tolist())
+    assert (components[500:] == task_ids[500:]).all() and not set(one_of.values()) & set(task_ids.tolist())

@@ -59,22 +59,22 @@ def column_of(graph, task, asked):
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4], ids=["plain", "uneven"])
-@pytest.mark.parametrize("made", [path, star, grid, tangled, scattered, hubs, cliques])
-def test_columns_are_those_of_numpy(made, spread):
+@pytest.mark.parametrize("make_edges", [path, star, grid, tangled, scattered, hubs, cliques])
+def test_columns_are_those_of_numpy(make_edges, spread):
     rng = np.random.default_rng(3)
-    edges = made(rng)
+    edges = make_edges(rng)
     weights = spread ** rng.random(len(edges))
     graph = graphs.from_edges(edges, weights=weights, tasks=range(K))
     for task in (0, K - 1):
         expected = graph.column(task)[:K:9]
-        found = column_of(graph, task, list(range(0, K, 9)))
-        assert np.abs(found - expected).max() <= 1e-12  # ‖A⁻¹‖ ≤ 1
+        column = column_of(graph, task, list(range(0, K, 9)))
+        assert np.abs(column - expected).max() <= 1e-12  # ‖A⁻¹‖ ≤ 1
 
 
-@pytest.mark.parametrize("made", [grid, tangled, scattered])
-def test_pseudoinverses_are_those_of_numpy(made):
+@pytest.mark.parametrize("make_edges", [grid, tangled, scattered])
+def test_pseudoinverses_are_those_of_numpy(make_edges):
     rng = np.random.default_rng(4)
-    a, b = np.array(made(rng)).T
+    a, b = np.array(make_edges(rng)).T
     k = max(K, int(max(a.max(), b.max())) + 1)
     weights = 10.0 ** rng.integers(-1, 2, len(a))  # uneven weights: the rest of a row must not be a rounding error
     joined = sparse.coo_array((weights, (a, b)), shape=(k, k))
@@ -84,8 +84,8 @@ def test_pseudoinverses_are_those_of_numpy(made):
         expected = graph.column(task)
         if expected[task] == 0:
             continue  # an isolated task: its similarities are 0, also with itself
-        found = column_of(graph, task, list(range(0, k, 9)))
-        assert np.abs(found - expected[::9]).max() <= 1e-9 * np.abs(expected).max()
+        column = column_of(graph, task, list(range(0, k, 9)))
+        assert np.abs(column - expected[::9]).max() <= 1e-9 * np.abs(expected).max()
 
 
 def test_the_pseudoinverse_of_a_long_uneven_path():
@@ -98,15 +98,15 @@ def test_the_pseudoinverse_of_a_long_uneven_path():
     current[7] += 1.0
     expected = np.concatenate([[0.0], -np.cumsum(np.cumsum(current)[:-1] / weights)])
     expected -= expected.mean()
-    found = column_of(graph, 7, list(range(0, K, 9)))
-    assert np.abs(found - expected[::9]).max() <= 1e-11 * np.abs(expected).max()
+    column = column_of(graph, 7, list(range(0, K, 9)))
+    assert np.abs(column - expected[::9]).max() <= 1e-11 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4, 1e12], ids=["plain", "uneven", "double"])
-@pytest.mark.parametrize("made", [tangled, cliques])
-def test_a_column_is_bit_identical_alone_and_in_a_block(made, spread):
+@pytest.mark.parametrize("make_edges", [tangled, cliques])
+def test_a_column_is_bit_identical_alone_and_in_a_block(make_edges, spread):
     rng = np.random.default_rng(5)
-    edges = made(rng)
+    edges = make_edges(rng)
     graph = graphs.from_edges(edges, weights=spread ** (rng.random(len(edges)) - 0.5), tasks=range(K))
     asked = list(range(0, 90, 7))
     together = column_of(graph, 11, asked)
@@ -123,13 +123,13 @@ def test_columns_are_exact_for_weights_from_a_millionth_to_a_million():
     joined = joined + joined.T
     inverse = np.linalg.inv((sparse.diags_array(1 + joined.sum(axis=0)) - joined).toarray())
     graph = graphs.from_edges(edges, weights=weights, tasks=range(K))
-    found = column_of(graph, 0, list(range(0, K, 9)))
-    assert np.abs(found - inverse[::9, 0]).max() <= 1e-9 * np.abs(inverse[:, 0]).max()
+    column = column_of(graph, 0, list(range(0, K, 9)))
+    assert np.abs(column - inverse[::9, 0]).max() <= 1e-9 * np.abs(inverse[:, 0]).max()
 
 
-@pytest.mark.parametrize("made", [path, star, grid, tangled, scattered, hubs, cliques])
-def test_the_factor_stays_within_the_planned_bytes(made):
-    graph = graphs.from_edges(made(np.random.default_rng(6)), tasks=range(K))
+@pytest.mark.parametrize("make_edges", [path, star, grid, tangled, scattered, hubs, cliques])
+def test_the_factor_stays_within_the_planned_bytes(make_edges):
+    graph = graphs.from_edges(make_edges(np.random.default_rng(6)), tasks=range(K))
     model = RandomBudgetPerceptron(budget="2 MiB", kernel=kernels.Linear(), graph=graph)
     rng = np.random.default_rng(7)
     model.partial_fit(rng.normal(size=(2000, 3)), rng.integers(0, 2, 2000), tasks=rng.integers(0, K, 2000))

@@ -39,25 +39,25 @@ def test_every_constructor_gives_the_inverse(graph):
     expected = np.linalg.inv(np.eye(len(graph)) + laplacian)
     edges = list(graph.edges)
     weights = [graph.edges[edge]["weight"] for edge in edges]
-    for made in (
+    for task_graph in (
         graphs.from_edges(edges, weights, tasks=range(len(graph))),
         graphs.from_networkx(graph),
         graphs.from_laplacian(laplacian),
         graphs.from_laplacian(sp.csc_matrix(laplacian)),
         graphs.from_similarity(expected),
     ):
-        assert np.allclose(graphs.similarity_matrix(made), expected, rtol=1e-9, atol=1e-13)
-        assert made.tasks == tuple(range(len(graph)))
-        assert made.c_g == pytest.approx(np.sqrt(expected.diagonal().max()), rel=1e-12)
+        assert np.allclose(graphs.similarity_matrix(task_graph), expected, rtol=1e-9, atol=1e-13)
+        assert task_graph.tasks == tuple(range(len(graph)))
+        assert task_graph.c_g == pytest.approx(np.sqrt(expected.diagonal().max()), rel=1e-12)
 
 
 @few
 @given(weighted_graphs())
 def test_components_are_those_of_networkx_and_have_similarity_0(graph):
-    made = graphs.from_networkx(graph)
-    assert {frozenset(c) for c in made.components()} == {frozenset(c) for c in nx.connected_components(graph)}
-    together = made.component[:, None] == made.component[None, :]
-    similarity = graphs.similarity_matrix(made)
+    task_graph = graphs.from_networkx(graph)
+    assert {frozenset(c) for c in task_graph.components()} == {frozenset(c) for c in nx.connected_components(graph)}
+    together = task_graph.component[:, None] == task_graph.component[None, :]
+    similarity = graphs.similarity_matrix(task_graph)
     assert (similarity[~together] == 0).all()
     assert (similarity[together] > 0).all()
 
@@ -65,13 +65,13 @@ def test_components_are_those_of_networkx_and_have_similarity_0(graph):
 @few
 @given(weighted_graphs())
 def test_a_task_is_nearest_to_itself_and_c_g_is_at_most_one(graph):
-    made = graphs.from_networkx(graph)
-    similarity = graphs.similarity_matrix(made)
+    task_graph = graphs.from_networkx(graph)
+    similarity = graphs.similarity_matrix(task_graph)
     off = similarity - np.diag(np.full(len(graph), np.inf))
     assert (similarity.diagonal() > off.max(axis=1)).all()
-    assert made.c_g <= 1 + 1e-12
+    assert task_graph.c_g <= 1 + 1e-12
     isolated = min(dict(graph.degree).values()) == 0
-    assert (made.c_g > 1 - 1e-12) == isolated
+    assert (task_graph.c_g > 1 - 1e-12) == isolated
 
 
 @few
@@ -79,10 +79,10 @@ def test_a_task_is_nearest_to_itself_and_c_g_is_at_most_one(graph):
 def test_the_pseudoinverse_variant_equals_that_of_numpy(graph):
     laplacian = laplacian_of(graph)
     expected = np.linalg.pinv(laplacian, rcond=1e-12, hermitian=True)
-    made = graphs.from_laplacian(laplacian, identity=False)
-    assert np.allclose(made.dense, expected, atol=1e-9 * max(1.0, abs(expected).max()))
+    task_graph = graphs.from_laplacian(laplacian, identity=False)
+    assert np.allclose(task_graph.dense, expected, atol=1e-9 * max(1.0, abs(expected).max()))
     assert np.allclose(
-        laplacian @ made.dense @ laplacian, laplacian, atol=1e-9 * max(1.0, abs(laplacian).max())
+        laplacian @ task_graph.dense @ laplacian, laplacian, atol=1e-9 * max(1.0, abs(laplacian).max())
     )
 
 
@@ -98,27 +98,27 @@ def test_any_semidefinite_matrix_is_accepted(k, rank, seed):
 @pytest.mark.parametrize(("n", "w"), [(2, 1.0), (5, 0.3), (9, 40.0)])
 def test_a_clique_has_its_closed_form(n, w):
     edges = [(i, j) for i in range(n) for j in range(i)]
-    made = graphs.from_edges(edges, [w] * len(edges), tasks=range(n))
-    assert np.allclose(made.dense, (np.eye(n) + w * np.ones((n, n))) / (1 + w * n), rtol=1e-12)
+    task_graph = graphs.from_edges(edges, [w] * len(edges), tasks=range(n))
+    assert np.allclose(task_graph.dense, (np.eye(n) + w * np.ones((n, n))) / (1 + w * n), rtol=1e-12)
     closed = graphs.complete(n_tasks=n, coupling=w)
-    assert np.allclose(made.dense, graphs.similarity_matrix(closed), rtol=1e-12)
+    assert np.allclose(task_graph.dense, graphs.similarity_matrix(closed), rtol=1e-12)
 
 
 def test_opposed_tasks_have_negative_similarity():
-    made = graphs.from_similarity([[1, -0.5], [-0.5, 1]])
-    assert made.similarity(0, 1) == -0.5
+    task_graph = graphs.from_similarity([[1, -0.5], [-0.5, 1]])
+    assert task_graph.similarity(0, 1) == -0.5
 
 
 @few
 @given(weighted_graphs(), st.integers(0, 2**32 - 1))
 def test_columns_and_their_squares_equal_those_of_the_inverse(graph, seed):
-    made = graphs.from_networkx(graph)
+    task_graph = graphs.from_networkx(graph)
     inverse = np.linalg.inv(np.eye(len(graph)) + laplacian_of(graph))
     vector = np.random.default_rng(seed).standard_normal(len(graph))
     i = seed % len(graph)
-    assert np.allclose(made.column(i), inverse[:, i], atol=1e-12)
-    assert np.allclose(made.square_column(i), (inverse @ inverse)[:, i], atol=1e-12)
-    assert np.allclose(made.apply(vector), inverse @ vector, atol=1e-12)
+    assert np.allclose(task_graph.column(i), inverse[:, i], atol=1e-12)
+    assert np.allclose(task_graph.square_column(i), (inverse @ inverse)[:, i], atol=1e-12)
+    assert np.allclose(task_graph.apply(vector), inverse @ vector, atol=1e-12)
 
 
 @few
@@ -129,22 +129,22 @@ def test_relabelling_and_reordering_change_nothing(graph, random):
     turned = [(b, a) if random.random() < 0.5 else (a, b) for a, b, _ in edges]
     names = [f"t{node}" for node in graph]
     random.shuffle(names)
-    made, plain = graphs.from_edges(turned, [w for *_, w in edges], tasks=names), graphs.from_networkx(graph)
+    task_graph, plain = graphs.from_edges(turned, [w for *_, w in edges], tasks=names), graphs.from_networkx(graph)
     for a in graph:
         for b in graph:
-            assert made.similarity(f"t{a}", f"t{b}") == pytest.approx(plain.similarity(a, b), abs=1e-12)
+            assert task_graph.similarity(f"t{a}", f"t{b}") == pytest.approx(plain.similarity(a, b), abs=1e-12)
 
 
 def test_tasks_keep_the_order_in_which_they_were_given():
-    made = graphs.from_edges([("c", "a"), ("a", "b")], tasks=["z", "a"])
-    assert made.tasks == ("z", "a", "c", "b") and made.n_tasks == 4 and not made.is_open
-    assert made.components() == [["z"], ["a", "c", "b"]]
-    assert made.components(["b", "z", "b"]) == [["z"], ["b"]]
+    task_graph = graphs.from_edges([("c", "a"), ("a", "b")], tasks=["z", "a"])
+    assert task_graph.tasks == ("z", "a", "c", "b") and task_graph.n_tasks == 4 and not task_graph.is_open
+    assert task_graph.components() == [["z"], ["a", "c", "b"]]
+    assert task_graph.components(["b", "z", "b"]) == [["z"], ["b"]]
     assert graphs.from_edges([], tasks=["x", "y"]).c_g == 1.0
 
 
 def test_tasks_are_found_under_every_equal_name():
-    made = graphs.from_edges(np.array([[1, 2], [2, 5]]))
+    task_graph = graphs.from_edges(np.array([[1, 2], [2, 5]]))
     expected = [0, 1, 2, 0]
     for asked in (
         [1, 2, 5, 1],
@@ -152,7 +152,7 @@ def test_tasks_are_found_under_every_equal_name():
         np.array([1, 2, 5, 1], dtype=np.uint8),
         np.array([1.0, 2, 5, 1]),
     ):
-        task_ids, components = made.locate(asked)
+        task_ids, components = task_graph.locate(asked)
         assert task_ids.tolist() == expected and components.tolist() == [0] * 4
     day = datetime.date(2026, 1, 2)
     dated = graphs.from_edges([(day, "x"), ("x", ("a", 1))])
@@ -166,11 +166,11 @@ def test_tasks_are_found_under_every_equal_name():
 def test_inputs_are_neither_changed_nor_kept():
     given_matrix = np.array([[2.0, -1.0], [-1.0, 2.0]])
     sparse = sp.csr_matrix(given_matrix)
-    made = graphs.from_similarity(given_matrix), graphs.from_laplacian(sparse)
-    before = [graph.similarity(0, 1) for graph in made]
+    task_graph = graphs.from_similarity(given_matrix), graphs.from_laplacian(sparse)
+    before = [graph.similarity(0, 1) for graph in task_graph]
     given_matrix[:] = 7.0
     sparse.data[:] = 7.0
-    assert [graph.similarity(0, 1) for graph in made] == before
+    assert [graph.similarity(0, 1) for graph in task_graph] == before
     assert given_matrix.flags.writeable and sparse.data.flags.writeable
 
 

@@ -174,7 +174,7 @@ def test_rounding_errors_are_not_asymmetry_or_indefiniteness():
     factor = rng.standard_normal((30, 3))
     gram = factor @ factor.T
     noisy = gram + 1e-13 * rng.standard_normal((30, 30))
-    made = graphs.from_similarity(noisy)
-    assert np.array_equal(made.dense, made.dense.T) and np.allclose(made.dense, gram, atol=1e-12)
+    task_graph = graphs.from_similarity(noisy)
+    assert np.array_equal(task_graph.dense, task_graph.dense.T) and np.allclose(task_graph.dense, gram, atol=1e-12)
     with pytest.raises(InputError, match="semidefinite"):
         graphs.from_similarity(gram - 1e-6 * np.eye(30))

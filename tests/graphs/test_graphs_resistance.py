@@ -38,8 +38,8 @@ def random_graphs(draw):
 @given(random_graphs())
 def test_resistances_are_those_of_networkx_and_imply_the_inverse(graph):
     resistances = augmented_resistances(graph)
-    made = graphs.from_networkx(graph)
-    assert np.allclose(graphs.resistance_distances(made), resistances, atol=1e-9)
+    task_graph = graphs.from_networkx(graph)
+    assert np.allclose(graphs.resistance_distances(task_graph), resistances, atol=1e-9)
     inverse = np.linalg.inv(np.eye(len(graph)) + nx.laplacian_matrix(graph).toarray())
     assert np.allclose(graphs.similarities_from_resistances(resistances), inverse, atol=1e-9)
 
@@ -72,15 +72,15 @@ def test_the_closed_form_for_a_known_number_of_tasks():
 
 
 def test_relatedness_is_the_correlation_of_the_prior():
-    made = graphs.from_networkx(nx.path_graph(5))
+    task_graph = graphs.from_networkx(nx.path_graph(5))
     inverse = np.linalg.inv(np.eye(5) + nx.laplacian_matrix(nx.path_graph(5)).toarray())
     norms = np.sqrt(np.diag(inverse))
-    assert np.allclose(graphs.relatedness(made), inverse / norms[:, None] / norms)
-    assert np.allclose(graphs.relatedness(made, [4, 0])[0, 1], inverse[0, 4] / (norms[0] * norms[4]))
+    assert np.allclose(graphs.relatedness(task_graph), inverse / norms[:, None] / norms)
+    assert np.allclose(graphs.relatedness(task_graph, [4, 0])[0, 1], inverse[0, 4] / (norms[0] * norms[4]))
     assert graphs.relatedness(graphs.from_similarity([[1.0, 0.0], [0.0, 0.0]]))[1, 1] == 0.0
 
 
 def test_similarity_decreases_as_resistance_grows():
-    made = graphs.from_networkx(nx.path_graph(6))
-    similarity, resistance = graphs.similarity_matrix(made)[0], graphs.resistance_distances(made)[0, :6]
+    task_graph = graphs.from_networkx(nx.path_graph(6))
+    similarity, resistance = graphs.similarity_matrix(task_graph)[0], graphs.resistance_distances(task_graph)[0, :6]
     assert (np.diff(similarity) < 0).all() and (np.diff(resistance) > 0).all()

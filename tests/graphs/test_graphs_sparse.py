@@ -87,8 +87,8 @@ def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
     weights = np.random.default_rng(5).uniform(0.5, 2.0, len(edges))
     a = interaction(edges, weights, k)
     laplacian = a - sp.eye_array(k)
-    made = graphs.from_laplacian(laplacian, identity=identity)
-    assert made.dense is None and made.singular is not identity
+    task_graph = graphs.from_laplacian(laplacian, identity=identity)
+    assert task_graph.dense is None and task_graph.singular is not identity
     inverse = (
         np.linalg.inv(a.toarray())
         if identity
@@ -96,11 +96,11 @@ def test_medium_graphs_equal_the_dense_inverse(edges, k, identity):
     )
     scale = abs(inverse).max()
     for i in (0, 7, k - 1):
-        assert np.allclose(made.column(i), inverse[i], atol=1e-9 * scale)
-        assert np.allclose(made.square_column(i), inverse @ inverse[i], atol=1e-8 * scale**2)
+        assert np.allclose(task_graph.column(i), inverse[i], atol=1e-9 * scale)
+        assert np.allclose(task_graph.square_column(i), inverse @ inverse[i], atol=1e-8 * scale**2)
     vector = np.random.default_rng(6).standard_normal(k)
-    assert np.allclose(made.apply(vector), inverse @ vector, atol=1e-8 * scale * np.sqrt(k))
-    assert made.c_g_range == pytest.approx([np.sqrt(inverse.diagonal().max())] * 2, rel=1e-9)
+    assert np.allclose(task_graph.apply(vector), inverse @ vector, atol=1e-8 * scale * np.sqrt(k))
+    assert task_graph.c_g_range == pytest.approx([np.sqrt(inverse.diagonal().max())] * 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("identity", [True, False])
@@ -146,48 +146,48 @@ def test_a_torus_has_all_tasks_tied_and_its_bounds_still_hold():
 
 
 def test_entries_across_components_are_zero_and_cost_no_solve():
-    made = graphs.from_networkx(nx.disjoint_union(nx.path_graph(900), nx.path_graph(900)))
-    assert made.similarity(3, 1000) == 0.0 and made.cache.nbytes == 0
-    assert made.similarity(3, 4) > 0 and made.cache.nbytes == 900 * 8
-    assert made.column(3)[900:].max() == 0.0
+    task_graph = graphs.from_networkx(nx.disjoint_union(nx.path_graph(900), nx.path_graph(900)))
+    assert task_graph.similarity(3, 1000) == 0.0 and task_graph.cache.nbytes == 0
+    assert task_graph.similarity(3, 4) > 0 and task_graph.cache.nbytes == 900 * 8
+    assert task_graph.column(3)[900:].max() == 0.0
 
 
 def test_the_cache_stays_within_its_bytes_and_evicts_the_oldest():
-    made = graphs.from_networkx(nx.path_graph(2000)).with_cache(5 * 2000 * 8)
-    solutions = [made.column(i).copy() for i in range(12)]
-    assert made.cache.nbytes == 5 * 2000 * 8
-    assert all(np.array_equal(made.column(i), solutions[i]) for i in range(12))
-    none = made.with_cache(0)
+    task_graph = graphs.from_networkx(nx.path_graph(2000)).with_cache(5 * 2000 * 8)
+    solutions = [task_graph.column(i).copy() for i in range(12)]
+    assert task_graph.cache.nbytes == 5 * 2000 * 8
+    assert all(np.array_equal(task_graph.column(i), solutions[i]) for i in range(12))
+    none = task_graph.with_cache(0)
     assert np.array_equal(none.column(3), solutions[3]) and none.cache.nbytes == 0
 
 
 def test_the_cache_keeps_what_was_used_last(monkeypatch):
-    made = graphs.from_networkx(nx.path_graph(1100)).with_cache(2 * 1100 * 8)
+    task_graph = graphs.from_networkx(nx.path_graph(1100)).with_cache(2 * 1100 * 8)
     for i in (0, 1, 0, 2):  # 1 is the least recently used when 2 comes
-        made.column(i)
+        task_graph.column(i)
     monkeypatch.setattr(explicit, "solved", None)
-    made.column(0)
-    made.column(2)
+    task_graph.column(0)
+    task_graph.column(2)
     with pytest.raises(TypeError):
-        made.column(1)
+        task_graph.column(1)
 
 
 def test_threads_get_the_same_columns():
     edges = random_edges(3000, 6000, 8)
-    made = graphs.from_edges(edges, tasks=range(3000)).with_cache(10 * 3000 * 8)
+    task_graph = graphs.from_edges(edges, tasks=range(3000)).with_cache(10 * 3000 * 8)
     alone = graphs.from_edges(edges, tasks=range(3000))
     asked = np.random.default_rng(0).integers(0, 40, 200).tolist()
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(made.column, asked))
+        together = list(pool.map(task_graph.column, asked))
     assert all(np.array_equal(column, alone.column(i)) for i, column in zip(asked, together, strict=True))
-    assert made.cache.nbytes == 10 * 3000 * 8
+    assert task_graph.cache.nbytes == 10 * 3000 * 8
 
 
 def test_a_large_graph_is_pickled_without_its_columns():
-    made = graphs.from_networkx(nx.path_graph(5000)).with_cache(10**6)
-    column = made.column(9)
-    back = pickle.loads(pickle.dumps(made))
-    assert back == made and back.cache.nbytes == 0 and back.cache.limit == 10**6
+    task_graph = graphs.from_networkx(nx.path_graph(5000)).with_cache(10**6)
+    column = task_graph.column(9)
+    back = pickle.loads(pickle.dumps(task_graph))
+    assert back == task_graph and back.cache.nbytes == 0 and back.cache.limit == 10**6
     assert np.array_equal(back.column(9), column)
 
 
@@ -195,10 +195,10 @@ def test_a_large_semidefinite_matrix_that_is_not_a_laplacian():
     rng = np.random.default_rng(0)
     factor = sp.csr_array(np.where(rng.random((1200, 300)) < 0.01, rng.random((1200, 300)), 0.0))
     matrix = sp.csr_array(factor @ factor.T)
-    made = graphs.from_laplacian(matrix)
+    task_graph = graphs.from_laplacian(matrix)
     inverse = np.linalg.inv(np.eye(1200) + matrix.toarray())
-    assert np.allclose(made.column(17), inverse[17], atol=1e-12)
-    low, high = made.c_g_range
+    assert np.allclose(task_graph.column(17), inverse[17], atol=1e-12)
+    low, high = task_graph.c_g_range
     assert low**2 <= inverse.diagonal().max() * (1 + 1e-12) <= high**2 * (1 + 1e-11)
 
 
@@ -206,6 +206,6 @@ def test_strong_weights_are_solved_too():
     k = 1500
     edges = random_edges(k, 3000, 9)
     weights = 10 ** np.random.default_rng(1).uniform(-3, 5, len(edges))
-    made = graphs.from_edges(edges, weights, tasks=range(k))
+    task_graph = graphs.from_edges(edges, weights, tasks=range(k))
     inverse = np.linalg.inv(interaction(edges, weights, k).toarray())
-    assert np.allclose(made.column(11), inverse[11], atol=1e-9)
+    assert np.allclose(task_graph.column(11), inverse[11], atol=1e-9)

@@ -96,9 +96,9 @@ def test_repr_is_short():
 
 
 def test_labels_of_clusters_do_not_matter():
-    one = graphs.clusters({"a": 1, "b": 1, "c": 2})
-    assert one == graphs.clusters({"c": "x", "b": "y", "a": "y"})
-    assert one != graphs.clusters({"c": "x", "b": "x", "a": "y"})
+    graph = graphs.clusters({"a": 1, "b": 1, "c": 2})
+    assert graph == graphs.clusters({"c": "x", "b": "y", "a": "y"})
+    assert graph != graphs.clusters({"c": "x", "b": "x", "a": "y"})
 
 
 def forged(**changes):

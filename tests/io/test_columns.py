@@ -122,8 +122,8 @@ def test_scaling_uses_only_earlier_rows(rows, cut):
     ("None", math.nan),
 ])  # fmt: skip
 def test_texts_that_are_parsed_as_numbers(text, number):
-    found = parse_number(text)
-    assert found == number or (found is not None and math.isnan(found) and math.isnan(number))
+    parsed = parse_number(text)
+    assert parsed == number or (parsed is not None and math.isnan(parsed) and math.isnan(number))
 
 
 def test_texts_that_are_parsed_as_integers_tasks_and_dates():
@@ -157,8 +157,8 @@ def test_frames_are_encoded_too():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     stream, blocks = read_all(b"size,kind,y\n1,a,0\n2,b,1\n3,a,0\n")
     frame = pandas.DataFrame({"kind": ["a", "b", "a"], "size": [1, 2, 3], "more": [0, 0, 0]})
-    for one in (frame, polars.from_pandas(frame)):
-        assert stream.columns.encode(one).tobytes() == joined(blocks)[0].tobytes()
+    for any_frame in (frame, polars.from_pandas(frame)):
+        assert stream.columns.encode(any_frame).tobytes() == joined(blocks)[0].tobytes()
 
 
 def test_memory_of_columns_is_fixed_by_the_first_rows():

@@ -23,9 +23,9 @@ WORDS = ["Free", "OFFER", "lunch", "naïve", "Ünïcode", "İstanbul", "ﬁn", "
 
 
 def words_as_defined(texts, size, shift):
-    found = HashingVectorizer(n_features=size, ngram_range=(1, 2), alternate_sign=False,
+    hashed = HashingVectorizer(n_features=size, ngram_range=(1, 2), alternate_sign=False,
                               token_pattern=r"(?u)\b\w+\b").transform(texts)  # fmt: skip
-    shifted = sparse.csr_matrix((found.data, (found.indices + shift) % size, found.indptr), shape=found.shape)
+    shifted = sparse.csr_matrix((hashed.data, (hashed.indices + shift) % size, hashed.indptr), shape=hashed.shape)
     shifted.sort_indices()
     return shifted
 
@@ -65,10 +65,10 @@ def as_defined(texts, missing=()):
 
 def test_the_core_encodes_dates_as_the_definition_does():
     rng = np.random.default_rng(0)
-    made = [f"{y:04}-{m:02}-{d:02}{s}{h:02}:{i:02}:{k:02}" for y, m, d, h, i, k, s in zip(
+    dates = [f"{y:04}-{m:02}-{d:02}{s}{h:02}:{i:02}:{k:02}" for y, m, d, h, i, k, s in zip(
         rng.integers(1, 10_000, 3000), rng.integers(1, 14, 3000), rng.integers(0, 33, 3000), rng.integers(0, 26, 3000),
         rng.integers(0, 62, 3000), rng.integers(0, 62, 3000), rng.choice([" ", "T"], 3000), strict=True)]  # fmt: skip
-    texts = DATES + made + [text[:10] for text in made] + [text[:16] for text in made]
+    texts = DATES + dates + [text[:10] for text in dates] + [text[:16] for text in dates]
     assert parse_date_values(texts).tobytes() == as_defined(texts).tobytes()
     codes = ["1900-01-01", "2024-02-29"]
     assert parse_date_values(texts, codes).tobytes() == as_defined(texts, codes).tobytes()
@@ -119,9 +119,9 @@ def test_a_file_is_encoded_alike_without_the_core(monkeypatch):
     fast = blocks()
     for name in ("hashed_words", "parse_dates", "joined_rows"):
         monkeypatch.setattr(native, name, None)
-    for one, other in zip(fast, blocks(), strict=True):
-        other.sort_indices()
-        assert one.indptr.tolist() == other.indptr.tolist()
-        assert one.indices.tolist() == other.indices.tolist()
-        assert one.data.tobytes() == other.data.tobytes()
-        assert one.has_canonical_format
+    for from_core, in_python in zip(fast, blocks(), strict=True):
+        in_python.sort_indices()
+        assert from_core.indptr.tolist() == in_python.indptr.tolist()
+        assert from_core.indices.tolist() == in_python.indices.tolist()
+        assert from_core.data.tobytes() == in_python.data.tobytes()
+        assert from_core.has_canonical_format

@@ -232,13 +232,13 @@ def test_decoding_only_selected_json_values_changes_nothing(lines, stop):
     selection = Selection(("a",), ("b", "y"))
 
     def read():
-        reader, found = Ndjson(Source(BytesIO(content))), []
+        reader, tables = Ndjson(Source(BytesIO(content))), []
         for table, bad in reader.tables(selection, 3, stop):
             texts = {name: [text.values[code] for code in text.codes] for name, text in table.texts.items()}
-            found += [table.lines.tolist(), table.numbers.tobytes(), texts, bad]
+            tables += [table.lines.tolist(), table.numbers.tobytes(), texts, bad]
             if bad and stop:
                 break
-        return found
+        return tables
 
     picked = read()
     with pytest.MonkeyPatch.context() as patch:

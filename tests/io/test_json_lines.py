@@ -35,13 +35,13 @@ OTHERS = ["1", "1.5e7", '"x"', '"\\u0041"', "[]", "[1, [2, {}]]", "{}", '{"a": {
 
 def tables(lines):
     """All that the reader returns: numbers, texts, their different values, lines, bad lines and contents."""
-    reader, found = Ndjson(Source(bytes_io.BytesIO(b"\n".join(lines) + b"\n"))), []
+    reader, rows_read = Ndjson(Source(bytes_io.BytesIO(b"\n".join(lines) + b"\n"))), []
     for table, bad in reader.tables(SELECTION, len(lines) + 1, stop=False):
         texts = {name: [column.values[code] for code in column.codes] for name, column in table.texts.items()}
         values = {name: column.values for name, column in table.texts.items()}
         contents = [table.content(row) for row in range(len(table))]
-        found.append((table.numbers.tobytes(), texts, values, table.lines.tolist(), bad, contents))
-    return found
+        rows_read.append((table.numbers.tobytes(), texts, values, table.lines.tolist(), bad, contents))
+    return rows_read
 
 
 def parsed_by_core(lines):

@@ -66,10 +66,10 @@ def test_a_third_class_beside_true_and_false_makes_them_texts():
 def test_a_label_that_looks_like_a_typing_error_is_reported(rare, is_said):
     labels = ["spam", "ham"] * 100 + [rare]
     table = {"a": range(201), "label": labels}
-    (*_, said) = [None, *columns_of(as_delimited(table, ",")).warnings()]
-    assert (said is not None) == is_said
+    (*_, warning) = [None, *columns_of(as_delimited(table, ",")).warnings()]
+    assert (warning is not None) == is_said
     if is_said:
-        assert f"'{rare}' occurs once" in said and 'classes=["ham", "spam"]' in said
+        assert f"'{rare}' occurs once" in warning and 'classes=["ham", "spam"]' in warning
     assert columns_of(as_delimited(table, ","), classes=["ham", "spam"]).warnings() == []
 
 
@@ -97,8 +97,10 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
     with caplog.at_level(logging.INFO, "budgetron.io"):
         columns = columns_of(as_delimited(table, ","))
     assert columns.task == "user_id" and kinds(columns) == {"device": "category", "x": "number"}
-    (said,) = columns.warnings()
-    assert "'user_id' is taken for the task" in said and "'device' (2 values)" in said and 'task="device"' in said
+    (warning,) = columns.warnings()
+    assert (
+        "'user_id' is taken for the task" in warning and "'device' (2 values)" in warning and 'task="device"' in warning
+    )
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     asked = columns_of(as_delimited(table, ","), task="device")
     assert kinds(asked) == {"user_id": "ignored", "x": "number"}  # it is a name, never a number
@@ -107,8 +109,8 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
 
     other = {"Kunde Nr": table["user_id"], "x": table["x"], "label": table["label"]}
     columns = columns_of(as_delimited(other, ","))
-    (said,) = columns.warnings()
-    assert columns.task is None and "'Kunde Nr' (40 values) looks like one" in said and 'task="Kunde Nr"' in said
+    (warning,) = columns.warnings()
+    assert columns.task is None and "'Kunde Nr' (40 values) looks like one" in warning and 'task="Kunde Nr"' in warning
     assert columns_of(as_delimited({"x": table["x"], "label": table["label"]}, ",")).warnings() == []
 
 
@@ -124,8 +126,8 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
 ])  # fmt: skip
 def test_numbers_are_parsed_with_a_decimal_comma_or_a_decimal_point(text, comma, point):
     for format, expected in ((COMMA, comma), (POINT, point)):
-        found = NumberFormat(format).parse(text)
-        assert found == expected or (found is not None and math.isnan(found) and math.isnan(expected))
+        number = NumberFormat(format).parse(text)
+        assert number == expected or (number is not None and math.isnan(number) and math.isnan(expected))
 
 
 def counted(*values: str) -> dict[str, int]:
@@ -192,16 +194,16 @@ def test_codes_for_missing_values_are_recognised_or_reported():
 
 def test_dates_in_another_order_are_reported():
     days = [f"{1 + i % 28:02}.02.2024" for i in range(100)]
-    (said,) = columns_of(as_delimited({"day": days, "y": [0, 1] * 50}, ",")).warnings()
-    assert "looks like a date" in said and "2024-02-29" in said
+    (warning,) = columns_of(as_delimited({"day": days, "y": [0, 1] * 50}, ",")).warnings()
+    assert "looks like a date" in warning and "2024-02-29" in warning
 
 
 # ---- names, weights and encodings
 
 
 def test_a_repeated_column_is_reported():
-    (said,) = columns_of(b"x,z,x,y\n1,2,3,0\n2,1,3,1\n").warnings()
-    assert "Two columns are called 'x'" in said and "has other values" in said and 'drop=["x.2"]' in said
+    (warning,) = columns_of(b"x,z,x,y\n1,2,3,0\n2,1,3,1\n").warnings()
+    assert "Two columns are called 'x'" in warning and "has other values" in warning and 'drop=["x.2"]' in warning
     assert "has the same values" in columns_of(b"x,x,y\n1,1,0\n2,2,1\n").warnings()[0]
     assert columns_of(b"x,x,y\n1,1,0\n2,2,1\n", drop=["x.2"]).warnings() == []
 
@@ -250,8 +252,8 @@ def test_what_was_inferred_is_saved(tmp_path):
     io.save_model(tmp_path / "m", model, stream.columns)
     again, columns = io.load_model(tmp_path / "m")
     assert columns == stream.columns and columns.weight == "w" and again.classes_.tolist() == [False, True]
-    one, two = ({"a": "1.234,5"}, {"a": 1234.5})
-    assert columns.encode([one]).tolist() == stream.columns.encode([two]).tolist()
+    first, two = ({"a": "1.234,5"}, {"a": 1234.5})
+    assert columns.encode([first]).tolist() == stream.columns.encode([two]).tolist()
 
 
 @settings(max_examples=200, deadline=None)

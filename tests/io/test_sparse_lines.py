@@ -49,16 +49,16 @@ READERS = {
 
 def tables(kind, task, content, stop):
     reader = READERS[kind][0](Source(io.BytesIO(content)), task, 1 << 18)
-    found = []
+    tables = []
     for table, bad in reader.tables(Selection((), ("label", reader.task or "")), 3, stop):
         X, texts = table.sparse, {name: [t.values[c] for c in t.codes] for name, t in table.texts.items()}
-        found += [X.data.tobytes(), X.indices.tolist(), X.indptr.tolist(), texts, table.lines.tolist()]
-        found.append(None if table.weights is None else table.weights.tolist())
-        found.append([table.content(row) for row in range(len(table))])
-        found.append(bad)
+        tables += [X.data.tobytes(), X.indices.tolist(), X.indptr.tolist(), texts, table.lines.tolist()]
+        tables.append(None if table.weights is None else table.weights.tolist())
+        tables.append([table.content(row) for row in range(len(table))])
+        tables.append(bad)
         if bad and stop:
             break
-    return found
+    return tables
 
 
 def both_ways(kind, task, content, stop, monkeypatch):

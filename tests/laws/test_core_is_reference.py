@@ -112,8 +112,8 @@ class Lockstep:
                     before.forget(int(self.task_ids[earlier[1]]))
                 else:
                     self.fed(before, earlier)
-            said = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
-            assert self.rounding_decides(before, event, f[0], f_ref[0]), said
+            message = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
+            assert self.rounding_decides(before, event, f[0], f_ref[0]), message
             self.core = native.Engine.restore(self.settings, self.reference.state())
 
     def fed(self, engine, event):

@@ -136,8 +136,8 @@ def test_the_law_fails_if_it_is_broken(law):
 def test_the_report_names_the_law_the_case_and_what_was_seen():
     with pytest.raises(LawBroken) as caught:
         check_learner(TwoFaced)
-    said = str(caught.value)
-    assert "core_is_reference           BROKEN" in said and "TwoFaced()" in said and "Gaussian" in said
+    message = str(caught.value)
+    assert "core_is_reference           BROKEN" in message and "TwoFaced()" in message and "Gaussian" in message
 
 
 class Declared(TwoFaced):

@@ -31,11 +31,13 @@ def stream(n=300, d=4, classes=2, seed=0):
 
 
 def holds(model, x, task, label=None):
-    found = model.explain(x, task=task, label=label)
-    assert abs(found.total - found.margin) < 1e-9
-    assert [abs(term.total) for term in found.terms] == sorted([abs(term.total) for term in found.terms], reverse=True)
-    assert found.top(3) == found.terms[:3]
-    return found
+    explanation = model.explain(x, task=task, label=label)
+    assert abs(explanation.total - explanation.margin) < 1e-9
+    assert [abs(term.total) for term in explanation.terms] == sorted(
+        [abs(term.total) for term in explanation.terms], reverse=True
+    )
+    assert explanation.top(3) == explanation.terms[:3]
+    return explanation
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -46,12 +48,12 @@ def test_terms_add_up_to_the_margin(engine, classes):
     margins = model.decision_function(X[:5], tasks=tasks[:5])
     for x, task, margin in zip(X[:5], tasks[:5], margins, strict=True):
         for label in (None, *range(classes)):
-            found = holds(model, x, task, label)
+            explanation = holds(model, x, task, label)
             if classes == 2:
-                assert found.margin == pytest.approx(-margin if label == 0 else margin, abs=1e-12)
+                assert explanation.margin == pytest.approx(-margin if label == 0 else margin, abs=1e-12)
             else:
-                assert found.margin == pytest.approx(margin.max() if label is None else margin[label], abs=1e-12)
-            assert abs(found.remainder) < 1 + abs(found.margin)
+                assert explanation.margin == pytest.approx(margin.max() if label is None else margin[label], abs=1e-12)
+            assert abs(explanation.remainder) < 1 + abs(explanation.margin)
 
 
 def test_the_features_that_decide_come_first():
@@ -71,8 +73,8 @@ def test_names_of_hashed_features_come_from_the_example(engine):
     for _ in range(40):
         model.learn_one({"free": 2.0, "from": "shop"}, "spam", task="ann", classes=["ham", "spam"])
         model.learn_one({"lunch": 1, "from": "bob"}, "ham", task="ann", classes=["ham", "spam"])
-    found = holds(model, {"free": 1.0, "lunch": 1.0, "from": "bob", "never": 1.0}, "ann")
-    signs = {term.name: np.sign(term.total) for term in found.terms if term.kind == "feature"}
+    explanation = holds(model, {"free": 1.0, "lunch": 1.0, "from": "bob", "never": 1.0}, "ann")
+    signs = {term.name: np.sign(term.total) for term in explanation.terms if term.kind == "feature"}
     assert signs["free"] == 1 and signs["lunch"] == signs["from=bob"] == -1
     row = hashed_rows("test", [{"free": 1.0}], model.n_features_in_)
     assert "column " in " ".join(term.name for term in holds(model, row, "ann").terms)
@@ -84,8 +86,8 @@ def test_reasons_name_the_columns_of_a_data_frame():
     pandas = pytest.importorskip("pandas")
     X, y, tasks = stream(100)
     frame = pandas.DataFrame(X, columns=["age", "größe", "c", "d"])
-    found = Budgetron().fit(frame, y, tasks=tasks).explain(X[0], task=1)
-    assert {"age", "größe", "c", "d"} >= {term.name for term in found.terms if term.kind == "feature"} != set()
+    explanation = Budgetron().fit(frame, y, tasks=tasks).explain(X[0], task=1)
+    assert {"age", "größe", "c", "d"} >= {term.name for term in explanation.terms if term.kind == "feature"} != set()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -96,27 +98,27 @@ def test_contributions_of_stored_examples_add_up_to_the_margin(engine, kind, cla
     X, y, tasks = stream(80, classes=classes)
     rows = sparse.csr_matrix(X) if is_sparse else X
     model = kind(budget=20, engine=engine, graph=graphs.complete(coupling=2.0)).fit(rows, y, tasks=tasks)
-    found = model.explain(rows[3], task=tasks[3], nearest=50)
-    assert abs(found.total - found.margin) < 1e-9 and abs(found.remainder) < 1e-6
-    assert len(found.nearest) == model.n_stored_ and found.terms[0].kind == "stored examples"
-    alike = [near.similarity for near in found.nearest]
+    explanation = model.explain(rows[3], task=tasks[3], nearest=50)
+    assert abs(explanation.total - explanation.margin) < 1e-9 and abs(explanation.remainder) < 1e-6
+    assert len(explanation.nearest) == model.n_stored_ and explanation.terms[0].kind == "stored examples"
+    alike = [near.similarity for near in explanation.nearest]
     assert alike == sorted(alike, reverse=True)
-    assert sum(near.contribution for near in found.nearest) == pytest.approx(found.margin, abs=1e-6)
-    own = sum(near.contribution for near in found.nearest if near.task == tasks[3])
-    assert found.terms[0].own == pytest.approx(own, abs=1e-9)
+    assert sum(near.contribution for near in explanation.nearest) == pytest.approx(explanation.margin, abs=1e-6)
+    own = sum(near.contribution for near in explanation.nearest if near.task == tasks[3])
+    assert explanation.terms[0].own == pytest.approx(own, abs=1e-9)
     assert len(model.explain(rows[3], task=tasks[3]).nearest) == 5
     weights = model.task_weights(tasks[3]).reshape(model.n_stored_, -1)
     places = {int(arrival): place for place, arrival in enumerate(model.active_set_.arrival)}
-    output = 0 if classes == 2 else list(model.classes_).index(found.label)
-    for near in found.nearest:
+    output = 0 if classes == 2 else list(model.classes_).index(explanation.label)
+    for near in explanation.nearest:
         expected = weights[places[near.arrival], output] * near.similarity
         assert near.contribution == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_a_learner_of_random_features_has_one_term():
     X, y, tasks = stream(80)
-    found = holds(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
-    assert [term.kind for term in found.terms] == ["random features"] and found.remainder == 0
+    explanation = holds(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
+    assert [term.kind for term in explanation.terms] == ["random features"] and explanation.remainder == 0
 
 
 def test_explain_reads_the_task_from_the_task_column():
@@ -132,14 +134,14 @@ def test_explain_changes_nothing_and_refuses_invalid_input():
     model = Budgetron().fit(X, y, tasks=tasks)
     before = model.decision_function(X, tasks=tasks)
     model.explain(X[0], task=1)
-    for given, said in (
+    for arguments, message in (
         ({"label": 7}, "label must be one of the known classes"), ({"label": []}, "label must be"),
         ({"nearest": -1}, "nearest"), ({"nearest": 1.5}, "nearest"),
         ({"names": ["a"]}, "names"), ({"task": None}, "task"), ({"x": X[:2]}, "x"), ({"x": [np.nan] * 4}, "NaN"),
         ({"x": {"a": 1}}, "dict"),
     ):  # fmt: skip
-        with pytest.raises((InputError, TypeError), match=said):
-            model.explain(**({"x": X[0], "task": 1} | given))
+        with pytest.raises((InputError, TypeError), match=message):
+            model.explain(**({"x": X[0], "task": 1} | arguments))
     assert np.array_equal(model.decision_function(X, tasks=tasks), before)
     with pytest.raises(Exception, match="not fitted"):
         Budgetron().explain(X[0])
@@ -147,9 +149,9 @@ def test_explain_changes_nothing_and_refuses_invalid_input():
 
 def test_an_explanation_converts_to_text_and_to_a_dict():
     X, y, tasks = stream(100, d=15)
-    found = Budgetron().fit(X, y, tasks=tasks).explain(X[0], task=1)
-    assert str(found).startswith(f"margin {found.margin:+.3f} for 1") and "others" in str(found)
-    plain = found.to_dict(4)
+    explanation = Budgetron().fit(X, y, tasks=tasks).explain(X[0], task=1)
+    assert str(explanation).startswith(f"margin {explanation.margin:+.3f} for 1") and "others" in str(explanation)
+    plain = explanation.to_dict(4)
     assert len(plain["terms"]) == 4
     total = sum(term["total"] for term in plain["terms"]) + plain["rest"] + plain["remainder"]
     assert total == pytest.approx(plain["margin"], abs=1e-9)
@@ -180,35 +182,35 @@ def test_importance_keeps_the_heavy_features_of_an_endless_stream():
     for step in range(2000):
         total.add(explained(**{f"once {step}": 1.0}, **{"heavy" if step % 3 else "rare": 1.0}))
     assert len(total._sums) <= 40
-    assert {one.name for one in total.top(2)} == {"heavy", "rare"}
-    for one in total.top(20):
-        exact = {"heavy": 1333 / 2000, "rare": 667 / 2000}.get(one.name, 1 / 2000)
-        assert one.mean <= exact + 1e-12 <= one.mean + one.missed + 1e-9
+    assert {feature.name for feature in total.top(2)} == {"heavy", "rare"}
+    for feature in total.top(20):
+        exact = {"heavy": 1333 / 2000, "rare": 667 / 2000}.get(feature.name, 1 / 2000)
+        assert feature.mean <= exact + 1e-12 <= feature.mean + feature.missed + 1e-9
     with pytest.raises(InputError, match="limit"):
         FeatureImportance(limit=0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("made", [
+@pytest.mark.parametrize("make_model", [
     lambda engine: LinearPerceptron(engine=engine), lambda engine: LinearPerceptron(norm=3.0, engine=engine),
     lambda engine: RelationPerceptron("logdet", engine=engine), lambda engine: RelationPerceptron(engine=engine),
 ], ids=["perceptron", "p-norm", "logdet", "spectral"])  # fmt: skip
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
-def test_a_linear_learner_explains_by_its_features(made, engine, classes, kind):
+def test_a_linear_learner_explains_by_its_features(make_model, engine, classes, kind):
     X, y, tasks = stream(120, classes=classes)
-    model = made(engine).fit(kind(X), y, tasks=tasks)
+    model = make_model(engine).fit(kind(X), y, tasks=tasks)
     for row in range(3):
-        found = holds(model, kind(X)[row], tasks[row])
-        assert {term.kind for term in found.terms} <= {"feature", "normalisation"}
-        assert abs(found.remainder) < 1e-9
+        explanation = holds(model, kind(X)[row], tasks[row])
+        assert {term.kind for term in explanation.terms} <= {"feature", "normalisation"}
+        assert abs(explanation.remainder) < 1e-9
 
 
 def test_terms_are_a_sequence_that_is_made_when_it_is_read():
     X, y, tasks = stream(100)
     wide = np.concatenate([X] * 20, axis=1)
-    found = Budgetron().fit(wide, y, tasks=tasks).explain(wide[0], task=1)
-    terms = found.terms
+    explanation = Budgetron().fit(wide, y, tasks=tasks).explain(wide[0], task=1)
+    terms = explanation.terms
     everything = list(terms)
     assert len(terms) == len(everything) > 40 and terms == tuple(everything)
     assert terms[0] == everything[0] and terms[-1] == everything[-1] and terms[3:9] == tuple(everything[3:9])

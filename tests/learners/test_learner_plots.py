@@ -47,8 +47,8 @@ def test_plot_budget_share_has_one_bar_per_task(learner):
     assert sum(bar.get_width() for bar in few.patches) == pytest.approx(100)
     assert [label.get_text() for label in few.get_yticklabels()][-1] == "4 others"
     ax.figure.canvas.draw()  # a dollar in a name is no formula
-    given = pyplot.subplots()[1]
-    assert model.plot_budget_share(ax=given) is given
+    axes = pyplot.subplots()[1]
+    assert model.plot_budget_share(ax=axes) is axes
     with pytest.raises(InputError, match="top"):
         model.plot_budget_share(top=0)
 

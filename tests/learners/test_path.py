@@ -20,12 +20,12 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 def called(call):
     """The functions of the package that a call runs, by file, and how often."""
-    found = {}
+    lines_by_file = {}
 
     def trace(frame, event, arg):
         path = Path(frame.f_code.co_filename)
         if PACKAGE in path.parents:
-            counts = found.setdefault(path.name, {})
+            counts = lines_by_file.setdefault(path.name, {})
             counts[frame.f_code.co_name] = counts.get(frame.f_code.co_name, 0) + 1
 
     before = sys.gettrace()
@@ -34,7 +34,7 @@ def called(call):
         call()
     finally:
         sys.settrace(before)
-    return found
+    return lines_by_file
 
 
 def test_the_files_are_those_of_the_guide(learner):

@@ -22,11 +22,11 @@ PRESETS = [(learner_class(name), preset) for name in learner_names() for preset 
 
 @pytest.mark.parametrize("kind, preset", PRESETS, ids=[preset for _, preset in PRESETS])
 def test_a_preset_is_its_parameters(kind, preset, tmp_path):
-    given = {"budget": 15, "kernel": kernels.Gaussian(0.5)}
-    given = {name: value for name, value in given.items() if name in kind().get_params(deep=False)}
-    model = kind.preset(preset, **given)
+    arguments = {"budget": 15, "kernel": kernels.Gaussian(0.5)}
+    arguments = {name: value for name, value in arguments.items() if name in kind().get_params(deep=False)}
+    model = kind.preset(preset, **arguments)
     parameters = model.get_params(deep=False)
-    assert parameters == parameters | kind.presets[preset] | given
+    assert parameters == parameters | kind.presets[preset] | arguments
     model.fit(X, Y).save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.get_params(deep=False) == parameters
@@ -126,7 +126,7 @@ def test_a_smaller_budget_is_kept_after_a_resize(preset):
 
 def test_a_weight_scales_the_step():
     """One example of weight 0.5 has half of the coefficient of a constant step, and a weight of 0 changes nothing."""
-    made = lambda: BudgetSgd(step="constant", rate=0.4, kernel=kernels.Gaussian(1.0))  # noqa: E731
-    half = made().partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[0.5])
+    make = lambda: BudgetSgd(step="constant", rate=0.4, kernel=kernels.Gaussian(1.0))  # noqa: E731
+    half = make().partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[0.5])
     assert half.active_set_.coef.tolist() == pytest.approx([0.2 / half.graph.c_g**2])
-    assert made().partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[0.0]).n_stored_ == 0
+    assert make().partial_fit(X[:1], [1], classes=[0, 1], sample_weight=[0.0]).n_stored_ == 0

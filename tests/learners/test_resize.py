@@ -116,9 +116,9 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     smaller = np.mean((model.decision_function(test) > 0) != truth)
     assert smaller < 0.5 * (0.5 + error)
     again = budgetron.load(model.save(tmp_path / "m") or tmp_path / "m", engine=engine)
-    for one in (model, again):
-        one.partial_fit(X[: n // 2], y[: n // 2])
-        assert one.memory_bytes_ <= 128 * 2**10
+    for resized in (model, again):
+        resized.partial_fit(X[: n // 2], y[: n // 2])
+        assert resized.memory_bytes_ <= 128 * 2**10
     np.testing.assert_array_equal(model.decision_function(test), again.decision_function(test))
 
 

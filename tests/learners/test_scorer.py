@@ -58,13 +58,13 @@ def test_several_metrics_with_sample_weights(routing):
     both = {"auc": scorer("roc_auc"), "hits": scorer("accuracy").set_score_request(sample_weight="importance")}
     search = GridSearchCV(Budgetron(budget=30), {"budget": [30]}, scoring=both, refit="auc", cv=FOLDS)
     weights = (TASKS == 2).astype(float)
-    found = search.fit(X, Y, tasks=TASKS, importance=weights).cv_results_
+    cv_results = search.fit(X, Y, tasks=TASKS, importance=weights).cv_results_
 
     def hits(model, test):
         return model.score(X[test], Y[test], tasks=TASKS[test], sample_weight=weights[test])
 
-    assert found["mean_test_hits"][0] == pytest.approx(np.mean(expected(hits)))
-    assert found["mean_test_auc"][0] > 0.8
+    assert cv_results["mean_test_hits"][0] == pytest.approx(np.mean(expected(hits)))
+    assert cv_results["mean_test_auc"][0] > 0.8
 
 
 def test_scorers_of_scikit_learn_itself_fail_with_the_remedy(routing):

@@ -37,12 +37,12 @@ def test_the_checks_of_scikit_learn_pass(learner):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("ignore", SkipTestWarning)
-        found = check_estimator(
+        checks = check_estimator(
             learner(), on_fail=None, expected_failed_checks=dict(learner.expected_failed_checks)
         )
-    failed = [(check["check_name"], check["exception"]) for check in found if check["status"] == "failed"]
+    failed = [(check["check_name"], check["exception"]) for check in checks if check["status"] == "failed"]
     assert not failed
-    assert sum(check["status"] == "passed" for check in found) > 30
+    assert sum(check["status"] == "passed" for check in checks) > 30
 
 
 def test_tasks_reach_a_learner_in_a_pipeline(learner, routing):

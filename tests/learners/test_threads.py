@@ -142,8 +142,8 @@ def test_two_threads_may_make_the_first_call_at_once(learner):
             return ""
 
         with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(learn, (X[:SIZE], X[:SIZE, :2])))
-        assert sorted(map(bool, said)) == [False, True] and "columns" in "".join(said)
+            outcomes = list(pool.map(learn, (X[:SIZE], X[:SIZE, :2])))
+        assert sorted(map(bool, outcomes)) == [False, True] and "columns" in "".join(outcomes)
 
 
 def wait_until(condition):

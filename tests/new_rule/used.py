@@ -65,9 +65,9 @@ for classes in (2, 3):
     model = Learner(rate=0.5, engine=ENGINE).partial_fit(X[:200], y[:200], tasks=tasks[:200], classes=range(classes))
     model.save(FOLDER / "toy.budgetron")
     for engine in {ENGINE, "numpy"}:
-        again, other = (budgetron.load(FOLDER / "toy.budgetron", engine=one) for one in (engine, None))
+        again, other = (budgetron.load(FOLDER / "toy.budgetron", engine=name) for name in (engine, None))
         assert again.get_params()["rate"] == 0.5 and again._engine.settings.parameters.rate == 0.5
-        ends = [one.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]) for one in (again, other)]
+        ends = [model.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]) for model in (again, other)]
         assert np.allclose(*ends, atol=1e-12)
 text, arrays = unpacked((FOLDER / "toy.budgetron").read_bytes())
 for changed in ({"state.hits": -arrays["state.hits"]}, {"state.weights": arrays["state.weights"][:, 1:]}):

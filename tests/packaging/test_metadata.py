@@ -32,8 +32,8 @@ def test_bindings_use_the_stable_abi():
     """Python 3.12 and later share a wheel. Macros such as PyFloat_AS_DOUBLE are not part of the stable ABI."""
     for source in (ROOT / "src" / "core" / "bindings").glob("*.[ch]pp"):
         limited = re.sub(r"#else.*?#endif", "", source.read_text(encoding="utf-8"), flags=re.S)
-        found = re.findall(r"\bPy[A-Z_][A-Za-z]*_[A-Z][A-Z_]+\(", limited)
-        assert not found, f"{source.name}: {found}"
+        macros = re.findall(r"\bPy[A-Z_][A-Za-z]*_[A-Z][A-Z_]+\(", limited)
+        assert not macros, f"{source.name}: {macros}"
 
 
 def test_every_action_is_pinned_to_a_commit():

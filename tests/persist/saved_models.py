@@ -49,10 +49,10 @@ LEARNERS = {
 
 
 def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
-    given = {**LEARNERS[name], "graph": GRAPHS[graph], "budget": budget, "kernel": kernel, **more}
+    parameters = {**LEARNERS[name], "graph": GRAPHS[graph], "budget": budget, "kernel": kernel, **more}
     if name == "Perceptron":
-        del given["budget"]
-    return getattr(budgetron, name)(**given)
+        del parameters["budget"]
+    return getattr(budgetron, name)(**parameters)
 
 
 def combinations():
@@ -80,7 +80,7 @@ def combinations():
 
 def small_models():
     """A few models by name that together have every kind of array and setting."""
-    made = {
+    models = {
         "random": model_of("RandomBudgetPerceptron", "clusters", 6),
         "forgetron": model_of("Forgetron", "large", 6),
         "inverse": model_of("BudgetProjectron", "edges", 6, eta=0.1),
@@ -91,10 +91,10 @@ def small_models():
         "budgetron-edges": model_of("Budgetron", "edges", "200 KiB"),
         "budgetron-sparse": model_of("Budgetron", "complete-n", 24),
     }
-    for place, (name, model) in enumerate(made.items()):
+    for place, (name, model) in enumerate(models.items()):
         X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)
         model.partial_fit(X, y, tasks=tasks)
-    return made | {
+    return models | {
         "columns": from_files(b"1,red,2024-02-29"),
         "columns-sparse": from_files(b"1,red,just some words", text=["more"]),
     }

@@ -21,11 +21,11 @@ PROCESSES = 2
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    made = [tmp_path_factory.mktemp(f"models-{number}") for number in range(PROCESSES)]
+    folders = [tmp_path_factory.mktemp(f"models-{number}") for number in range(PROCESSES)]
     for name, model in small_models().items():
-        for folder in made:
+        for folder in folders:
             model.save(folder / f"{name}.budgetron")
-    return made
+    return folders
 
 
 def fuzz(kind, folders, count):
@@ -41,8 +41,8 @@ def fuzz(kind, folders, count):
     for run, folder in zip(runs, folders, strict=True):
         out, error = run.communicate()
         assert run.returncode == 0, f"{error[-3000:]}\nthe file is {folder / 'now'}"
-        found = json.loads(out)
-        refused, taken = refused + found["refused"], taken + found["taken"]
+        outcomes = json.loads(out)
+        refused, taken = refused + outcomes["refused"], taken + outcomes["taken"]
     return refused, taken
 
 

@@ -55,7 +55,7 @@ def test_the_first_budgetron_is_refused_with_a_remedy(name):
     assert len(FIRST_GENERATION) == 2
     with pytest.raises(ModelFileError) as caught:
         budgetron.load(GOLDEN / f"{name}.budgetron")
-    said = str(caught.value)
-    assert "version 0.1" in said
-    assert said.endswith("Train it again; a data directory with a complete log does so automatically.")
-    assert "\n" not in said and said.count(". ") == 1
+    message = str(caught.value)
+    assert "version 0.1" in message
+    assert message.endswith("Train it again; a data directory with a complete log does so automatically.")
+    assert "\n" not in message and message.count(". ") == 1

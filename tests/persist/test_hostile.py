@@ -19,11 +19,11 @@ from budgetron.persist.container import FORMAT, MAGIC, packed, unpacked
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    made = {}
+    files = {}
     for name, model in small_models().items():
         model.save(folder / name)
-        made[name] = (folder / name).read_bytes()
-    return made
+        files[name] = (folder / name).read_bytes()
+    return files
 
 
 def refused(path, content, *words, **more):

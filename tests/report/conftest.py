@@ -46,8 +46,8 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def stream(n: int, names: list[Any], seed: int = 0) -> tuple[Any, Any, list[Any]]:
-    made = synthetic.stream(n, d=5, n_tasks=len(names), relatedness=0.6, noise=0.1, seed=seed).dataset
-    return made.X, made.y, [names[task] for task in made.tasks]
+    stream = synthetic.stream(n, d=5, n_tasks=len(names), relatedness=0.6, noise=0.1, seed=seed).dataset
+    return stream.X, stream.y, [names[task] for task in stream.tasks]
 
 
 @pytest.fixture(scope="session")

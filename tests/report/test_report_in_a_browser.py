@@ -85,8 +85,8 @@ def test_a_line_of_a_chart_is_hidden_with_the_keyboard(opened, pages):
 
 def test_a_report_has_headings_landmarks_and_contents(opened, pages):
     page = opened(pages["usual"])
-    for one in ("html[lang=en] main", "h1", "header", "nav", "footer"):
-        assert page.locator(one).count() == 1
+    for selector in ("html[lang=en] main", "h1", "header", "nav", "footer"):
+        assert page.locator(selector).count() == 1
     for link in page.locator("nav a").all():
         section = page.locator(link.get_attribute("href"))
         assert section.get_by_role("heading", level=2).inner_text() == link.inner_text()

@@ -10,10 +10,10 @@ SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-def learned(client, given, key=None):
+def learned(client, lines, key=None):
     """Send lines to be learned in one request, and return the answers."""
     headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
-    answer = client.post("/v1/learn", content=b"".join(given), headers=headers)
+    answer = client.post("/v1/learn", content=b"".join(lines), headers=headers)
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
@@ -34,8 +34,8 @@ class Stream:
         )
         self.received = b""
 
-    def send(self, given):
-        for line in given:
+    def send(self, lines):
+        for line in lines:
             self._wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
 
     def read_until(self, text):

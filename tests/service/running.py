@@ -22,8 +22,8 @@ class Running:
 
     def __init__(self, data, *arguments, env=None, port=0):
         self.data = data
-        given = [*arguments, "--data", data, "--port", port]
-        command = [sys.executable, "-m", "budgetron", "serve", *map(str, given)]
+        options = [*arguments, "--data", data, "--port", port]
+        command = [sys.executable, "-m", "budgetron", "serve", *map(str, options)]
         with default_signals():
             self.process = subprocess.Popen(
                 command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
@@ -86,13 +86,13 @@ def free_port():
 
 def free_ports(n):
     """Several such ports."""
-    found = []
+    events = []
     for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
         with socket.socket() as tried, contextlib.suppress(OSError):
             tried.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == n:
-            return found
+            events.append(port)
+        if len(events) == n:
+            return events
     raise RuntimeError("no free port")
 
 
@@ -105,10 +105,10 @@ def rss(pid):
 def until(what, seconds=300):
     """Wait until a condition holds; fail after a time limit."""
     end = time.monotonic() + seconds
-    while not (found := what()):
+    while not (value := what()):
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
-    return found
+    return value
 
 
 @contextlib.contextmanager

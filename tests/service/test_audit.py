@@ -46,8 +46,8 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
         assert client.get("/v1/audit", headers=headers["one model"]).status_code == 403
         before = client.get("/v1/audit", headers=headers["admin"]).json()["actions"]
         service.kill()
-    found = [(line["who"], line["action"], line["outcome"]) for line in reversed(before)]
-    assert found == [
+    actions = [(line["who"], line["action"], line["outcome"]) for line in reversed(before)]
+    assert actions == [
         ("of-spam", "GET snapshot", "done"),
         ("the-admin", "POST corrections", "refused"),
         ("the-admin", "POST corrections", "done"),
@@ -80,7 +80,7 @@ def test_an_interrupted_action_has_no_outcome_and_old_lines_are_dropped(tmp_path
     log.end(number, "done", {"n": 1})
     log.close()
     later = AuditLog(tmp_path / "new")
-    assert [(one.number, one.outcome) for one in later.lines()] == [(5, "done"), (4, None), (3, None)]
+    assert [(line.number, line.outcome) for line in later.lines()] == [(5, "done"), (4, None), (3, None)]
     assert later.begin("ann", "::1", "one more", "m") == 6
     later.close()
 

@@ -29,7 +29,7 @@ def is_ready(client):
 
 def reason(client):
     """The reason why the service is not ready, as soon as it reports one."""
-    answer = until(lambda: (found := client.get("/readyz")).status_code == 503 and found).json()
+    answer = until(lambda: (ready := client.get("/readyz")).status_code == 503 and ready).json()
     assert answer["status"] == "cannot write" and answer["failing"] == ["default"]
     return answer["reasons"]["default"]
 

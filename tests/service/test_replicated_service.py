@@ -125,10 +125,10 @@ def kill_while_copying(tmp_path, rounds, every):
         with Host.open(data / "default") as host:
             remembered = host.remembered("")
         older = {key for key, at in acknowledged.items() if at < point}
-        found = {key for key in range(n, n + len(acknowledged) + 1) if f"block {key}" in remembered}
-        assert first in older <= found
-        assert found == set(range(n, n + len(found)))  # the copy ends earlier, but has no gaps
-        n += len(found)
+        learned_keys = {key for key in range(n, n + len(acknowledged) + 1) if f"block {key}" in remembered}
+        assert first in older <= learned_keys
+        assert learned_keys == set(range(n, n + len(learned_keys)))  # the copy ends earlier, but has no gaps
+        n += len(learned_keys)
 
 
 def _recovery_point(client):
@@ -186,8 +186,8 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             # It takes over. The owner is alive, and notices.
             assert to_standby.post("/v1/takeover").json()["position"] > 10**6
             until(lambda: to_standby.get("/readyz").status_code == 200)
-            found = until(lambda: (ready := to_owner.get("/readyz")).status_code == 503 and ready).json()
-            assert found["reasons"]["default"].startswith("not_owner: ")
+            answer = until(lambda: (ready := to_owner.get("/readyz")).status_code == 503 and ready).json()
+            assert answer["reasons"]["default"].startswith("not_owner: ")
             refused = learn(to_owner, 6)
             assert refused.status_code == 503 and refused.json()["error"]["kind"] == "not_owner"
             assert to_owner.get("/v1/copy").json()["role"] == "former owner"
@@ -195,8 +195,11 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             assert to_owner.post("/v1/predict", json=question).status_code == 200
 
             # The new owner has the versions, and what the last one replaced.
-            found = to_standby.get("/v1/versions").json()
-            assert found["current"] == "v1" and {one["name"] for one in found["versions"]} == {"v1", found["rollback"]}
+            answer = to_standby.get("/v1/versions").json()
+            assert answer["current"] == "v1" and {version["name"] for version in answer["versions"]} == {
+                "v1",
+                answer["rollback"],
+            }
 
             # The new owner learns, and knows what the former one has learned.
             assert learn(to_standby, 5).json()["repeated"] is True

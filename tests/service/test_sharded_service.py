@@ -203,7 +203,7 @@ def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
             margins = alone.predict_then_learn(request.X, request.y, tasks=request.tasks, classes=request.classes)
             assert answer.margins.tolist() == margins.tolist() and not answer.repeated
         assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
-        assert [one.n_seen for one in host.model.shards_] == [one.n_seen for one in alone.shards_]
+        assert [shard.n_seen for shard in host.model.shards_] == [shard.n_seen for shard in alone.shards_]
     host.close()
 
 

@@ -22,13 +22,13 @@ def batch(n=100, seed=0):
 
 def margins(client, n=40):
     X, _, _ = batch(n, seed=99)
-    return [one.margin for one in client.predict_many(X, TASKS)]
+    return [answer.margin for answer in client.predict_many(X, TASKS)]
 
 
 def compared(client, n):
     """The comparison of the candidate with the model in use, after the candidate has learned n labels."""
-    found = client.versions()["candidate"]
-    return found if (found["candidate"]["overall"] or {}).get("n") == n else None
+    versions = client.versions()["candidate"]
+    return versions if (versions["candidate"]["overall"] or {}).get("n") == n else None
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         shown = client.begin_candidate("v2")
         assert shown["share"] == 0.0 and margins(client) == after
         client.learn_many(*batch(600, seed=2), batch=50)
-        found = until(lambda: compared(client, 600))
-        assert found["current"]["overall"]["n"] == 600
-        assert found["candidate"]["overall"]["error"] < found["current"]["overall"]["error"]
-        places = [[point["position"] for point in found[which]["curve"]] for which in ("candidate", "current")]
+        versions = until(lambda: compared(client, 600))
+        assert versions["current"]["overall"]["n"] == 600
+        assert versions["candidate"]["overall"]["error"] < versions["current"]["overall"]["error"]
+        places = [[point["position"] for point in versions[which]["curve"]] for which in ("candidate", "current")]
         assert places[0] == places[1]
-        assert len(found["candidate"]["curve"]) >= 2 and found["refused"] == found["skipped"] == 0
+        assert len(versions["candidate"]["curve"]) >= 2 and versions["refused"] == versions["skipped"] == 0
 
         page = browser.new_page()
         page.goto(service.url)
@@ -84,7 +84,7 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         # A canary answers for some of the tasks, always the same ones.
         client.begin_candidate("v2", share=0.4)
         answers = client.predict_many(batch(40, seed=99)[0], TASKS)
-        by_candidate = {task for task, one in zip(TASKS, answers, strict=True) if one.version == "v2"}
+        by_candidate = {task for task, answer in zip(TASKS, answers, strict=True) if answer.version == "v2"}
         assert 4 <= len(by_candidate) <= 30
         alone = client.predict(batch(1, seed=99)[0][0], TASKS[0])
         assert (alone.version == "v2") == (TASKS[0] in by_candidate)
@@ -93,20 +93,22 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
     # After a kill the candidate continues from the same state.
     with running(data, *arguments) as service, Client(service.url) as client:
         again = client.predict_many(batch(40, seed=99)[0], TASKS)
-        assert [(one.version, one.margin) for one in again] == [(one.version, one.margin) for one in answers]
+        assert [(answer.version, answer.margin) for answer in again] == [
+            (answer.version, answer.margin) for answer in answers
+        ]
         client.begin_candidate("v2", share=1.0)
         promised = margins(client)
         client.promote()
         assert margins(client) == promised
-        found = client.versions()
-        assert found["candidate"] is None and found["current"] == "v2"
-        assert [one["action"] for one in found["events"]] == ["promote", "activate", "activate"]
+        versions = client.versions()
+        assert versions["candidate"] is None and versions["current"] == "v2"
+        assert [event["action"] for event in versions["events"]] == ["promote", "activate", "activate"]
         with pytest.raises(InputError, match="there is none"):
             client.promote()
         client.rollback()
         assert margins(client) != promised
         client.delete_version("v2")
-        assert "v2" not in [one["name"] for one in client.versions()["versions"]]
+        assert "v2" not in [version["name"] for version in client.versions()["versions"]]
 
 
 @pytest.mark.parametrize("name", ["../v1", "", "candidate-1", "a b", "x" * 65])

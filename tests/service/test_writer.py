@@ -32,11 +32,11 @@ def made(classes):
 @pytest.fixture
 def contents(tmp_path):
     """The model files of a two-class and a three-class model."""
-    found = []
+    outcomes = []
     for classes in (2, 3):
         made(classes).save(tmp_path / f"{classes}.budgetron")
-        found.append((tmp_path / f"{classes}.budgetron").read_bytes())
-    return found
+        outcomes.append((tmp_path / f"{classes}.budgetron").read_bytes())
+    return outcomes
 
 
 def serving(tmp_path, test):

@@ -23,18 +23,18 @@ def test_two_cheap_groups_write_json_figure_and_page(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=600)
     assert done.returncode == 0, done.stderr
 
-    found = json.loads((tmp_path / "results.json").read_text())
-    assert set(found) >= {"version", "date", "quick", "machine", "rows", "float32"}
-    assert set(found["machine"]) == {"arch", "cores", "instruction_set", "python", "vector_exp", "load"}
-    names = [row["name"] for row in found["rows"]]
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert set(results) >= {"version", "date", "quick", "machine", "rows", "float32"}
+    assert set(results["machine"]) == {"arch", "cores", "instruction_set", "python", "vector_exp", "load"}
+    names = [row["name"] for row in results["rows"]]
     assert names == ["projection-BudgetProjectron-B500", "projection-SharedProjectron-B500", "two-cores"]
-    for row in found["rows"]:
+    for row in results["rows"]:
         assert row["ratio"] > 0 and row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
         assert row["met"] == (row["ratio"] <= row["reach"] if row["at_most"] else row["ratio"] >= row["reach"])
 
     assert (tmp_path / "ratios.svg").read_text().startswith("<svg")
     page = (tmp_path / "RESULTS.md").read_text()
-    assert all(row["work"] in page for row in found["rows"])
+    assert all(row["work"] in page for row in results["rows"])
 
 
 def test_the_picture_of_times_shows_every_learner(tmp_path: Path) -> None:

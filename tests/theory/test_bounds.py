@@ -93,8 +93,8 @@ def test_theorem_2_is_not_trivial_and_holds(seed: int) -> None:
     # The bound is so low that a learner that does not learn would violate it.
     assert guarantee.bound is not None and guarantee.bound < 0.05 * len(stream[1])
     assert 0 < guarantee.mistakes <= guarantee.bound and guarantee.holds
-    made = f"made {model.n_mistakes_} mistakes; at most {guarantee.bound:.0f}"
-    assert str(guarantee) == f"{made} against this comparator"
+    sentence = f"made {model.n_mistakes_} mistakes; at most {guarantee.bound:.0f}"
+    assert str(guarantee) == f"{sentence} against this comparator"
 
 
 def test_both_theorems_hold_while_the_budget_overflows() -> None:

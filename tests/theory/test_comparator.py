@@ -102,12 +102,12 @@ def test_shifting_adds_up_the_steps_and_switches_at_its_positions() -> None:
     )
     assert g.largest_norm == max(part.largest_norm for part in parts)
 
-    def apart(one: theory.Comparator, two: theory.Comparator) -> float:
+    def apart(first: theory.Comparator, second: theory.Comparator) -> float:
         """‖one − two‖ by ‖·‖² of sum and parts, through the joint expansion."""
-        joint = np.hstack([one.weights, -two.weights])
-        rows = np.vstack([one.rows, two.rows])
+        joint = np.hstack([first.weights, -second.weights])
+        rows = np.vstack([first.rows, second.rows])
         inverse = np.linalg.inv(graphs.similarity_matrix(GRAPH))
-        place = [GRAPH.tasks.index(task) for task in one.tasks]
+        place = [GRAPH.tasks.index(task) for task in first.tasks]
         between = joint @ kernel_matrix(KERNEL, rows, rows) @ joint.T
         return float(np.sqrt(np.sum(between * inverse[np.ix_(place, place)])))
 

@@ -25,10 +25,10 @@ def test_runs_are_recorded_and_compared(tmp_path: Path, budgetron, as_json) -> N
     for seed, noise in ((1, 0.3), (2, 0.3), (3, 2.0)):
         stream = write(tmp_path / f"day{seed}.csv", seed, noise)
         assert "budgetron history" in budgetron("run", stream, "--history", file).stdout
-        found = as_json("history", file)
-        assert len(found["runs"]) == seed
+        result = as_json("history", file)
+        assert len(result["runs"]) == seed
         if seed > 1:
-            assert [one["significant"] for one in found["changes"]] == [seed == 3] * 2
+            assert [change["significant"] for change in result["changes"]] == [seed == 3] * 2
     text = budgetron("history", file, "--last", 2).stdout
     assert "day3.csv" in text and "day1.csv" not in text
     assert "The error rose from" in text and "The AUC fell from" in text and "a significant difference" in text
@@ -51,7 +51,7 @@ def test_the_standard_error_of_auc_equals_the_spread_over_many_streams() -> None
     rng = np.random.default_rng(0)
     y = np.arange(600) < 60
     values = [roc_auc_score(y, rng.normal(size=600) + y) for _ in range(300)]
-    one = {"n": 600, "positives": 60, "auc": float(np.mean(values)), "error": None}
-    other = one | {"auc": one["auc"] + float(np.std(values)) * np.sqrt(2)}
-    (change,) = changes(one, other)
+    run = {"n": 600, "positives": 60, "auc": float(np.mean(values)), "error": None}
+    other = run | {"auc": run["auc"] + float(np.std(values)) * np.sqrt(2)}
+    (change,) = changes(run, other)
     assert change.deviations == pytest.approx(1.0, abs=0.2) and not change.is_significant

@@ -23,42 +23,42 @@ def saved(mail: Path, tmp_path: Path, budgetron):
 
 
 def test_inspect_prints_the_attributes_of_the_model(saved, as_json) -> None:
-    found = as_json("inspect", saved())
-    model, columns = io.load_model(found["file"])
-    assert (found["learner"], found["seen"], found["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
-    assert (found["memory_bytes"], found["capacity"]) == (model.memory_bytes_, 0)
-    assert found["budget_share"] == model.budget_share_
-    assert [belief["weight"] for belief in found["beliefs"]] == [weight for _, weight in model.beliefs_]
-    assert [row["column"] for row in found["columns"]] == [row.column for row in columns.describe()]
+    result = as_json("inspect", saved())
+    model, columns = io.load_model(result["file"])
+    assert (result["learner"], result["seen"], result["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
+    assert (result["memory_bytes"], result["capacity"]) == (model.memory_bytes_, 0)
+    assert result["budget_share"] == model.budget_share_
+    assert [belief["weight"] for belief in result["beliefs"]] == [weight for _, weight in model.beliefs_]
+    assert [row["column"] for row in result["columns"]] == [row.column for row in columns.describe()]
 
 
 @pytest.mark.parametrize("options", [["--learner", "Forgetron"], ["--learner", "mtbprj-2", "--kernel", "polynomial:2"]])
 def test_contributions_add_up_to_the_margin(saved, as_json, options: list[str]) -> None:
     path = saved(*options)
-    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
+    result = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "bob"}])
-    assert len(found["nearest"]) == model.n_stored_
-    assert sum(near["pull"] for near in found["nearest"]) == pytest.approx(found["margin"])
-    assert found["margin"] == pytest.approx(model.decision_function(row, tasks=["bob"])[0])
+    assert len(result["nearest"]) == model.n_stored_
+    assert sum(near["pull"] for near in result["nearest"]) == pytest.approx(result["margin"])
+    assert result["margin"] == pytest.approx(model.decision_function(row, tasks=["bob"])[0])
     alike = np.sort(model.kernel_(row, model.active_set_.rows).ravel())[::-1]
-    assert np.allclose([near["alike"] for near in found["nearest"]], alike)
+    assert np.allclose([near["alike"] for near in result["nearest"]], alike)
 
 
 def test_the_explanation_of_a_budgetron_agrees_with_its_prediction(saved, as_json, budgetron) -> None:
     path = saved()
-    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
+    result = as_json("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "cid"}])
-    assert list(found["probability"].values()) == pytest.approx(model.predict_proba(row, tasks=["cid"])[0])
+    assert list(result["probability"].values()) == pytest.approx(model.predict_proba(row, tasks=["cid"])[0])
     assert (
-        found["prediction"] == model.predict(row, tasks=["cid"])[0]
-        and found["task"] == "cid"
-        and found["missing"] == []
+        result["prediction"] == model.predict(row, tasks=["cid"])[0]
+        and result["task"] == "cid"
+        and result["missing"] == []
     )
     shown = budgetron("inspect", path, "--example", json.dumps({"size": 1}), "--task", "ann").stdout
-    said = ("learner  Budgetron", "Columns", "models that are mixed", "for task ann", "not given: links", "log odds")
-    for words in said:
+    message = ("learner  Budgetron", "Columns", "models that are mixed", "for task ann", "not given: links", "log odds")
+    for words in message:
         assert words in shown
 
 
@@ -70,18 +70,18 @@ def test_inspect_explains_sparse_rows_and_several_labels(tmp_path: Path, budgetr
     options = ["--text", "words", "--learner", "Forgetron", "--kernel", "linear"]
     budgetron("run", stream, *options, "--save", tmp_path / "m")
     example = json.dumps({"words": "win a prize"})
-    found = as_json("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
-    assert found["prediction"] == "spam"
-    assert np.allclose(np.sum([near["pull"] for near in found["nearest"]], axis=0), found["margin"])
+    result = as_json("inspect", tmp_path / "m", "--example", example, "--nearest", 500)["example"]
+    assert result["prediction"] == "spam"
+    assert np.allclose(np.sum([near["pull"] for near in result["nearest"]], axis=0), result["margin"])
     assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
 
 
 def test_reasons_add_up_and_have_names(saved, as_json, budgetron) -> None:
     path = saved()
-    found = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
-    reasons = found["reasons"]
+    result = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
+    reasons = result["reasons"]
     total = sum(term["total"] for term in reasons["terms"]) + reasons["rest"] + reasons["remainder"]
-    assert total == pytest.approx(found["margin"], abs=1e-9) == reasons["margin"]
+    assert total == pytest.approx(result["margin"], abs=1e-9) == reasons["margin"]
     assert {"size", "links", "colour=red", "constant"} <= {term["name"] for term in reasons["terms"]}
     shown = budgetron("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob").stdout
     assert "What speaks for" in shown and "colour=red" in shown and "margin" in shown
@@ -94,18 +94,20 @@ def test_words_and_many_categories_have_names(tmp_path: Path, budgetron, as_json
     stream.write_text("words,city,label\n" + "\n".join(lines) + "\n")
     budgetron("run", stream, "--text", "words", "--categorical", "city", "--save", tmp_path / "m")
     example = json.dumps({"words": "win lunch", "city": "city 7"})
-    found = as_json("inspect", tmp_path / "m", "--example", example)["example"]["reasons"]
-    terms = {term["name"]: term["total"] for term in found["terms"]}
+    result = as_json("inspect", tmp_path / "m", "--example", example)["example"]["reasons"]
+    terms = {term["name"]: term["total"] for term in result["terms"]}
     assert terms["words: win"] > 0 > terms["words: lunch"] and any(name.startswith("city") for name in terms)
     assert not any(name.startswith("column") for name in terms)
 
 
 def test_importance_is_averaged_over_the_examples_of_a_file(saved, mail: Path, as_json, budgetron) -> None:
     path = saved()
-    found = as_json("inspect", path, "--importance", mail)["importance"]
-    assert found["examples"] == 600
-    sizes = [one["mean"] for one in found["features"]]
-    assert sizes == sorted(sizes, reverse=True) and {"size", "links"} <= {one["name"] for one in found["features"]}
+    result = as_json("inspect", path, "--importance", mail)["importance"]
+    assert result["examples"] == 600
+    sizes = [feature["mean"] for feature in result["features"]]
+    assert sizes == sorted(sizes, reverse=True) and {"size", "links"} <= {
+        feature["name"] for feature in result["features"]
+    }
     assert "averaged over 600 examples" in budgetron("inspect", path, "--importance", mail).stdout
     assert "No such file" in budgetron("inspect", path, "--importance", "gone.csv", code=2).output
 

@@ -78,8 +78,8 @@ def test_columns_are_found_by_name(model: Path, mail: Path, tmp_path: Path, budg
 
 def test_output_is_complete_or_absent(model: Path, mail: Path, tmp_path: Path, budgetron) -> None:
     out = tmp_path / "out.ndjson"
-    said = budgetron("predict", model, mail, "-o", out)
-    assert said.stdout == "" and "600 rows predicted" in said.stderr
+    output = budgetron("predict", model, mail, "-o", out)
+    assert output.stdout == "" and "600 rows predicted" in output.stderr
     assert len([json.loads(line) for line in out.read_text().splitlines()]) == 600
     before = out.read_text()
     assert "--overwrite" in budgetron("predict", model, mail, "-o", out, code=2).output

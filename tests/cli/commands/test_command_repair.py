@@ -51,39 +51,39 @@ def data(tmp_path):
 
 
 def test_verify_reports_intact_and_damaged_models(data, tmp_path):
-    code, said = invoke("verify", data)
-    assert code == 0 and said.splitlines() == [
+    code, output = invoke("verify", data)
+    assert code == 0 and output.splitlines() == [
         f"{data / name}: intact (examples: 50, idempotency keys: 5, last record: 5)." for name in ("default", "other")
     ]
-    assert invoke("verify", data / "other")[1] in said
+    assert invoke("verify", data / "other")[1] in output
     assert invoke("verify", tmp_path / "backup")[1].endswith("(examples: 30, idempotency keys: 3, last record: 3).\n")
     change(data / "other" / "host.sqlite", "DELETE FROM snapshot")
-    code, said = invoke("verify", data)
-    assert code == 1 and f"{data / 'other'}: DAMAGED." in said and f"{data / 'default'}: intact (" in said
+    code, output = invoke("verify", data)
+    assert code == 1 and f"{data / 'other'}: DAMAGED." in output and f"{data / 'default'}: intact (" in output
     (tmp_path / "empty").mkdir()
-    code, said = invoke("verify", tmp_path / "empty")
-    assert code == 2 and "which contains no model" in said
+    code, output = invoke("verify", tmp_path / "empty")
+    assert code == 2 and "which contains no model" in output
 
 
 def test_repair_needs_the_loss_to_be_accepted(data):
     change(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")
     before = (data / "other" / "host.sqlite").read_bytes()
-    code, said = invoke("repair", data)
-    assert code == 2 and "add --accept-loss" in said and (data / "other" / "host.sqlite").read_bytes() == before
-    code, said = invoke("repair", data, "--accept-loss")
-    assert code == 0 and f"{data / 'default'}: intact, nothing changed." in said
-    assert f"{data / 'other'}: repaired: 50 examples learned, no record lost. The damaged file is " in said
+    code, output = invoke("repair", data)
+    assert code == 2 and "add --accept-loss" in output and (data / "other" / "host.sqlite").read_bytes() == before
+    code, output = invoke("repair", data, "--accept-loss")
+    assert code == 0 and f"{data / 'default'}: intact, nothing changed." in output
+    assert f"{data / 'other'}: repaired: 50 examples learned, no record lost. The damaged file is " in output
     assert invoke("verify", data)[0] == 0
 
 
 def test_restore_replaces_a_damaged_model_by_its_backup(data, tmp_path):
     (data / "default" / "host.sqlite").write_bytes(b"rubbish" * 1000)
-    code, said = invoke("repair", data / "default", "--accept-loss")
-    assert code == 3 and f"budgetron restore BACKUP {data / 'default'}" in said
-    code, said = invoke("restore", tmp_path / "backup", data)
-    assert code == 2 and f"for example {data / 'default'}" in said
-    code, said = invoke("restore", tmp_path / "backup", data / "default")
-    assert code == 0 and "restored: 30 examples learned.\nThe last 2 record(s), after record 3," in said
+    code, output = invoke("repair", data / "default", "--accept-loss")
+    assert code == 3 and f"budgetron restore BACKUP {data / 'default'}" in output
+    code, output = invoke("restore", tmp_path / "backup", data)
+    assert code == 2 and f"for example {data / 'default'}" in output
+    code, output = invoke("restore", tmp_path / "backup", data / "default")
+    assert code == 0 and "restored: 30 examples learned.\nThe last 2 record(s), after record 3," in output
     assert invoke("verify", data)[0] == 0
     with Host.open(data / "default") as host:
         assert host.learn(*block(2), key="2").repeated and not host.learn(*block(3), key="3").repeated
@@ -101,16 +101,16 @@ def test_verify_and_repair_a_model_in_shards(tmp_path, file):
         X, y, tasks = block(seed)
         host.learn_many([Request(X, y, tasks, str(seed))])
     host.close()
-    code, said = invoke("verify", tmp_path)
-    assert code == 0 and "shard-00000: intact" in said and "shard-00001: intact" in said
+    code, output = invoke("verify", tmp_path)
+    assert code == 0 and "shard-00000: intact" in output and "shard-00001: intact" in output
     table = "answer" if file == "requests.sqlite" else "stream_block"
     change(place / file, f"UPDATE {table} SET margins = NULL WHERE number = (SELECT max(number) FROM {table})")
-    code, said = invoke("verify", tmp_path)
-    assert code == 1 and "budgetron repair" in said
-    code, said = invoke("restore", tmp_path / "model" / "requests.sqlite", place)
-    assert code == 2 and "a model in shards" in said
-    code, said = invoke("repair", tmp_path, "--accept-loss")
-    assert code == 0 and said.count("repaired") == 1, said
+    code, output = invoke("verify", tmp_path)
+    assert code == 1 and "budgetron repair" in output
+    code, output = invoke("restore", tmp_path / "model" / "requests.sqlite", place)
+    assert code == 2 and "a model in shards" in output
+    code, output = invoke("repair", tmp_path, "--accept-loss")
+    assert code == 0 and output.count("repaired") == 1, output
     assert invoke("verify", tmp_path)[0] == 0
     host = sharded(place)
     X, y, tasks = block(0)

@@ -19,17 +19,19 @@ def blocks(path: Path) -> list[tuple]:
 
 @pytest.mark.parametrize("delay", [0, 5])
 def test_the_figures_are_those_of_the_library(mail: Path, as_json, delay: int) -> None:
-    found = as_json("run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay)
+    result = as_json(
+        "run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay
+    )
     model = library.Forgetron(30, kernels.Gaussian(0.5))
     expected = evaluate.progressive(model, blocks(mail), classes=["ham", "spam"], delay=delay, window=50)
-    assert found["validation"] == expected.to_dict()
-    assert (found["model"]["stored"], found["model"]["mistakes"]) == (model.n_stored_, model.n_mistakes_)
-    assert (found["rows"], found["bad_lines"], found["stopped"], found["task"]) == (600, 0, None, "user")
+    assert result["validation"] == expected.to_dict()
+    assert (result["model"]["stored"], result["model"]["mistakes"]) == (model.n_stored_, model.n_mistakes_)
+    assert (result["rows"], result["bad_lines"], result["stopped"], result["task"]) == (600, 0, None, "user")
 
 
 def test_run_accepts_every_learner(mail: Path, as_json, learner) -> None:
-    found = as_json("run", mail, "--learner", learner.__name__.lower())
-    assert found["model"]["learner"] == learner.__name__ and found["validation"]["overall"]["error"] < 0.3
+    result = as_json("run", mail, "--learner", learner.__name__.lower())
+    assert result["model"]["learner"] == learner.__name__ and result["validation"]["overall"]["error"] < 0.3
 
 
 @pytest.mark.parametrize(
@@ -113,8 +115,8 @@ def test_invalid_lines_stop_the_run_or_are_skipped(mail: Path, tmp_path: Path, b
     mail.write_text("\n".join([*lines[:500], "ann,1,1,red,jam", *lines[500:]]) + "\n")
     stopped = budgetron("run", mail, "--classes", "ham,spam", code=2)
     assert f"{mail}, line 11" in stopped.output and "ann,much" in stopped.output and "--on-error skip" in stopped.output
-    found = as_json("run", mail, "--classes", "ham,spam", "--on-error", "skip")
-    assert found["bad_lines"] == 4 and found["validation"]["overall"]["n"] == 597
+    result = as_json("run", mail, "--classes", "ham,spam", "--on-error", "skip")
+    assert result["bad_lines"] == 4 and result["validation"]["overall"]["n"] == 597
     shown = budgetron("run", mail, "--classes", "ham,spam", "--on-error", "skip")
     assert "4 bad lines skipped" in shown.stderr and "line 11" in shown.stderr
 
@@ -135,8 +137,8 @@ def test_a_label_column_that_cannot_be_used_is_refused(tmp_path: Path, budgetron
 
 def test_run_learns_more_than_two_labels(tmp_path: Path, budgetron, as_json) -> None:
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
-    found = as_json("run", stream, "--learner", "Forgetron")
-    assert found["model"]["classes"] == ["ham", "jam", "spam"] and found["validation"]["overall"]["error"] < 0.4
+    result = as_json("run", stream, "--learner", "Forgetron")
+    assert result["model"]["classes"] == ["ham", "jam", "spam"] and result["validation"]["overall"]["error"] < 0.4
     assert "mean over classes" in budgetron("run", stream).stdout
 
 
@@ -174,12 +176,14 @@ def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], says: 
 
 def test_the_summary_is_readable_text(mail: Path, tmp_path: Path, budgetron) -> None:
     shown = budgetron("run", mail, "--budget", 50, "--save", tmp_path / "m").stdout
-    found = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
+    validation = evaluate.progressive(library.Budgetron(50), blocks(mail), classes=["ham", "spam"], window=50)
     assert "600 examples, 3 tasks (column user), labels ham or spam (column label)" in shown
-    assert f"error    {100 * found.overall.error:.1f} %" in shown
+    assert f"error    {100 * validation.overall.error:.1f} %" in shown
     assert "always predicting" in shown and f"budgetron predict {tmp_path / 'm'} FILE" in shown
-    listed = [line.split()[0] for line in shown.splitlines() if line.split()[:1] and line.split()[0] in found.per_task]
-    assert listed == [task for task, _ in found.worst_first()] and len(listed) == 3
+    listed = [
+        line.split()[0] for line in shown.splitlines() if line.split()[:1] and line.split()[0] in validation.per_task
+    ]
+    assert listed == [task for task, _ in validation.worst_first()] and len(listed) == 3
     assert all(len(line) <= 80 or str(tmp_path) in line for line in shown.splitlines())
     quiet = budgetron("run", mail, "--quiet")
     assert quiet.stdout == "" and quiet.stderr == ""
@@ -206,12 +210,12 @@ def test_tasks_that_a_graph_does_not_name_are_reported(mail: Path, tmp_path: Pat
     (tmp_path / "g.csv").write_text("ann,bob\n")
     options = ["--learner", "Forgetron", "--graph", f"edges:{tmp_path / 'g.csv'}"]
     assert "'cid'" in budgetron("run", mail, *options, code=2).output
-    found = as_json("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
+    result = as_json("run", mail, *options, "--on-error", "skip", "--save", tmp_path / "m")
     of_cid = mail.read_text().count("\ncid,")
-    assert found["bad_lines"] == of_cid > 100 and found["validation"]["overall"]["n"] == 600 - of_cid
-    assert "column 'user' should be a task of the graph but contains 'cid'" in found["bad"][0]
+    assert result["bad_lines"] == of_cid > 100 and result["validation"]["overall"]["n"] == 600 - of_cid
+    assert "column 'user' should be a task of the graph but contains 'cid'" in result["bad"][0]
     again = as_json("run", mail, "--resume", tmp_path / "m", "--on-error", "skip")
-    assert again["bad_lines"] == of_cid and found["rows"] == 600 - of_cid
+    assert again["bad_lines"] == of_cid and result["rows"] == 600 - of_cid
 
 
 def test_example_weights_are_used_in_learning(tmp_path: Path, budgetron, as_json) -> None:
@@ -235,9 +239,9 @@ def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Pa
 
 
 def test_the_number_of_tasks_with_their_own_figures_is_limited(mail: Path, as_json) -> None:
-    found = as_json("run", mail, "--max-tasks", 2)["validation"]
-    assert len(found["per_task"]) == 2
-    assert found["others"]["n"] + sum(row["n"] for row in found["per_task"].values()) == 600
+    result = as_json("run", mail, "--max-tasks", 2)["validation"]
+    assert len(result["per_task"]) == 2
+    assert result["others"]["n"] + sum(row["n"] for row in result["per_task"].values()) == 600
 
 
 def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None:
@@ -261,9 +265,9 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
     assert "of the labels are yes, so the error says little" in text and "of the 50 highest scores" in text
     assert "add for example --costs fp=1,fn=20" in text
     assert "add for example" not in budgetron("run", path, "--costs", "fp=1,fn=20").stdout
-    found = as_json("run", path)["validation"]
-    assert found["rare"]["label"] == "yes" and found["overall"]["auc"] > 0.6 and found["overall"]["brier"] < 0.1
-    assert set(found["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
+    result = as_json("run", path)["validation"]
+    assert result["rare"]["label"] == "yes" and result["overall"]["auc"] > 0.6 and result["overall"]["brier"] < 0.1
+    assert set(result["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
     told_by_auc = as_json("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
     assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"].startswith("Budgetron, 20")
     assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout

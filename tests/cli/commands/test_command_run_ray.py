@@ -55,13 +55,15 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path
     kind = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
     with kind.open(directory, workers=1) as owner:
         table = list(csv.DictReader(as_json("predict", directory, stream, "-q").splitlines()))
-        found = json.loads(as_json("inspect", directory, "--json"))
+        result = json.loads(as_json("inspect", directory, "--json"))
         example = json.loads(as_json("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
         with io.read(stream, columns=io.columns_of(owner), labelled=False) as source:
             block = next(iter(source))
         assert [int(row["prediction"]) for row in table] == owner.predict(block.X, tasks=block.tasks).tolist()
-        assert found["seen"] == 600 and found["stored"] == owner.n_stored_ == sum(s["stored"] for s in found["shards"])
-        assert found["learner"] == type(owner.learner).__name__ and len(found["shards"]) == 3
+        assert result["seen"] == 600 and result["stored"] == owner.n_stored_ == sum(
+            s["stored"] for s in result["shards"]
+        )
+        assert result["learner"] == type(owner.learner).__name__ and len(result["shards"]) == 3
         asked = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
         assert example["example"]["margin"] == owner.decision_function(asked.X, tasks=asked.tasks)[0]
         assert bool(example["example"]["nearest"]) == (owner.capacity_ > 0)  # a Budgetron stores no examples
@@ -84,7 +86,7 @@ def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, begun):
 def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
     directory, stream = begun
     as_json("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
-    for words, said in (
+    for words, message in (
         (["--ray", directory, "--budget", 9], "--budget must be left out if --ray holds a model already"),
         (["--resume", directory, "--shards", 4], "--shards must be left out with --resume"),
         (["--resume", tmp_path / "one.budgetron", "--ray", tmp_path / "new"], "cannot be divided"),
@@ -93,7 +95,7 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
         (["--resume", directory, "--save", tmp_path / "no" / "where"], "in a folder that exists"),
     ):
         done = called("run", stream, *words)
-        assert done.exit_code == 2 and said in done.output, done.output
+        assert done.exit_code == 2 and message in done.output, done.output
     assert json.loads(as_json("inspect", directory, "--json"))["seen"] == 600
     assert not (tmp_path / "new").exists()
 

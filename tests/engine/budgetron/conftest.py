@@ -7,7 +7,7 @@ from small_budgetrons import GRAPHS, fed, small_settings, small_stream
 
 
 @pytest.fixture
-def made():
+def make_settings():
     return small_settings
 
 

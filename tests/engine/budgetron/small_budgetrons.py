@@ -28,25 +28,25 @@ def small_settings(
         graph = GRAPHS[graph]
     clique = isinstance(graph, graphs.Clique)
     shared, own = not clique or graph.coupling != 0, not clique or graph.coupling != float("inf")
-    given: dict[str, Any] = {"shared": shared, "own": own, "clustered": clique and graph.mapped is not None}
-    if given["clustered"]:
-        given["cluster_share"] = graph.coupling / (1 + graph.coupling)
+    parameters: dict[str, Any] = {"shared": shared, "own": own, "clustered": clique and graph.mapped is not None}
+    if parameters["clustered"]:
+        parameters["cluster_share"] = graph.coupling / (1 + graph.coupling)
     if is_sparse:
-        given |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
+        parameters |= {"cells": 60, "rates": [0.2, 1.0], "signs": [0.0, 1.0]}
     else:
-        given |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
+        parameters |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
                   "full_covariance": full_covariance}  # fmt: skip
         if frequencies:
             width = d + 1 + 2 * frequencies
-            given |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
+            parameters |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
             if full_covariance:
-                given |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3,
+                parameters |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3,
                           "bandwidths": [0.5, 8.0], "bank_frequencies": frequencies // 3}  # fmt: skip
         if not clique:
-            given["plain_filter"] = 1
+            parameters["plain_filter"] = 1
     return make_settings(
         rule="budgetron", kernel=None, graph=graph, n_features=d, n_outputs=n_outputs, sparse=is_sparse, dtype=dtype,
-        capacity=1, **(given | more),
+        capacity=1, **(parameters | more),
     )  # fmt: skip
 
 

@@ -20,9 +20,9 @@ FORMS = [
 
 @pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "clusters", "edges"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_bytes_of_bounds_the_memory_of_the_core(form, graph, made, stream, learn):
+def test_bytes_of_bounds_the_memory_of_the_core(form, graph, make_settings, stream, learn):
     """Above what the core counts after every block, and not by much once all rows are there."""
-    settings = made(graph, **({"max_task_rows": 5} | form))
+    settings = make_settings(graph, **({"max_task_rows": 5} | form))
     rows = {name: form[name] for name in ("d", "is_sparse", "dtype") if name in form}
     X, codes, tasks = stream(300, classes=max(2, form.get("n_outputs", 1)), **rows)
     if graph != "edges":

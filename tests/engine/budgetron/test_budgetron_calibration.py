@@ -9,10 +9,10 @@ from budgetron.engine.reference.rules.budgetron.calibration import LEAST_SCALE, 
 
 
 def learned(margins, codes, omega=1.0):
-    one = Calibration(margins.shape[1])
+    calibration = Calibration(margins.shape[1])
     for m, code in zip(margins, codes, strict=True):
-        one.learn(m, one.margins(m), int(code), omega)
-    return one
+        calibration.learn(m, calibration.margins(m), int(code), omega)
+    return calibration
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.0, 1.7])
@@ -30,9 +30,9 @@ def test_the_scale_of_three_classes_is_found(scale):
     m = 2 * rng.normal(size=(6000, 3))
     m -= np.log(np.exp(m).sum(axis=1, keepdims=True))
     codes = (scale * m + rng.gumbel(size=m.shape)).argmax(axis=1)
-    one = learned(m, codes)
-    assert one.scale == pytest.approx(scale, abs=0.2)
-    z = np.array([one.margins(row) for row in m[:50]])
+    calibration = learned(m, codes)
+    assert calibration.scale == pytest.approx(scale, abs=0.2)
+    z = np.array([calibration.margins(row) for row in m[:50]])
     np.testing.assert_allclose(np.exp(z).sum(axis=1), 1.0, rtol=1e-12)
 
 
@@ -46,12 +46,12 @@ def test_calibration_finds_an_offset():
 
 def test_no_example_moves_the_calibration_far():
     """The step is bounded for every margin and every weight of the example."""
-    one = Calibration(1)
-    one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)
-    assert 0.9 <= one.scale < 1 and abs(one.offset[0]) < 0.01
+    calibration = Calibration(1)
+    calibration.learn(np.array([13.0]), calibration.margins(np.array([13.0])), 0, 1e9)
+    assert 0.9 <= calibration.scale < 1 and abs(calibration.offset[0]) < 0.01
     for _ in range(1000):
-        one.learn(np.array([13.0]), one.margins(np.array([13.0])), 0, 1e9)
-    assert one.scale >= LEAST_SCALE
+        calibration.learn(np.array([13.0]), calibration.margins(np.array([13.0])), 0, 1e9)
+    assert calibration.scale >= LEAST_SCALE
     for _ in range(1000):
-        one.learn(np.array([0.5]), one.margins(np.array([0.5])), 1, 1.0)
-    assert one.scale <= MOST_SCALE
+        calibration.learn(np.array([0.5]), calibration.margins(np.array([0.5])), 1, 1.0)
+    assert calibration.scale <= MOST_SCALE

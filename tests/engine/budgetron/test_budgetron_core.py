@@ -44,34 +44,36 @@ def close(a, b, within, what):
 
 
 def same_state(core, definition, within):
-    one, other = core.state(), definition.state()
-    assert one.keys() == other.keys()
-    for name in one:
+    first, other = core.state(), definition.state()
+    assert first.keys() == other.keys()
+    for name in first:
         if np.asarray(other[name]).dtype.kind in "iub":
-            assert np.array_equal(np.ravel(one[name]), np.ravel(other[name])), name
+            assert np.array_equal(np.ravel(first[name]), np.ravel(other[name])), name
         else:
-            close(one[name], other[name], within, name)
+            close(first[name], other[name], within, name)
 
 
 @pytest.mark.parametrize(
     ("form", "graph", "n_outputs", "weighted"), list(covering(list(FORMS), GRAPHS, [1, 3], [False, True]))
 )
-def test_the_core_equals_the_reference_for_every_part_and_graph(form, graph, n_outputs, weighted, made, stream, learn):
+def test_the_core_equals_the_reference_for_every_part_and_graph(
+    form, graph, n_outputs, weighted, make_settings, stream, learn
+):
     within = EXACT if form in FLOAT64 else ROUNDED
-    settings = made(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])
+    settings = make_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])
     X, codes, tasks = stream(100, classes=max(2, n_outputs), **rows_of(form))
-    given = None
+    weights = None
     if weighted:
         # A step of the largest weight leaves variances of a billionth; rounding is then a larger part of them.
         within = ROUNDED
-        given = np.random.default_rng(2).choice(WEIGHTS, p=[0.1, 0.1, 0.65, 0.05, 0.05, 0.05], size=100)
+        weights = np.random.default_rng(2).choice(WEIGHTS, p=[0.1, 0.1, 0.65, 0.05, 0.05, 0.05], size=100)
     engines = native.Engine(settings), reference.Engine(settings)
     for part in (slice(0, 1), slice(1, 60), slice(60, 100)):
-        found = [learn(engine, X[part], codes[part], tasks[part], None if given is None else given[part])
+        margins = [learn(engine, X[part], codes[part], tasks[part], None if weights is None else weights[part])
                  for engine in engines]  # fmt: skip
-        close(found[0][0], found[1][0], within, "margins")
-        assert np.array_equal(found[0][1], found[1][1]), "outcomes"
-        assert np.isfinite(found[0][0]).all()
+        close(margins[0][0], margins[1][0], within, "margins")
+        assert np.array_equal(margins[0][1], margins[1][1]), "outcomes"
+        assert np.isfinite(margins[0][0]).all()
     same_state(*engines, within)
     ids, clusters = settings.graph.locate(list(tasks))
     close(*(engine.margins(X, ids, clusters) for engine in engines), within, "margins at the end")
@@ -93,18 +95,18 @@ def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
     for kind in (native.Engine, reference.Engine):
         whole, parts = kind(settings), kind(settings)
         expected = fed(whole, X, codes, tasks)[0]
-        found = [fed(parts, X[a:b], codes[a:b], tasks[a:b])[0] for a, b in itertools.pairwise(cuts)]
-        assert np.concatenate(found).tobytes() == expected.tobytes()
+        margins = [fed(parts, X[a:b], codes[a:b], tasks[a:b])[0] for a, b in itertools.pairwise(cuts)]
+        assert np.concatenate(margins).tobytes() == expected.tobytes()
         for name, value in whole.state().items():
             assert np.asarray(value).tobytes() == np.asarray(parts.state()[name]).tobytes(), name
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("d", [1, 2, 40])
-def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, made, stream, learn):
+def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_settings, stream, learn):
     """One column, no rows of tasks at all (pooled), and many classes."""
     for graph, n_outputs in (("pooled", 1), ("complete", 30)):
-        settings = made(graph, d=d, n_outputs=n_outputs, **FORMS[form])
+        settings = make_settings(graph, d=d, n_outputs=n_outputs, **FORMS[form])
         X, codes, tasks = stream(40, d=d, classes=max(2, n_outputs), **rows_of(form))
         f, g = (learn(kind(settings), X, codes, tasks)[0] for kind in (native.Engine, reference.Engine))
         close(f, g, ROUNDED, "margins")
@@ -112,27 +114,27 @@ def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, made, 
 
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, made, stream, learn):
+def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, make_settings, stream, learn):
     """Up to the largest that rows may have: nothing overflows, and typical sizes of the table fit in float32."""
-    settings = made(is_sparse=is_sparse)
+    settings = make_settings(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
     X = X * size
-    found = []
+    results = []
     for kind in (native.Engine, reference.Engine):
         engine = kind(settings)
-        found.append(learn(engine, X, codes, tasks)[0])
+        results.append(learn(engine, X, codes, tasks)[0])
         for name, value in engine.state().items():
             assert np.isfinite(np.asarray(value, dtype=np.float64)).all(), name
-    assert np.isfinite(found).all()
+    assert np.isfinite(results).all()
     if size != 1e-320:  # the core flushes subnormal spreads to 0, the definition does not
-        close(*found, ROUNDED, "margins")
+        close(*results, ROUNDED, "margins")
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, made, learn):
+def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, make_settings, learn):
     """A row of zeros, sparse: of no features at all, is learned from by the bias."""
-    settings = made(is_sparse=is_sparse)
+    settings = make_settings(is_sparse=is_sparse)
     X = sparse.csr_matrix((30, 4)) if is_sparse else np.zeros((30, 4))
-    found = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]
-    close(*found, ROUNDED, "margins")
-    assert found[0][-1] > found[0][0] + 0.1
+    margins = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]
+    close(*margins, ROUNDED, "margins")
+    assert margins[0][-1] > margins[0][0] + 0.1

@@ -19,16 +19,16 @@ def test_the_core_equals_the_reference_with_offsets(is_sparse, n_outputs):
     offsets = np.random.default_rng(1).normal(size=(80, n_outputs)) * 3
     offsets[7] = 1e6
     ids, clusters = settings.graph.locate(list(tasks))
-    found = []
+    results = []
     for kind in ENGINES:
         engine = kind(settings)
         margins, flags = engine.learn(X, codes, ids, clusters, None, offsets)
         later = engine.margins(X[:9], ids[:9], clusters[:9], offsets=offsets[:9])
         explained = engine.query("explain", X[:9], ids[:9], clusters[:9], offsets=offsets[:9])
         assert np.array_equal(explained["margins"], np.ravel(later)) and np.isfinite(margins).all()
-        found.append((margins, flags, later, explained["offsets"]))
-    for one, other in zip(found[0], found[-1], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        results.append((margins, flags, later, explained["offsets"]))
+    for first, other in zip(results[0], results[-1], strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ENGINES)

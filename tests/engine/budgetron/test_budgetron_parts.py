@@ -19,22 +19,22 @@ ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_the_least_recently_updated_row_is_evicted(kind, made, learn):
-    engine = kind(made(max_task_rows=3))
+def test_the_least_recently_updated_row_is_evicted(kind, make_settings, learn):
+    engine = kind(make_settings(max_task_rows=3))
     X = np.random.default_rng(0).normal(size=(8, 4))
-    for row, task, kept in (
+    for row, task, remaining in (
         (0, 0, [0]), (1, 1, [0, 1]), (2, 2, [0, 1, 2]), (3, 0, [1, 2, 0]), (4, 3, [2, 0, 3]), (5, 1, [0, 3, 1]),
     ):  # fmt: skip
         learn(engine, X[row : row + 1], [row % 2], [task])
-        assert engine.state()["row_id"].tolist() == kept
+        assert engine.state()["row_id"].tolist() == remaining
     learn(engine, X[6:7], [0], [4], np.zeros(1))  # an example of weight 0 is not learned and adds no row
     assert engine.state()["row_id"].tolist() == [0, 3, 1]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_task_without_a_row_is_like_a_new_one(kind, made, stream, learn):
+def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, learn):
     """After its row was forgotten or evicted, its margins are those of a new task."""
-    settings = made(frequencies=0, latent=0)  # hashed cells cannot be forgotten
+    settings = make_settings(frequencies=0, latent=0)  # hashed cells cannot be forgotten
     engine = kind(settings)
     X, codes, tasks = stream(80)
     learn(engine, X, codes, tasks)
@@ -51,10 +51,10 @@ def test_a_task_without_a_row_is_like_a_new_one(kind, made, stream, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_features_are_admitted_when_seen_twice(kind, made, learn):
+def test_features_are_admitted_when_seen_twice(kind, make_settings, learn):
     """Beyond a quarter of the cells a feature gets no cell until it comes again; the cells are counted by hand."""
     cells = 64
-    engine = kind(made(is_sparse=True, d=5000, cells=cells))
+    engine = kind(make_settings(is_sparse=True, d=5000, cells=cells))
     cell_of = lambda index: int(mix64(np.int64(index))) // 2**32 * cells // 2**32  # noqa: E731
     held: set[int] = set()
     feature = 0
@@ -75,9 +75,9 @@ def test_features_are_admitted_when_seen_twice(kind, made, learn):
 
 
 @pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"graph": "edges"}, {"graph": "clusters"}])
-def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stream, learn):
+def test_parts_without_weight_are_dropped_in_both_engines_alike(form, make_settings, stream, learn):
     X, codes, tasks = stream(60)
-    settings = made(**form)
+    settings = make_settings(**form)
     engines = []
     for kind in [native.Engine] * native.available + [reference.Engine]:
         engine = kind(settings)
@@ -104,8 +104,8 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, made, stre
     np.testing.assert_allclose(answers[0], answers[-1], rtol=1e-5, atol=1e-5)
 
 
-def test_the_only_part_is_never_dropped(made, stream, learn):
-    settings = made(frequencies=0, latent=0, filters=[(1.0, 0.1, 0.0)])
+def test_the_only_part_is_never_dropped(make_settings, stream, learn):
+    settings = make_settings(frequencies=0, latent=0, filters=[(1.0, 0.1, 0.0)])
     engine = reference.Engine(settings)
     X, codes, tasks = stream(20)
     learn(engine, X, codes, tasks)
@@ -133,9 +133,9 @@ def test_similarities_have_the_right_signs(engine):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_linear_weights_are_the_slopes_of_f(kind, made, learn):
+def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
     """With one linear belief they are the weights that the margins have: differences of margins, scaled by hand."""
-    engine = kind(made(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
+    engine = kind(make_settings(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed(200)
     learn(engine, X, y, tasks)
     state = engine.state()
@@ -170,9 +170,9 @@ def bold(n, rng, d=4):
     "steps", [100_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
 @pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
-def test_no_part_diverges(form, steps, made, learn):
+def test_no_part_diverges(form, steps, make_settings, learn):
     """Every part, among them the product of the latent one, stays finite and its margins bounded."""
-    engine = native.Engine(made(**form))
+    engine = native.Engine(make_settings(**form))
     rng, largest = np.random.default_rng(1), 0.0
     for _ in range(steps // 10_000):
         X, codes, tasks, weights = bold(10_000, rng)
@@ -188,8 +188,8 @@ def test_no_part_diverges(form, steps, made, learn):
 
 @needs_core
 @pytest.mark.parametrize("graph", ["edges", "complete", "disconnected", "clusters"])
-def test_other_graphs_do_not_diverge_either(graph, made, learn):
-    engine = native.Engine(made(graph, max_task_rows=5))
+def test_other_graphs_do_not_diverge_either(graph, make_settings, learn):
+    engine = native.Engine(make_settings(graph, max_task_rows=5))
     rng = np.random.default_rng(2)
     X, codes, tasks, weights = bold(20_000, rng)
     margins, _ = learn(engine, X, codes, tasks % 4, weights)

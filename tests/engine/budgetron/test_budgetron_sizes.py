@@ -47,8 +47,8 @@ def straight(n, seed=0):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_frequencies_are_used_where_they_help(kind, made, learn):
-    settings = made(**SIZES, max_task_rows=5)
+def test_frequencies_are_used_where_they_help(kind, make_settings, learn):
+    settings = make_settings(**SIZES, max_task_rows=5)
     curved, linear = kind(settings), kind(settings)
     learn(curved, *ring(1100))
     learn(linear, *straight(1100))
@@ -64,10 +64,10 @@ def test_frequencies_are_used_where_they_help(kind, made, learn):
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("form", [{}, {"graph": "disconnected"}, {"graph": "edges"}, {"n_outputs": 3}], ids=str)
-def test_both_engines_add_the_same_frequencies(form, made, learn):
+def test_both_engines_add_the_same_frequencies(form, make_settings, learn):
     X, codes, tasks = ring(700)
     codes = codes + (X[:, 2] > 1) * codes if "n_outputs" in form else codes
-    engines = [kind(made(**SIZES, **form)) for kind in ENGINES]
+    engines = [kind(make_settings(**SIZES, **form)) for kind in ENGINES]
     margins = [learn(engine, X, codes, tasks)[0] for engine in engines]
     np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
     assert frequencies_of(engines[0]) == frequencies_of(engines[1])
@@ -113,8 +113,8 @@ def dropped(kind, settings, left, X, codes, tasks, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("left", CURVED)
-def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
-    settings = made(**SIZES, max_task_rows=5)
+def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, make_settings, learn):
+    settings = make_settings(**SIZES, max_task_rows=5)
     bound = memory.bytes_of(settings, kind is native.Engine)
     X, codes, tasks = ring(620)
     engine = dropped(kind, settings, left, X, codes, tasks, learn)
@@ -128,8 +128,8 @@ def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, made, learn):
 
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
-def test_both_engines_reassign_bytes_alike(made, learn):
-    settings = made(**SIZES, rows_may_grow=True, max_task_rows=4)
+def test_both_engines_reassign_bytes_alike(make_settings, learn):
+    settings = make_settings(**SIZES, rows_may_grow=True, max_task_rows=4)
     X, codes, tasks = ring(700)
     for left in (0, 2, 3, 6):
         engines = [dropped(kind, settings, left, X, codes, tasks, learn) for kind in ENGINES]
@@ -144,9 +144,9 @@ def test_both_engines_reassign_bytes_alike(made, learn):
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("cut", [1, 37, 5000])
-def test_block_sizes_do_not_change_when_rows_are_added(cut, made, learn):
+def test_block_sizes_do_not_change_when_rows_are_added(cut, make_settings, learn):
     """Rows that are allowed in the middle of a block are there when its next examples need them."""
-    settings = made(**SIZES, rows_may_grow=True, max_task_rows=20)
+    settings = make_settings(**SIZES, rows_may_grow=True, max_task_rows=20)
     X, codes, _ = straight(3000)
     tasks = np.arange(3000)
     engine = dropped(native.Engine, settings, 0, X, codes, tasks, learn)
@@ -188,8 +188,8 @@ def test_a_small_problem_stays_small():
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_filter_grows_late_only_if_its_weights_are_determined(kind, made, learn):
-    settings = made(**SIZES, max_task_rows=5)
+def test_a_filter_grows_late_only_if_its_weights_are_determined(kind, make_settings, learn):
+    settings = make_settings(**SIZES, max_task_rows=5)
     X, codes, tasks = ring(1100)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
@@ -227,8 +227,8 @@ def with_a_sleeping_part(kind, settings, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_sleeping_part_sees_one_example_in_eight(kind, made, learn):
-    settings = made(max_task_rows=5)
+def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
+    settings = make_settings(max_task_rows=5)
     engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     for i in range(24):
         before = engine.state()
@@ -241,9 +241,9 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, made, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, made, learn):
+def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, make_settings, learn):
     """The margin that learning returns is the one that a prediction just before it gives, also while a part sleeps."""
-    settings = made(max_task_rows=5)
+    settings = make_settings(max_task_rows=5)
     engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     ids, clusters = settings.graph.locate(list(tasks))
     for i in range(10):
@@ -254,13 +254,13 @@ def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, m
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("form", [{}, {"n_outputs": 3}, {"graph": "edges"}], ids=str)
-def test_parts_sleep_alike_in_both_engines(form, made, learn):
-    found = []
+def test_parts_sleep_alike_in_both_engines(form, make_settings, learn):
+    results = []
     for kind in ENGINES:
-        engine, X, codes, tasks = with_a_sleeping_part(kind, made(max_task_rows=None, **form), learn)
+        engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(max_task_rows=None, **form), learn)
         margins = learn(engine, X, codes, tasks)[0]
         ids, clusters = engine.settings.graph.locate(list(tasks))
         spread = engine.query("variances", X, ids, clusters)["variance"]
-        found.append((margins, spread, engine.state()["belief_weight"]))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        results.append((margins, spread, engine.state()["belief_weight"]))
+    for first, other in zip(*results, strict=True):
+        np.testing.assert_allclose(first, other, rtol=1e-5, atol=1e-5)

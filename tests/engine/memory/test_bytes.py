@@ -69,9 +69,9 @@ def test_memory_bytes_agree_with_the_allocator(rule, is_sparse):
     before = allocated()
     engine = native.Engine(settings)
     engine.learn(X, codes, task_ids, clusters)
-    real, said = allocated() - before, engine.memory_bytes()
-    assert said > 200_000
-    assert real == pytest.approx(said, rel=0.02, abs=32 * 1024)
+    real, reported = allocated() - before, engine.memory_bytes()
+    assert reported > 200_000
+    assert real == pytest.approx(reported, rel=0.02, abs=32 * 1024)
 
 
 def test_a_row_beyond_the_whole_budget_is_learned_from_but_never_stored(learner):

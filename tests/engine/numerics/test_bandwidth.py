@@ -21,8 +21,8 @@ RULES = {
 
 
 def settings_of(rule, d=4, **more):
-    given = RULES[rule] | more
-    return make_settings(rule=rule, kernel=kernels.Gaussian(), graph=graphs.complete(), n_features=d, **given)
+    parameters = RULES[rule] | more
+    return make_settings(rule=rule, kernel=kernels.Gaussian(), graph=graphs.complete(), n_features=d, **parameters)
 
 
 def stream(n, d=4, is_sparse=False, spread=3.0):

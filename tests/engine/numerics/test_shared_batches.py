@@ -85,9 +85,9 @@ def test_batches_agree_with_the_definition(graph, limit, n_outputs, is_sparse):
     )
 
 
-def same_bits(one, other):
-    return one.keys() == other.keys() and all(
-        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() for name in one
+def same_bits(first, other):
+    return first.keys() == other.keys() and all(
+        np.asarray(first[name]).tobytes() == np.asarray(other[name]).tobytes() for name in first
     )
 
 
@@ -158,6 +158,6 @@ def test_the_weights_of_a_long_stream_do_not_drift():
     d_o, o = 0.5, 0.5
     weight = 2 * d_o * o + len(table) * o**2
     expected = d_o**2 * table.T @ table + weight * np.outer(total, total)
-    kept = state["table_gram"]
+    table_gram = state["table_gram"]
     lower = np.tril_indices(20)
-    assert kept == pytest.approx(expected[lower], rel=1e-9, abs=1e-10 * np.abs(expected).max())
+    assert table_gram == pytest.approx(expected[lower], rel=1e-9, abs=1e-10 * np.abs(expected).max())

@@ -32,9 +32,9 @@ def naive(X, codes, tasks, S, B, n_outputs):
     root = np.linalg.cholesky(S)
     features = [np.kron(root[i], x) for x, i in zip(X, tasks, strict=True)]
     c2 = S.diagonal().max() * (1 if n_outputs == 1 else 2)
-    kept, beta, Q, M, margins = [], {}, 0.0, 0, []
+    stored, beta, Q, M, margins = [], {}, 0.0, 0, []
     for t, code in enumerate(codes):
-        f = sum((beta[j] * (features[j] @ features[t]) for j in kept), np.zeros(n_outputs))
+        f = sum((beta[j] * (features[j] @ features[t]) for j in stored), np.zeros(n_outputs))
         margins.append(f)
         if n_outputs == 1:
             y = 2 * code - 1
@@ -47,11 +47,11 @@ def naive(X, codes, tasks, S, B, n_outputs):
                 continue
             direction = np.eye(n_outputs)[code] - np.eye(n_outputs)[rival]
         M += 1
-        kept.append(t)
+        stored.append(t)
         beta[t] = direction
-        if len(kept) > B:
-            r = kept[0]
-            at_r = sum(beta[j] * (features[j] @ features[r]) for j in kept)
+        if len(stored) > B:
+            r = stored[0]
+            at_r = sum(beta[j] * (features[j] @ features[r]) for j in stored)
             sigma = abs(beta[r]).max()
             mu = at_r @ np.sign(beta[r])
 
@@ -66,9 +66,9 @@ def naive(X, codes, tasks, S, B, n_outputs):
                     middle = (low + high) / 2
                     low, high = (middle, high) if Q + cost(middle) <= 15 / 32 * c2 * M else (low, middle)
             Q += cost(low)
-            kept.pop(0)
-            beta = {j: low * beta[j] for j in kept}
-    return np.array(margins), kept, np.array([beta[j] for j in kept]).T, Q
+            stored.pop(0)
+            beta = {j: low * beta[j] for j in stored}
+    return np.array(margins), stored, np.array([beta[j] for j in stored]).T, Q
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -77,10 +77,10 @@ def test_the_forgetron_equals_the_rule_in_feature_space(run, stream, n_outputs, 
     X, codes, tasks = stream(250, 5, n_tasks=4, n_classes=max(n_outputs, 2))
     model = run("forgetron", 5, graph=graphs.from_similarity(PATH), capacity=B, n_outputs=n_outputs)
     margins, _ = model.learn(X, codes, tasks)
-    expected, kept, beta, Q = naive(X, codes, tasks, PATH, B, n_outputs)
+    expected, stored, beta, Q = naive(X, codes, tasks, PATH, B, n_outputs)
     order = np.argsort(model.arrivals)
     assert margins.reshape(250, n_outputs) == pytest.approx(expected, abs=1e-10)
-    assert sorted(model.arrivals) == kept
+    assert sorted(model.arrivals) == stored
     assert model.coef[:, order] == pytest.approx(beta, abs=1e-10)
     assert model.engine.state()["q"] == pytest.approx(Q, abs=1e-9)
     assert beta.shape == (n_outputs, B) and abs(beta).min(initial=1) < 0.99

@@ -46,7 +46,7 @@ def assert_same(settings, seed):
     assert np.allclose(a["coef"][:, order[0]], b["coef"][:, order[1]], rtol=1e-6, atol=1e-7 * size)
 
 
-@pytest.mark.parametrize("step, maintenance, kind", COMBINATIONS, ids=lambda one: getattr(one, "name", one))
+@pytest.mark.parametrize("step, maintenance, kind", COMBINATIONS, ids=lambda value: getattr(value, "name", value))
 def test_engines_agree_on_every_step_and_maintenance(step, maintenance, kind):
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
@@ -59,7 +59,7 @@ REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenan
 
 
 @pytest.mark.parametrize("capacity", [31, 37, 72, 100])
-@pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda one: one.name)
+@pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda value: value.name)
 def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
     """The core evicts in blocks of registers, registers and single numbers. Here every example is a step."""
     settings = make_settings(
@@ -69,7 +69,7 @@ def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capac
     assert_same(settings, seed=capacity)
 
 
-@pytest.mark.parametrize("maintenance", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda one: one.name)
+@pytest.mark.parametrize("maintenance", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda value: value.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_rescaled_weights(maintenance, kind):
     settings = make_settings(

@@ -57,6 +57,6 @@ def test_merging_agrees_with_its_vector_up_to_a_tie(after_stream, monkeypatch):
 ])  # fmt: skip
 def test_merged_pairs_agree_with_their_vectors(pair, h, weight, loss):
     a, b, kappa = pair
-    found, lost = merged(a * a, b * b, a * b, kappa)
-    of_z = abs(a * kappa ** ((1 - found) ** 2) + b * kappa ** (found**2))
-    assert (round(found, 6), round(of_z, 6), round(lost, 6)) == (h, weight, loss)
+    best_h, lost = merged(a * a, b * b, a * b, kappa)
+    of_z = abs(a * kappa ** ((1 - best_h) ** 2) + b * kappa ** (best_h**2))
+    assert (round(best_h, 6), round(of_z, 6), round(lost, 6)) == (h, weight, loss)

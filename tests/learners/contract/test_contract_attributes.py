@@ -66,11 +66,11 @@ def test_attributes_need_a_first_example(learner):
 
 def test_forget_task_removes_the_examples_of_the_task(storing):
     model = made(storing).partial_fit(X, Y, tasks=[f"user {task}" for task in TASKS])
-    kept = [name for name in model.active_set_.task if name != "user 1"]
+    other_tasks = [name for name in model.active_set_.task if name != "user 1"]
     model.forget_task("user 1")
     model.forget_task("user 1")
     model.forget_task("never seen")
-    assert sorted(model.active_set_.task) == sorted(kept) and "user 1" not in model.budget_share_
+    assert sorted(model.active_set_.task) == sorted(other_tasks) and "user 1" not in model.budget_share_
     fresh = np.array(model.decision_function(X, tasks=["never seen"] * N))
     assert np.array_equal(model.decision_function(X, tasks=["user 1"] * N), fresh)
     model.partial_fit(X, Y, tasks=["user 1"] * N)

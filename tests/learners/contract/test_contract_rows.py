@@ -33,16 +33,16 @@ def test_every_kind_of_row_gives_the_same_model(learner, kind):
 
 
 def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
-    given = sparse.csr_matrix(
+    matrix = sparse.csr_matrix(
         (np.array([1.0, 2.0, 3.0, 0.0, 5.0]), np.array([2, 0, 2, 1, 3]), np.array([0, 3, 5])), shape=(2, 4)
     )
-    kept = [part.copy() for part in (given.data, given.indices, given.indptr)]
+    copies = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
     dense = np.array([[2.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
     a, b = made(learner), made(learner)
     tidy = sparse.csr_matrix(dense)
-    assert np.array_equal(a.predict_then_learn(given, [0, 1]), b.predict_then_learn(tidy, [0, 1]))
+    assert np.array_equal(a.predict_then_learn(matrix, [0, 1]), b.predict_then_learn(tidy, [0, 1]))
     same(a, b)
-    assert all(np.array_equal(*pair) for pair in zip(kept, (given.data, given.indices, given.indptr), strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(copies, (matrix.data, matrix.indices, matrix.indptr), strict=True))
 
 
 def test_dicts_are_hashed_features(learner):
@@ -70,31 +70,31 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
     rows = [{"a": float(a), "b": int(8 * b), "kind": "x" if c > 0 else "y", "on": d > 0, 7: d} for a, b, c, d in X]
     y = np.arange(N) % classes
     labels = list(range(classes))
-    one, many = (made(learner, engine=engine) for _ in range(2))
+    single, many = (made(learner, engine=engine) for _ in range(2))
     hashed = hashed_rows("test", rows, DICT_FEATURES)
-    first = one.learn_one(rows[0], y[0], task=TASKS[0], classes=labels)
+    first = single.learn_one(rows[0], y[0], task=TASKS[0], classes=labels)
     margins = [
         first,
-        *(one.learn_one(x, label, task=task) for x, label, task in zip(rows[1:], y[1:], TASKS[1:], strict=True)),
+        *(single.learn_one(x, label, task=task) for x, label, task in zip(rows[1:], y[1:], TASKS[1:], strict=True)),
     ]
     many.partial_fit(hashed[:1], y[:1], tasks=TASKS[:1], classes=labels)
     assert np.array_equal(np.array(margins[1:]), many.predict_then_learn(hashed[1:], y[1:], tasks=TASKS[1:]))
-    same(one, many)
-    assert [one.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == many.predict(
+    same(single, many)
+    assert [single.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == many.predict(
         hashed, tasks=TASKS
     ).tolist()
-    before = state_of(one)
+    before = state_of(single)
     for wrong in ({"a": np.nan}, {"a": 10**400}, {"a": 1e300}):
         with pytest.raises(InputError, match=r"'a'|finite|small enough"):
-            one.learn_one(wrong, 0, task=TASKS[0])
-    require_same(before, state_of(one), "after a refusal")
+            single.learn_one(wrong, 0, task=TASKS[0])
+    require_same(before, state_of(single), "after a refusal")
 
 
 def test_learn_one_is_a_block_of_one(learner):
-    one, many = made(learner), made(learner)
+    single, many = made(learner), made(learner)
     margins = many.predict_then_learn(X, Y, tasks=TASKS)
-    assert [one.learn_one(x, y, task=task) for x, y, task in zip(X, Y, TASKS, strict=True)] == margins.tolist()
-    assert [one.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == many.predict(
+    assert [single.learn_one(x, y, task=task) for x, y, task in zip(X, Y, TASKS, strict=True)] == margins.tolist()
+    assert [single.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == many.predict(
         X, tasks=TASKS
     ).tolist()
-    same(one, many)
+    same(single, many)

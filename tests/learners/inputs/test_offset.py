@@ -46,12 +46,14 @@ def test_single_examples_with_offsets_equal_blocks():
     assert block.predict_std(X[:5], tasks=tasks[:5], offset=score[:5]).shape == (5,)
     assert block.score(X[:5], y[:5], tasks=tasks[:5], offset=score[:5]) <= 1
     for place in range(5):
-        given = {"task": tasks[place], "offset": score[place]}
-        assert single.predict_one(X[place], **given) == int(expected[place] > 0)
-        assert single.predict_proba_one(X[place], **given)[1] == pytest.approx(chances[place, 1])
-        found = single.explain(X[place], **given)
-        assert found.margin == pytest.approx(expected[place]) and abs(found.total - found.margin) < 1e-9
-        assert "offset" in {term.kind for term in found.terms}
+        arguments = {"task": tasks[place], "offset": score[place]}
+        assert single.predict_one(X[place], **arguments) == int(expected[place] > 0)
+        assert single.predict_proba_one(X[place], **arguments)[1] == pytest.approx(chances[place, 1])
+        explanation = single.explain(X[place], **arguments)
+        assert (
+            explanation.margin == pytest.approx(expected[place]) and abs(explanation.total - explanation.margin) < 1e-9
+        )
+        assert "offset" in {term.kind for term in explanation.terms}
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
@@ -61,9 +63,9 @@ def test_offsets_with_dicts_and_three_classes(engine):
         scores = np.eye(3)[step % 3] * 2
         model.learn_one({"a": step % 3, "b": 1.0}, step % 3, classes=[0, 1, 2], offset=scores)
     assert model.predict_one({"never": 1.0}, offset=[0.0, 0.0, 5.0]) == 2
-    found = model.explain({"a": 1.0}, offset=[3.0, 0.0, 0.0], label=0)
-    offset = next(term for term in found.terms if term.kind == "offset")
-    assert offset.total > 1 and abs(found.total - found.margin) < 1e-9
+    explanation = model.explain({"a": 1.0}, offset=[3.0, 0.0, 0.0], label=0)
+    offset = next(term for term in explanation.terms if term.kind == "offset")
+    assert offset.total > 1 and abs(explanation.total - explanation.margin) < 1e-9
     rows = sparse.csr_matrix(([1.0], [5], [0, 1]), shape=(1, model.n_features_in_))
     assert model.decision_function(rows, offset=np.zeros((1, 3))).shape == (1, 3)
 
@@ -136,8 +138,8 @@ def test_a_host_logs_offsets_and_replays_them(tmp_path):
     with Host.open(tmp_path, lambda: Budgetron("64 KiB"), snapshot_every=25) as host:
         for start in range(0, 60, 10):
             part = slice(start, start + 10)
-            given = {"key": f"k{start}", "classes": [0, 1], "offset": score[part]}
-            first = host.learn(X[part], y[part], tasks[part].tolist(), **given)
+            arguments = {"key": f"k{start}", "classes": [0, 1], "offset": score[part]}
+            first = host.learn(X[part], y[part], tasks[part].tolist(), **arguments)
         expected = host.decision_function(X[:5], tasks[:5].tolist(), score[:5])
         position = host.position
     with Host.open(tmp_path) as host:
@@ -173,8 +175,8 @@ def test_shards_require_offsets_after_learning_with_them(tmp_path):
         expected = model.decision_function(X[:5], tasks=tasks[:5], offset=score[:5])
         with pytest.raises(InputError, match="offset must be given"):
             model.predict(X[:5], tasks=tasks[:5])
-        found = model.explain(X[0], task=int(tasks[0]), offset=score[0])
-        assert found.margin == pytest.approx(expected[0])
+        explanation = model.explain(X[0], task=int(tasks[0]), offset=score[0])
+        assert explanation.margin == pytest.approx(expected[0])
     with ShardedModel.open(tmp_path / "d") as model:
         assert np.array_equal(model.decision_function(X[:5], tasks=tasks[:5], offset=score[:5]), expected)
         with pytest.raises(InputError, match="offset must be given"):

@@ -40,8 +40,8 @@ def state(model):
 
 
 def blocks_of_one(model, rows, y, tasks):
-    given = [None if task is None else [task] for task in tasks]
-    return [model.predict_then_learn(rows[i : i + 1], y[i : i + 1], tasks=given[i])[0] for i in range(len(y))]
+    task_lists = [None if task is None else [task] for task in tasks]
+    return [model.predict_then_learn(rows[i : i + 1], y[i : i + 1], tasks=task_lists[i])[0] for i in range(len(y))]
 
 
 @pytest.mark.parametrize("tasks", TASKS.values(), ids=TASKS)
@@ -49,16 +49,16 @@ def blocks_of_one(model, rows, y, tasks):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_are_learned_as_blocks_are(graph, dtype, tasks):
     rows = X.astype(dtype)
-    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5), graph, random_state=0) for _ in range(2))
-    for model in (one, many):
+    single, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5), graph, random_state=0) for _ in range(2))
+    for model in (single, many):
         model.partial_fit(rows[:2], [0, 1], tasks=None if tasks[0] is None else tasks[:2])
-    assert [one.learn_one(x, int(y), task=t) for x, y, t in zip(rows, Y, tasks, strict=True)] == blocks_of_one(
+    assert [single.learn_one(x, int(y), task=t) for x, y, t in zip(rows, Y, tasks, strict=True)] == blocks_of_one(
         many, rows, Y, tasks
     )
-    assert state(one) == state(many)
-    assert one.active_set_.task == many.active_set_.task
+    assert state(single) == state(many)
+    assert single.active_set_.task == many.active_set_.task
     named = None if tasks[0] is None else tasks
-    assert [one.predict_one(x, task=t) for x, t in zip(rows, tasks, strict=True)] == many.predict(
+    assert [single.predict_one(x, task=t) for x, t in zip(rows, tasks, strict=True)] == many.predict(
         rows, tasks=named
     ).tolist()
 
@@ -66,13 +66,13 @@ def test_rows_are_learned_as_blocks_are(graph, dtype, tasks):
 def test_every_learner_predicts_one_row_as_a_block(learner):
     labels = np.array(["a", "b", "c"])[RNG.integers(0, 3, 60)]
     for y in (Y, labels):
-        one, many = learner(), learner()
-        for model in (one, many):
+        single, many = learner(), learner()
+        for model in (single, many):
             model.partial_fit(X[:4], y[:4], classes=np.unique(y).tolist())
-        margins = [one.learn_one(x, label) for x, label in zip(X, y.tolist(), strict=True)]
+        margins = [single.learn_one(x, label) for x, label in zip(X, y.tolist(), strict=True)]
         assert np.array_equal(margins, many.predict_then_learn(X, y))
-        assert state(one) == state(many)
-        predicted = [one.predict_one(x) for x in X]
+        assert state(single) == state(many)
+        predicted = [single.predict_one(x) for x in X]
         assert predicted == many.predict(X).tolist()
         assert {type(label) for label in predicted} == {type(y[0].item())}
 
@@ -82,11 +82,11 @@ def test_every_learner_predicts_one_row_as_a_block(learner):
     memoryview(np.ones(4)), np.array([True, False, True, True]), (1, 2.5, 3, 4), np.ma.array(np.ones(4)),
 ], ids=["list", "integers", "strided", "big-endian", "float32", "view", "flags", "tuple", "masked"])  # fmt: skip
 def test_single_rows_of_other_types_are_converted(x):
-    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y) for _ in range(2))
+    single, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(X, Y) for _ in range(2))
     as_array = np.asarray(x, dtype=np.float64)
-    assert one.predict_one(x) == many.predict(as_array[None])[0]
-    assert one.learn_one(x, 1) == many.predict_then_learn(as_array[None], [1])[0]
-    assert state(one) == state(many)
+    assert single.predict_one(x) == many.predict(as_array[None])[0]
+    assert single.learn_one(x, 1) == many.predict_then_learn(as_array[None], [1])[0]
+    assert state(single) == state(many)
 
 
 def features(rng, n):
@@ -104,44 +104,44 @@ def features(rng, n):
 def test_the_core_reads_dicts_as_the_definition_does(width):
     taken = 0
     for dicts in (features(np.random.default_rng(seed), 20) for seed in range(60)):
-        expected = [_entries("test", one, width) for one in dicts]
-        for one, (columns, values) in zip(dicts, expected, strict=True):
-            found = native.hashed_rows([one], feature_columns(width))
-            if any(type(value) in (np.float32, np.int64) for value in one.values()):
-                assert found is NotImplemented
+        expected = [_entries("test", entry, width) for entry in dicts]
+        for entry, (columns, values) in zip(dicts, expected, strict=True):
+            hashed = native.hashed_rows([entry], feature_columns(width))
+            if any(type(value) in (np.float32, np.int64) for value in entry.values()):
+                assert hashed is NotImplemented
                 continue
             taken += 1
-            assert (found[0].tolist(), found[1].tolist()) == ([0, len(columns)], columns)
-            assert found[2].tobytes() == np.array(values).tobytes()
+            assert (hashed[0].tolist(), hashed[1].tolist()) == ([0, len(columns)], columns)
+            assert hashed[2].tobytes() == np.array(values).tobytes()
         matrix = hashed_rows("test", dicts, width)
         assert matrix.indices.tolist() == [column for columns, _ in expected for column in columns]
         assert matrix.data.tolist() == [value for _, values in expected for value in values]
     assert taken > 300
 
 
-@pytest.mark.parametrize("made", [
+@pytest.mark.parametrize("make_model", [
     lambda: RandomBudgetPerceptron(8, kernels.Gaussian(0.5), random_state=0), lambda: Budgetron(kernel=None),
 ], ids=["mtrbp", "Budgetron"])  # fmt: skip
-def test_dicts_are_learned_as_the_hashed_block_is(made):
+def test_dicts_are_learned_as_the_hashed_block_is(make_model):
     dicts = features(np.random.default_rng(1), 200)
     long = [{f"word {i}": 1.0 for i in range(100)}]  # longer than the working memory has room for
     dicts = dicts[:50] + long + dicts[50:] + long
-    y = [len(one) % 2 for one in dicts]
+    y = [len(entry) % 2 for entry in dicts]
     tasks = [f"user {i % 5}" for i in range(len(dicts))]
-    one, many = made(), made()
+    single, many = make_model(), make_model()
     rows = hashed_rows("test", dicts, 2**18)
-    for model in (one, many):
+    for model in (single, many):
         model.partial_fit(rows[:2], [0, 1], tasks=tasks[:2])
-    given = list(map(MappingProxyType, dicts))  # a mapping that is not a dict is read in Python
-    third = made().partial_fit(rows[:2], [0, 1], tasks=tasks[:2])
+    mappings = list(map(MappingProxyType, dicts))  # a mapping that is not a dict is read in Python
+    third = make_model().partial_fit(rows[:2], [0, 1], tasks=tasks[:2])
     margins = blocks_of_one(many, rows, np.array(y), tasks)
-    assert [one.learn_one(x, label, task=t) for x, label, t in zip(dicts, y, tasks, strict=True)] == margins
-    assert [third.learn_one(x, label, task=t) for x, label, t in zip(given, y, tasks, strict=True)] == margins
-    assert state(one) == state(many) == state(third)
-    assert [one.predict_one(x, task=t) for x, t in zip(dicts, tasks, strict=True)] == many.predict(
+    assert [single.learn_one(x, label, task=t) for x, label, t in zip(dicts, y, tasks, strict=True)] == margins
+    assert [third.learn_one(x, label, task=t) for x, label, t in zip(mappings, y, tasks, strict=True)] == margins
+    assert state(single) == state(many) == state(third)
+    assert [single.predict_one(x, task=t) for x, t in zip(dicts, tasks, strict=True)] == many.predict(
         rows, tasks=tasks
     ).tolist()
-    assert one.memory_bytes_ == many.memory_bytes_
+    assert single.memory_bytes_ == many.memory_bytes_
 
 
 BAD_DICTS = [{"a": np.nan}, {"a": 1e200}, {"a": 10**400}, {"a": {1}}, {"a": 1j}, 3.0, None, [1.0]]
@@ -177,10 +177,10 @@ def test_weights_of_examples_and_classes_count():
 
 def test_single_sparse_rows_equal_blocks_and_dense_ones_are_refused():
     rows = sparse.csr_matrix(np.where(X > 0, X, 0.0))
-    one, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(rows[:2], [0, 1]) for _ in range(2))
-    assert [one.learn_one(rows[i], int(Y[i])) for i in range(60)] == many.predict_then_learn(rows, Y).tolist()
+    single, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(rows[:2], [0, 1]) for _ in range(2))
+    assert [single.learn_one(rows[i], int(Y[i])) for i in range(60)] == many.predict_then_learn(rows, Y).tolist()
     with pytest.raises(InputError, match="a dict or a sparse row"):
-        one.learn_one(X[0], 1)
+        single.learn_one(X[0], 1)
     dense = RandomBudgetPerceptron(8).partial_fit(X, Y)
     with pytest.raises(InputError, match="either dicts or rows"):
         dense.learn_one({"a": 1.0}, 1)

@@ -16,9 +16,9 @@ DEPLOY = ROOT / "deploy"
 
 def tool(name, package):
     """The path of a program. The test is skipped, with the reason, if it is neither installed nor to be had."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if found:
-        return found
+    program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program:
+        return program
     folder = ROOT / "build" / "debian" / package
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "lock", "w") as lock:

@@ -98,8 +98,8 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
     expected = RandomBudgetPerceptron(budget=40, kernel=load(path).kernel, random_state=3)
     expected.partial_fit(X, y, tasks=tasks, classes=["ham", "spam"])
     probes = examples(50, seed=1)[0]
-    found = load(path).decision_function(probes, tasks=[0] * 50)
-    assert (found == expected.decision_function(probes, tasks=[0] * 50)).all()
+    margins = load(path).decision_function(probes, tasks=[0] * 50)
+    assert (margins == expected.decision_function(probes, tasks=[0] * 50)).all()
 
 
 def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, tmp_path):
@@ -111,7 +111,7 @@ def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, 
         publish(broker, "later", messages)
         until(lambda: learned(service) >= 20)
         rejected = [json.loads(line["rejected"]) for line in service.events("consume") if "rejected" in line]
-        assert [one["line"] for one in rejected] == [4, 5] and rejected[0]["error"]["kind"] == "malformed"
+        assert [rejection["line"] for rejection in rejected] == [4, 5] and rejected[0]["error"]["kind"] == "malformed"
         with service.client() as client:
             assert "budgetron_consume_rejected_total{model=\"default\"} 2.0" in client.get("/metrics").text
 

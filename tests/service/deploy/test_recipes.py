@@ -128,13 +128,13 @@ def test_the_unit_is_valid_and_hardened(tmp_path):
     flags_exist(re.search(r"^ExecStart=(.*)$", text, re.M)[1].split())
     unit = tmp_path / "budgetron.service"
     unit.write_text(text.replace("/opt/budgetron/bin/budgetron", "/bin/true"))  # verify looks for the program
-    status, said = run(analyze, "verify", unit)
-    ours = [line for line in said.splitlines() if "budgetron" in line]
-    assert status == 0 or not ours, said
-    status, said = run(analyze, "security", "--offline=true", "--threshold=20", unit)
-    if "Unknown" in said or "unrecognized option" in said:
+    status, output = run(analyze, "verify", unit)
+    ours = [line for line in output.splitlines() if "budgetron" in line]
+    assert status == 0 or not ours, output
+    status, output = run(analyze, "security", "--offline=true", "--threshold=20", unit)
+    if "Unknown" in output or "unrecognized option" in output:
         pytest.skip("this systemd-analyze does not check files")
-    assert status == 0, said[-500:]  # an exposure of 2.0 or less, of 10
+    assert status == 0, output[-500:]  # an exposure of 2.0 or less, of 10
 
 
 def test_the_manifests_follow_the_schemas_of_kubernetes():
@@ -143,7 +143,7 @@ def test_the_manifests_follow_the_schemas_of_kubernetes():
     manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
     for manifest in manifests:
         schemas.validate(manifest, "1.29", strict=True)
-    pod = next(one for one in manifests if one["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+    pod = next(manifest for manifest in manifests if manifest["kind"] == "StatefulSet")["spec"]["template"]["spec"]
     container = pod["containers"][0]
     flags_exist(container["args"])
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
@@ -174,7 +174,7 @@ def names_in(expression):
 def test_every_metric_of_the_dashboard_exists(metrics):
     board = json.loads((DEPLOY / "grafana.json").read_text())
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    expressions += [one["query"] for one in board["templating"]["list"]]
+    expressions += [variable["query"] for variable in board["templating"]["list"]]
     used = set().union(*map(names_in, expressions))
     assert len(board["panels"]) >= 10 and len(used) >= 15
     assert used <= metrics, used - metrics
@@ -194,5 +194,5 @@ def test_every_metric_of_the_rules_exists_and_each_alert_fires_when_it_should(me
         ["test", "rules", "rules_test.yml"],
         ["check", "config", "--syntax-only", "prometheus.yml"],
     ):
-        status, said = run(promtool, *words, cwd=DEPLOY)
-        assert status == 0, said
+        status, output = run(promtool, *words, cwd=DEPLOY)
+        assert status == 0, output

@@ -74,7 +74,7 @@ def run(script, folder, paths):
 
 
 def with_ports(text, ports):
-    return re.sub(r"(?<=:)\d{4}\b|(?<=--port )\d{4}\b", lambda found: str(ports[found[0]]), text)
+    return re.sub(r"(?<=:)\d{4}\b|(?<=--port )\d{4}\b", lambda match: str(ports[match[0]]), text)
 
 
 def lines(text):

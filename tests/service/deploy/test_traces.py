@@ -44,7 +44,9 @@ def test_spans_are_sent_to_a_collector(tmp_path):
     by_name = {span.name: span for span in spans}
     learned = by_name["POST learn"]
     assert learned.trace_id.hex() == "ab" * 16 and learned.parent_span_id.hex() == "cd" * 8
-    attributes = {one.key: one.value.int_value or one.value.string_value for one in learned.attributes}
+    attributes = {
+        attribute.key: attribute.value.int_value or attribute.value.string_value for attribute in learned.attributes
+    }
     assert attributes["http.response.status_code"] == 200 and attributes["model"] == "default"
     assert attributes["http.route"] == "learn" and [event.name for event in learned.events] == ["body received"]
     assert learned.end_time_unix_nano > learned.start_time_unix_nano

@@ -28,14 +28,14 @@ def remembered(client):
 
 
 def test_feedback_can_correct_a_label_it_has_given_before(client):
-    one = remembered(client)
-    expect_error(client.post("/v1/feedback", json={"id": one, "withdraw": True}), 409, "conflict")
-    first = client.post("/v1/feedback", json={"id": one, "label": "spam", "correct": True}).json()
+    prediction_id = remembered(client)
+    expect_error(client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True}), 409, "conflict")
+    first = client.post("/v1/feedback", json={"id": prediction_id, "label": "spam", "correct": True}).json()
     assert first["status"] == "learned"
-    message = expect_error(client.post("/v1/feedback", json={"id": one, "label": "ham"}), 409, "conflict")
+    message = expect_error(client.post("/v1/feedback", json={"id": prediction_id, "label": "ham"}), 409, "conflict")
     assert '"correct": true' in message
     for _ in range(2):  # a retry changes nothing
-        again = client.post("/v1/feedback", json={"id": one, "label": "ham", "correct": True}).json()
+        again = client.post("/v1/feedback", json={"id": prediction_id, "label": "ham", "correct": True}).json()
     assert again["status"] == "repeated" and len(client.get("/v1/corrections").json()["corrections"]) == 1
     model = budgetron.Budgetron().partial_fit(
         [row["features"] for row in ROWS], [row["label"] for row in ROWS], tasks=["ann"] * 20
@@ -46,12 +46,12 @@ def test_feedback_can_correct_a_label_it_has_given_before(client):
 
 
 def test_labels_are_corrected_or_withdrawn_by_key_by_id_and_by_position(service, client):
-    one = remembered(client)
-    client.post("/v1/feedback", json={"id": one, "label": "ham"})
+    prediction_id = remembered(client)
+    client.post("/v1/feedback", json={"id": prediction_id, "label": "ham"})
     done = client.post("/v1/corrections", json={"key": "all", "row": 3, "label": "ham", "reason": "typo"}).json()
     assert done["correction"]["old"] == "spam" and done["replayed"] == 21 and done["seconds"] > 0
-    assert client.post("/v1/feedback", json={"id": one, "withdraw": True}).json()["status"] == "withdrawn"
-    answer = client.post("/v1/feedback", json={"id": one, "label": "ham", "correct": True})
+    assert client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True}).json()["status"] == "withdrawn"
+    answer = client.post("/v1/feedback", json={"id": prediction_id, "label": "ham", "correct": True})
     assert "withdrawn" in expect_error(answer, 409, "conflict")
     with budgetron.Client(service.url) as caller:
         assert caller.correct(1, "ham", 5, reason="é")["correction"]["new"] == "ham"

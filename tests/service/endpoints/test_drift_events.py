@@ -37,7 +37,7 @@ def test_drift_alarms_are_sent_as_events(tmp_path) -> None:
         live = client.get("/v1/live").json()
         assert live["n_alarms"] >= 1 and live["alarms"][0]["position"] > 3000
         assert {alarm["task"] for alarm in live["alarms"]} == {None, "ann"}
-        found = re.search(r'budgetron_drift_alarms_total\{model="default"\} (\S+)', client.get("/metrics").text)
-        assert found is not None and float(found[1]) == live["n_alarms"]
+        match = re.search(r'budgetron_drift_alarms_total\{model="default"\} (\S+)', client.get("/metrics").text)
+        assert match is not None and float(match[1]) == live["n_alarms"]
         watcher.join(120)
     assert events and events[0]["loss"] == "log loss" and events[0]["after"] > events[0]["before"]

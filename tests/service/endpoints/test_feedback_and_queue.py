@@ -24,7 +24,7 @@ def test_feedback_that_is_new_repeated_contradictory_or_unknown(trained):
     several = trained.post("/v1/feedback", json={"feedback": [
         {"id": other["id"], "label": "spam"}, {"id": first["id"], "label": "spam"},
         {"id": "none", "label": "ham"}]})  # fmt: skip
-    assert [one["status"] for one in several.json()["feedback"]] == ["learned", "conflict", "unknown"]
+    assert [answer["status"] for answer in several.json()["feedback"]] == ["learned", "conflict", "unknown"]
 
 
 def test_the_labelling_queue_lists_uncertain_examples_and_survives_a_kill(tmp_path):
@@ -37,11 +37,11 @@ def test_the_labelling_queue_lists_uncertain_examples_and_survives_a_kill(tmp_pa
         answers = client.post("/v1/predict", json={"examples": asked, "ask": 0.1}).json()["predictions"]
         wanted = [answer for answer in answers if answer["ask"]]
         assert 5 <= len(wanted) <= 60 and all(("id" in answer) == answer["ask"] for answer in answers)
-        found = client.get("/v1/queue").json()
-        assert found["waiting"] == len(wanted) == len(found["queue"])
-        leads = [item["lead"] for item in found["queue"]]
-        assert leads == sorted(leads) and found["queue"][0]["features"] in [one["features"] for one in asked]
-        first = found["queue"][0]["id"]
+        queue = client.get("/v1/queue").json()
+        assert queue["waiting"] == len(wanted) == len(queue["queue"])
+        leads = [item["lead"] for item in queue["queue"]]
+        assert leads == sorted(leads) and queue["queue"][0]["features"] in [feature["features"] for feature in asked]
+        first = queue["queue"][0]["id"]
         assert client.post("/v1/feedback", json={"id": first, "label": 1}).json()["status"] == "learned"
         left = client.get("/v1/queue").json()
         assert left["waiting"] == len(wanted) - 1 and first not in {item["id"] for item in left["queue"]}

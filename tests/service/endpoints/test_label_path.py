@@ -41,8 +41,8 @@ def learn_one_label(tmp_path, traced):
             first = [{"features": [1.0, 2.0], "label": label, "task": "ann"} for label in (0, 1)]
             assert (await client.post("/v1/learn", json={"examples": first})).status_code == 200
             with traced(service.models["default"].writer):
-                one = {"features": [2.0, 1.0], "label": 1, "task": "ann", "key": "one"}
-                assert (await client.post("/v1/learn", json=one)).status_code == 200
+                example = {"features": [2.0, 1.0], "label": 1, "task": "ann", "key": "one"}
+                assert (await client.post("/v1/learn", json=example)).status_code == 200
         await service.close()
 
     with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in the main thread

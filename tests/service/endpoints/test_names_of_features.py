@@ -58,9 +58,11 @@ def test_unknown_names_are_refused_or_reported(client):
     for features in ({"lat": 6, "grösse": 2}, {"geo": {"latitude": 6}}):
         for path, more in (("predict", {}), ("learn", {"label": True})):
             answer = client.post(f"/v1/{path}", json={"features": features, "task": "u1", **more})
-            said = answer.json()["error"]["message"]
-            assert answer.status_code == 422, said
-            assert "\"features\" must be values of some of the columns ['geo.lat'" in said and "none of them" in said
+            message = answer.json()["error"]["message"]
+            assert answer.status_code == 422, message
+            assert (
+                "\"features\" must be values of some of the columns ['geo.lat'" in message and "none of them" in message
+            )
     answer = predicted(client, {**NESTED, "colour": "red"}, task="u1")
     assert answer["warning"].startswith("Unknown features are ignored: ['colour']. The columns of the model are")
     assert predicted(client, {"size": 2}, task="u1")["warning"].startswith("Only 1 of 4 columns are given")
@@ -68,7 +70,7 @@ def test_unknown_names_are_refused_or_reported(client):
     assert "warning" not in predicted(client, row_of_the_file, task="u1")
     many = client.post("/v1/predict", json={"examples": [{"features": NESTED, "task": "u1"},
                                                          {"features": {"size": 1}, "task": "u1"}]}).json()  # fmt: skip
-    assert ["warning" in one for one in many["predictions"]] == [False, True]
+    assert ["warning" in answer for answer in many["predictions"]] == [False, True]
 
 
 @pytest.mark.parametrize("label", [True, "true", "True"])

@@ -16,9 +16,9 @@ def test_invalid_lines_of_a_stream_are_reported_and_the_others_learned(trained):
     kind = {"Content-Type": "application/x-ndjson"}
     answer = trained.post("/v1/learn", content="\n".join(lines), headers=kind)
     answers = [json.loads(line) for line in answer.text.splitlines()]
-    assert [one["line"] for one in answers if "error" in one] == [301, 401]
+    assert [answer["line"] for answer in answers if "error" in answer] == [301, 401]
     assert answers[-1] == {"done": True, "lines": 700, "refused": 2}
-    assert sum(one.get("learned", 0) for one in answers) == 698 == trained.get("/v1/model").json()["seen"] - seen
+    assert sum(answer.get("learned", 0) for answer in answers) == 698 == trained.get("/v1/model").json()["seen"] - seen
     lines = '{"features":[1,2],"task":"ann"}\n\n{"features":[1]}\n'
     predicted = trained.post("/v1/predict", content=lines, headers=kind)
     first, second, end = map(json.loads, predicted.text.splitlines())

@@ -44,7 +44,7 @@ def test_margins_with_offsets_equal_those_of_a_local_model(client):
     expected = model.decision_function(X[:2], tasks=["ann"] * 2, offset=[1.0, -1.0]).tolist()
     asked = [{"features": x.tolist(), "task": "ann", "offset": s} for x, s in zip(X[:2], (1.0, -1.0), strict=True)]
     many = client.post("/v1/models/fixed/predict", json={"examples": asked, "explain": True}).json()["predictions"]
-    assert [one["margin"] for one in many] == pytest.approx(expected)
+    assert [answer["margin"] for answer in many] == pytest.approx(expected)
     assert "offset" in {term["kind"] for term in many[0]["reasons"]["terms"]}
     lines = "".join(json.dumps(row) + "\n" for row in asked).encode()
     streamed = client.post("/v1/models/fixed/predict", content=lines, headers=NDJSON)
@@ -61,8 +61,8 @@ def test_the_offset_of_a_remembered_prediction_is_used_when_its_label_is_learned
 @pytest.mark.parametrize("path, body", [("predict", {}), ("learn", {"label": "yes"})])
 def test_missing_and_invalid_offsets_are_refused(client, path, body):
     example = {"features": [1, 2, 3], "task": "ann", **body}
-    said = expect_error(client.post(f"/v1/{path}", json=example), 422, "refused")
-    assert '"offset" must be given' in said and said.endswith('Add "offset" to every example.')
+    message = expect_error(client.post(f"/v1/{path}", json=example), 422, "refused")
+    assert '"offset" must be given' in message and message.endswith('Add "offset" to every example.')
     for wrong in (1e7, -1e7, [], [1.0, 2.0]):
         expect_error(client.post(f"/v1/{path}", json={**example, "offset": wrong}), 422, "refused")
     for wrong in ("1", None, {}, True, ["a"]):
@@ -72,8 +72,8 @@ def test_missing_and_invalid_offsets_are_refused(client, path, body):
 
 
 def test_a_learner_without_offsets_refuses_them(client):
-    said = expect_error(client.post("/v1/models/f/learn", json={"examples": ROWS[:5]}), 422, "refused")
-    assert said.endswith('Leave out "offset", or serve a Budgetron.')
+    message = expect_error(client.post("/v1/models/f/learn", json={"examples": ROWS[:5]}), 422, "refused")
+    assert message.endswith('Leave out "offset", or serve a Budgetron.')
 
 
 def test_the_python_client_sends_offsets(service):

@@ -11,19 +11,24 @@ from budgetron.durable.blocks import hashed
 
 
 def test_one_example_and_a_list_get_the_same_prediction(trained):
-    one = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann"}).json()
-    assert one["label"] == "spam" and one["margin"] > 0 and "id" not in one and "probabilities" not in one
+    prediction = trained.post("/v1/predict", json={"features": [1, 2], "task": "ann"}).json()
+    assert (
+        prediction["label"] == "spam"
+        and prediction["margin"] > 0
+        and "id" not in prediction
+        and "probabilities" not in prediction
+    )
     many = trained.post("/v1/predict", json={"examples": [{"features": [1, 2], "task": "ann"},
                                                           {"features": [2, 1], "task": "bob"}]}).json()  # fmt: skip
     assert [answer["label"] for answer in many["predictions"]] == ["spam", "ham"]
-    assert many["predictions"][0]["margin"] == one["margin"] and many["position"] >= 1
+    assert many["predictions"][0]["margin"] == prediction["margin"] and many["position"] >= 1
 
 
 def test_an_example_without_a_task_is_refused_by_a_model_with_tasks(trained):
     for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
-        said = expect_error(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
-        assert '"task" must be given for each row, since the model was trained with tasks; got None' in said
-        assert said.endswith('Add "task" to every example.')
+        message = expect_error(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
+        assert '"task" must be given for each row, since the model was trained with tasks; got None' in message
+        assert message.endswith('Add "task" to every example.')
 
 
 def test_predictions_include_probabilities_if_the_model_has_them(trained):

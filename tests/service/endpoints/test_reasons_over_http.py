@@ -10,13 +10,13 @@ def test_reasons_add_up_to_the_margin(trained):
     example = {"features": [1, 2], "task": "ann", "explain": True}
     for path in ("/v1/predict", "/v1/models/flag/predict"):
         answer = trained.post(path, json=example).json()
-        found = answer["reasons"]
-        total = sum(term["total"] for term in found["terms"]) + found["rest"] + found["remainder"]
-        assert found["label"] == "spam" and total == pytest.approx(found["margin"], abs=1e-9)
-        assert found["margin"] == pytest.approx(answer["margin"], abs=1e-9)
+        explanation = answer["reasons"]
+        total = sum(term["total"] for term in explanation["terms"]) + explanation["rest"] + explanation["remainder"]
+        assert explanation["label"] == "spam" and total == pytest.approx(explanation["margin"], abs=1e-9)
+        assert explanation["margin"] == pytest.approx(answer["margin"], abs=1e-9)
         assert "reasons" not in trained.post(path, json={**example, "explain": False}).json()
         many = trained.post(path, json={"examples": [{"features": [1, 2], "task": "ann"}] * 3, "explain": True}).json()
-        assert [one["reasons"] for one in many["predictions"]] == [found] * 3
+        assert [answer["reasons"] for answer in many["predictions"]] == [explanation] * 3
     assert trained.post("/v1/predict", json=example).json()["reasons"]["nearest"]
 
 
@@ -39,5 +39,5 @@ def test_reasons_name_hashed_features(tmp_path):
         assert client.post("/v1/predict", json={"features": {"a": 1}, "explain": True}).status_code == 409
         examples = [{"features": dict.fromkeys(names[:n], n), "label": n % 2} for n in range(1, 5)] * 5
         assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
-        found = client.post("/v1/predict", json={"features": dict.fromkeys(names, 2.0), "explain": True}).json()
-        assert {term["name"] for term in found["reasons"]["terms"]} == {*names, "constant"}
+        answer = client.post("/v1/predict", json={"features": dict.fromkeys(names, 2.0), "explain": True}).json()
+        assert {term["name"] for term in answer["reasons"]["terms"]} == {*names, "constant"}

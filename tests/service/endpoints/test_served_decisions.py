@@ -26,7 +26,7 @@ def test_a_served_model_decides_or_abstains_and_continues_after_a_kill(tmp_path)
     with running(tmp_path / "state", tmp_path / "m.budgetron") as service, service.client() as client:
         rows = [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0]]
         many = client.post("/v1/predict", json={"examples": [{"features": row} for row in rows]}).json()["predictions"]
-        decided = [(one.get("decision"), one.get("abstain")) for one in many]
+        decided = [(answer.get("decision"), answer.get("abstain")) for answer in many]
         assert decided == [("yes", None), (None, True), ("no", None)]
         assert client.post("/v1/predict", json={"features": rows[0]}).json()["decision"] == "yes"
         more, labels = examples(300, 1)

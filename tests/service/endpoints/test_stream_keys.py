@@ -22,61 +22,61 @@ def lines(n, start=0):
 
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
-    given = lines(1500)
+    sent = lines(1500)
     service = Running(tmp_path, *arguments, "--grace", 120)
     stream = Stream(service.url, "the stream")
-    stream.send(given[:700])
+    stream.send(sent[:700])
     with service.client() as client:
         until(lambda: seen(client) > 0)
     service.process.send_signal(signal.SIGTERM)
-    stream.send(given[700:720])  # the service reads these lines after SIGTERM
+    stream.send(sent[700:720])  # the service reads these lines after SIGTERM
     stream.read_until(b'"done":false')
     stream.close()
     assert service.stop() == 0
     with running(tmp_path) as service, service.client() as client:
         before = seen(client)
         assert 0 < before <= 720
-        answers = learned(client, given, "the stream")
+        answers = learned(client, sent, "the stream")
         assert answers[-1] == {"done": True, "lines": 1500, "refused": 0}
         assert seen(client) == 1500
-        assert sum(one.get("learned", 0) for one in answers) == 1500
-        assert all(one["repeated"] for one in learned(client, given, "the stream")[:-1])
+        assert sum(answer.get("learned", 0) for answer in answers) == 1500
+        assert all(answer["repeated"] for answer in learned(client, sent, "the stream")[:-1])
         assert seen(client) == 1500
 
 
 @pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path, arguments):
-    given = lines(300)
+    sent = lines(300)
     with running(tmp_path, *arguments) as service, service.client() as client:
-        learned(client, given[:77], "s")
+        learned(client, sent[:77], "s")
         assert seen(client) == 77
         # a kill loses nothing that was acknowledged, and nothing is learned twice after it
         service.kill()
     with running(tmp_path) as service, service.client() as client:
-        spoilt = [*given[:100], b"rubbish\n", given[100].replace(b"0.", b"x0."), *given[101:200]]
+        spoilt = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
         spoilt[102] = b'{"features":[1.0],"label":1,"task":"t1"}\n'  # too short for the model
         answers = learned(client, spoilt, "s")
-        assert [one["line"] for one in answers if "error" in one] == [101, 102, 103]
+        assert [answer["line"] for answer in answers if "error" in answer] == [101, 102, 103]
         assert answers[-1]["done"] and seen(client) == 198
         again = learned(client, spoilt, "s")
-        assert [one["line"] for one in again if "error" in one] == [101, 102, 103]
-        assert all("error" in one or one["repeated"] for one in again[:-1]) and seen(client) == 198
+        assert [answer["line"] for answer in again if "error" in answer] == [101, 102, 103]
+        assert all("error" in answer or answer["repeated"] for answer in again[:-1]) and seen(client) == 198
         # other content at the same position is rejected, and nothing after it is learned
         other = learned(client, lines(400, start=1), "s")
         assert other[-1]["error"]["kind"] == "key_reused" and "done" not in other[-1]
         assert seen(client) == 198
         # the same content under another key, or under none, is new
-        assert learned(client, given[:10], "t")[-1]["done"] and seen(client) == 208
-        assert learned(client, given[:10])[-1]["done"] and seen(client) == 218
+        assert learned(client, sent[:10], "t")[-1]["done"] and seen(client) == 208
+        assert learned(client, sent[:10])[-1]["done"] and seen(client) == 218
 
 
 def test_a_stream_sent_by_two_connections_at_once_is_learned_once(tmp_path):
-    given = lines(1000)
+    sent = lines(1000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         streams = [Stream(service.url, "both") for _ in range(2)]
         for start in range(0, 1000, 50):
             for stream in streams:
-                stream.send(given[start : start + 50])
+                stream.send(sent[start : start + 50])
         for stream in streams:
             stream._wire.sendall(b"0\r\n\r\n")
             stream.read_until(b'"done":true')
@@ -105,22 +105,22 @@ PRAGMA user_version=1;
 
 
 def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
-    given = [json.loads(line) for line in lines(60)]
+    sent = [json.loads(line) for line in lines(60)]
     with running(tmp_path, *SHARDS) as service, service.client() as client:
         for start in (0, 20):  # as the blocks of a stream were named
-            body = {"examples": given[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
+            body = {"examples": sent[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
             assert client.post("/v1/learn", json=body).status_code == 200
-        first = client.post("/v1/learn", json={"examples": given[40:45], "key": "k"}).json()
-        client.post("/v1/learn", json={"examples": given[45:50]})
+        first = client.post("/v1/learn", json={"examples": sent[40:45], "key": "k"}).json()
+        client.post("/v1/learn", json={"examples": sent[45:50]})
     db = sqlite3.connect(tmp_path / "default" / "requests.sqlite")
     db.executescript(JOURNAL_1)
     db.close()
     with running(tmp_path) as service, service.client() as client:
-        again = client.post("/v1/learn", json={"examples": given[40:45], "key": "k"}).json()
+        again = client.post("/v1/learn", json={"examples": sent[40:45], "key": "k"}).json()
         assert again == {**first, "repeated": True}
         assert learned(client, lines(60), "s")[-1]["done"]
         assert seen(client) == 50 + 20
-        position = client.post("/v1/learn", json={"examples": given[:1]}).json()["position"]
+        position = client.post("/v1/learn", json={"examples": sent[:1]}).json()["position"]
         assert position > first["position"] + 1  # no number is used twice
 
 
@@ -128,17 +128,17 @@ def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
         pytest.skip("no prlimit here")
-    given = lines(3000)
+    sent = lines(3000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
-        learned(client, given[:600], "s")
+        learned(client, sent[:600], "s")
         pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-        cut = learned(client, given, "s")
+        cut = learned(client, sent, "s")
         assert cut[-1]["error"]["kind"] == "disk" and "done" not in cut[-1]
         acknowledged = max(line["lines"][1] for line in cut[:-1])
         assert cut[-1]["unacknowledged_from"] == acknowledged + 1 <= cut[-1]["lines"]
         assert 600 <= seen(client) < 3000
         resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
-        assert learned(client, given, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
+        assert learned(client, sent, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
         assert seen(client) == 3000
         until(lambda: client.get("/readyz").status_code == 200)

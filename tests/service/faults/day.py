@@ -204,8 +204,8 @@ class Day:
             command = [sys.executable, "-m", "budgetron", "restore", path, place]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            for kept in place.glob("replaced-*"):
-                kept.unlink()
+            for file in place.glob("replaced-*"):
+                file.unlink()
             self.uploads = [upload for upload in self.uploads if upload[0] <= position]
             for sender in (*self.senders, self.probe):
                 sender.send_again(position)

@@ -67,13 +67,13 @@ class FakeConnection:
 def test_connections_per_address_are_limited():
     connections = Connections(100, 1.0, per_address=2, is_trusted=lambda peer: peer == "10.0.0.1")
     mine = [FakeConnection("192.0.2.1", port) for port in range(6)]
-    accepted = [connections.add(one) for one in mine]
+    accepted = [connections.add(connection) for connection in mine]
     assert accepted == [True] * 4 + [False] * 2  # two of them get a 503 with the reason
-    assert [one.is_reserved for one in mine[:4]] == [False, False, True, True]
+    assert [connection.is_reserved for connection in mine[:4]] == [False, False, True, True]
     proxy = [FakeConnection("10.0.0.1", port) for port in range(6)]
-    assert all(connections.add(one) and not one.is_reserved for one in proxy)
-    for one in mine:
-        connections.remove(one)
+    assert all(connections.add(connection) and not connection.is_reserved for connection in proxy)
+    for connection in mine:
+        connections.remove(connection)
     again = FakeConnection("192.0.2.1", 9)
     assert connections.add(again) and not again.is_reserved and len(connections) == 7
 

@@ -29,13 +29,13 @@ BAD = {
 
 @BOTH
 def test_a_bad_line_among_the_first_is_the_only_one_that_is_rejected(tmp_path, arguments):
-    given = [line(number) for number in range(12)]
+    sent = [line(number) for number in range(12)]
     cases = [(bad, place) for bad in BAD.values() for place in (0, 2)]
     learner, *options = arguments
     models = [f"m{number}={learner}" for number in range(len(cases))]
     with running(tmp_path, *models, *options) as service, service.client() as client:
         for number, (bad, place) in enumerate(cases):
-            content = b"".join([*given[:place], bad, *given[place:]])
+            content = b"".join([*sent[:place], bad, *sent[place:]])
             path = f"/v1/models/m{number}"
             answers = client.post(f"{path}/learn", content=content, headers=NDJSON).text.splitlines()
             answers = [json.loads(answer) for answer in answers]
@@ -85,8 +85,8 @@ def test_a_stream_with_one_label_is_told_what_to_do(tmp_path):
 
 
 def test_the_same_stream_again_is_learned_once(tmp_path):
-    given = [line(0, width=3), *(line(number) for number in range(12))]
+    sent = [line(0, width=3), *(line(number) for number in range(12))]
     with running(tmp_path, *LOCAL) as service, service.client() as client:
-        assert learned(client, given, "key")[-1]["refused"] == 1
-        assert learned(client, given, "key")[-1]["refused"] == 1
+        assert learned(client, sent, "key")[-1]["refused"] == 1
+        assert learned(client, sent, "key")[-1]["refused"] == 1
         assert seen(client) == 12

@@ -82,17 +82,17 @@ def test_keys_are_never_logged_and_the_file_does_not_hold_them(service, client, 
 def test_keys_are_added_and_revoked_without_a_restart(tmp_path):
     path = tmp_path / "keys"
     first = api_keys.add(path, "first", "predict")
-    found = api_keys.ApiKeys(path)
+    keys = api_keys.ApiKeys(path)
     second = api_keys.add(path, "second", "learn", rate=5)
-    found.refresh()
-    assert found.find(second) == ApiKey("second", "learn", api_keys.read_keys(path)[1].digest, 5.0)
-    assert found.find(first)
+    keys.refresh()
+    assert keys.find(second) == ApiKey("second", "learn", api_keys.read_keys(path)[1].digest, 5.0)
+    assert keys.find(first)
     path.write_text(path.read_text().splitlines(keepends=True)[1])
-    found.refresh()
-    assert found.find(first) is None and found.find(second)
+    keys.refresh()
+    assert keys.find(first) is None and keys.find(second)
     path.write_text("rubbish\n")
-    found.refresh()
-    assert "line 1" in found.error and found.find(second)  # for a moment: an editor may be replacing the file
+    keys.refresh()
+    assert "line 1" in keys.error and keys.find(second)  # for a moment: an editor may be replacing the file
 
 
 @pytest.mark.parametrize("damage", ["removed", "rubbish", "world-writable"])
@@ -101,7 +101,7 @@ def test_keys_stop_working_when_their_file_cannot_be_read(tmp_path, monkeypatch,
     monkeypatch.setattr("budgetron.service.http.api_keys.time", SimpleNamespace(monotonic=lambda: now[0]))
     path = tmp_path / "keys"
     token = api_keys.add(path, "app", "learn")
-    content, found = path.read_text(), api_keys.ApiKeys(path)
+    content, keys = path.read_text(), api_keys.ApiKeys(path)
     if damage == "removed":
         path.unlink()
     elif damage == "rubbish":
@@ -110,18 +110,18 @@ def test_keys_stop_working_when_their_file_cannot_be_read(tmp_path, monkeypatch,
         path.chmod(0o666)
         path.write_text(content)
     for _ in range(3):
-        found.refresh()
-        assert found.error and found.find(token)
+        keys.refresh()
+        assert keys.error and keys.find(token)
         now[0] += api_keys.GRACE / 4
     now[0] += api_keys.GRACE
-    found.refresh()
+    keys.refresh()
     with pytest.raises(api_keys.KeysUnreadable, match="No key is accepted"):
-        found.find(token)
+        keys.find(token)
     path.touch(mode=0o600)
     path.chmod(0o600)
     path.write_text(content)
-    found.refresh()
-    assert found.find(token).name == "app" and not found.error
+    keys.refresh()
+    assert keys.find(token).name == "app" and not keys.error
 
 
 def test_keys_expire_and_are_for_certain_models(tmp_path):
@@ -152,8 +152,8 @@ def test_a_bad_key_file_is_refused_without_showing_it(tmp_path, content):
 
 def test_keys_are_added_and_listed_by_the_command(tmp_path):
     path = str(tmp_path / "keys")
-    made = CliRunner().invoke(main, ["keys", "add", path, "app", "predict", "--rate", "100"])
-    assert made.exit_code == 0 and made.stdout.startswith("bt_")
+    done = CliRunner().invoke(main, ["keys", "add", path, "app", "predict", "--rate", "100"])
+    assert done.exit_code == 0 and done.stdout.startswith("bt_")
     again = CliRunner().invoke(main, ["keys", "add", path, "app", "learn"])
     assert again.exit_code == 2 and "not in the file yet" in again.output
     more = ["--expires", "2030-01-31", "--model", "spam", "--model", "clicks"]
@@ -202,11 +202,11 @@ def test_serving_other_machines_without_keys_is_refused(tmp_path):
 
 def test_a_service_with_a_certificate_answers_https(tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = subprocess.run(
+    done = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "1",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True,
     )  # fmt: skip
-    if made.returncode:
+    if done.returncode:
         pytest.skip("no openssl here to make a certificate with")
     with running(tmp_path / "data", "--tls-certificate", certificate, "--tls-key", key) as service:
         assert service.url.startswith("https://")

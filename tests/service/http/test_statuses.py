@@ -97,9 +97,9 @@ def test_each_exception_class_has_its_status(kind, expected):
 
 
 def _below(kind):
-    for one in kind.__subclasses__():
-        yield one
-        yield from _below(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)
 
 
 def test_the_table_names_every_class_that_a_handler_may_raise():
@@ -144,8 +144,8 @@ def _messages_of_learners():
     for learner, first, second in (
         (budgetron.Forgetron(5), {}, late), (with_offset(), late, {}), (with_offset(), {}, late),
     ):  # fmt: skip
-        given = {name: values * 2 for name, values in first.items()}
-        learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **given)
+        doubled = {name: values * 2 for name, values in first.items()}
+        learner.partial_fit([[1.0, 2.0], [2.0, 1.0]], ["a", "b"], **doubled)
         with pytest.raises(InputError) as error:
             learner.partial_fit(**example, **second)
         yield str(error.value)
