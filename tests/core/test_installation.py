@@ -47,7 +47,7 @@ def built(sources, **environment):
 
 
 def has_core(names):
-    return any(name.startswith("budgetron/_core") for name in names)
+    return any(name.startswith("budgetron/_core") and name.endswith((".so", ".pyd")) for name in names)
 
 
 def hiding_compilers():
