@@ -1,4 +1,4 @@
-"""Mistake bounds of the multitask relatives: CCG10's Perceptrons, and a Forgetron that shrinks by a fixed factor.
+"""Mistake bounds of related learners: multitask Perceptrons (CCG10), and a Forgetron that shrinks by a fixed factor.
 
 L is the hinge loss of a comparator u (or g_t, if it shifts), c = c_G the largest norm of a multitask instance.
 
@@ -15,6 +15,8 @@ K_tt ≤ 1, ‖g_t‖ ≤ U, Σ‖g_t − g_{t−1}‖ = V, ε = (1−a)^B, q = 
 
 R bounds the norm of f. All terms in the bracket but the first are proportional to U, so it is positive up to a radius.
 This bound was derived for this library; it is not that of a published variant.
+
+CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 """
 
 from __future__ import annotations

@@ -75,13 +75,13 @@ bool FeatureRow::look_up(nb::handle features, nb::dict columns, std::vector<nb::
 void FeatureRow::merge() {
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.column != b.column ? a.column < b.column : a.at < b.at; });
-  std::size_t kept = 0;
+  std::size_t n_nonzero = 0;
   for (std::size_t i = 0; i < entries.size();) {
     Entry sum = entries[i];
     for (++i; i < entries.size() && entries[i].column == sum.column; ++i) sum.value += entries[i].value;
-    if (sum.value != 0.0) entries[kept++] = sum;
+    if (sum.value != 0.0) entries[n_nonzero++] = sum;
   }
-  entries.resize(kept);
+  entries.resize(n_nonzero);
 }
 
 }  // namespace budgetron

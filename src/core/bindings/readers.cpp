@@ -53,21 +53,21 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
   form.max_rows = max_rows;
   form.max_bad = max_bad;
   form.max_line = max_line;
-  Scan found;
+  Scan scan;
   const char* data = content.c_str() + offset;
   const std::size_t size = content.size() - offset;
   {
     // Scanning touches no Python object but the immutable `content`, so other threads may run meanwhile.
     nb::gil_scoped_release free;
-    found = scan_delimited(data, size, last, form);
+    scan = scan_delimited(data, size, last, form);
   }
   nb::list texts, bad;
-  for (auto& column : found.texts) texts.append(coded(std::move(column)));
-  for (const BadRecord& b : found.bad)
+  for (auto& column : scan.texts) texts.append(coded(std::move(column)));
+  for (const BadRecord& b : scan.bad)
     bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
-  return nb::make_tuple(to_numpy(std::move(found.numbers)), texts, to_numpy(std::move(found.lines)),
-                        to_numpy(std::move(found.begins)), to_numpy(std::move(found.ends)), bad, found.consumed,
-                        found.n_lines, found.unfinished);
+  return nb::make_tuple(to_numpy(std::move(scan.numbers)), texts, to_numpy(std::move(scan.lines)),
+                        to_numpy(std::move(scan.begins)), to_numpy(std::move(scan.ends)), bad, scan.consumed,
+                        scan.n_lines, scan.unfinished);
 }
 
 // What `sparse_lines` returns: (kind of each line, indptr, indices, values, weights, labels, tasks), see `SparseLines`.
@@ -90,15 +90,15 @@ ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, L
                           const std::optional<std::string>& task) {
   const LineExtents lines = extents(content, begins, ends);
   const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
-  SparseLines found;
+  SparseLines scanned;
   const char* text = content.c_str();
   {
     nb::gil_scoped_release free;
-    found = is_vw ? scan_vw(text, lines, from, task.value_or("")) : scan_svmlight(text, lines);
+    scanned = is_vw ? scan_vw(text, lines, from, task.value_or("")) : scan_svmlight(text, lines);
   }
-  return nb::make_tuple(to_numpy(std::move(found.kinds)), to_numpy(std::move(found.indptr)), to_numpy(std::move(found.indices)),
-                        to_numpy(std::move(found.values)), to_numpy(std::move(found.weights)), coded(std::move(found.labels)),
-                        coded(std::move(found.tasks)));
+  return nb::make_tuple(to_numpy(std::move(scanned.kinds)), to_numpy(std::move(scanned.indptr)), to_numpy(std::move(scanned.indices)),
+                        to_numpy(std::move(scanned.values)), to_numpy(std::move(scanned.weights)), coded(std::move(scanned.labels)),
+                        coded(std::move(scanned.tasks)));
 }
 
 // What `json_lines` returns: (numbers, texts as [(values, codes), …]), or None if Python has to parse some line.
@@ -107,16 +107,16 @@ using ScannedObjects = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Cod
 std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends,
                                          const std::vector<std::string>& numbers, const std::vector<std::string>& texts) {
   const LineExtents lines = extents(content, begins, ends);
-  JsonLines found;
+  JsonLines scanned;
   const char* text = content.c_str();
   {
     nb::gil_scoped_release free;
-    found = scan_json(text, lines, numbers, texts);
+    scanned = scan_json(text, lines, numbers, texts);
   }
-  if (!found.complete) return std::nullopt;
+  if (!scanned.complete) return std::nullopt;
   nb::list columns;
-  for (auto& column : found.texts) columns.append(coded(std::move(column)));
-  return ScannedObjects(nb::make_tuple(to_numpy(std::move(found.numbers)), columns));
+  for (auto& column : scanned.texts) columns.append(coded(std::move(column)));
+  return ScannedObjects(nb::make_tuple(to_numpy(std::move(scanned.numbers)), columns));
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ namespace {
 template <class Value>
 Value named(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Value>> known) {
   std::string names;
-  for (const auto& [one, value] : known) {
-    if (name == one) return value;
-    names += (names.empty() ? "" : ", ") + std::string(one);
+  for (const auto& [known_name, value] : known) {
+    if (name == known_name) return value;
+    names += (names.empty() ? "" : ", ") + std::string(known_name);
   }
   throw std::invalid_argument(std::string("_core.make: ") + what + " must be one of " + names + "; got " + name);
 }

@@ -44,18 +44,18 @@ class Parameters {
   // Every name must be one that the rule declares.
   void check_names(const std::vector<std::string>& declared) const {
     const auto check = [&](const std::string& name) {
-      for (const auto& one : declared)
-        if (one == name) return;
+      for (const auto& declared_name : declared)
+        if (declared_name == name) return;
       throw std::invalid_argument("_core.make: this rule has no parameter " + name);
     };
-    for (const auto& one : reals_) check(one.first);
-    for (const auto& one : words_) check(one.first);
-    for (const auto& one : arrays_) check(one.first);
+    for (const auto& entry : reals_) check(entry.first);
+    for (const auto& entry : words_) check(entry.first);
+    for (const auto& entry : arrays_) check(entry.first);
   }
 
   std::size_t bytes() const {
     std::size_t total = 0;
-    for (const auto& one : arrays_) total += one.second.size() * sizeof(double);
+    for (const auto& entry : arrays_) total += entry.second.size() * sizeof(double);
     return total;
   }
 

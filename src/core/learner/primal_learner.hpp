@@ -107,8 +107,8 @@ class PrimalLearner : public Learner {
       reserve(tasks.size());
     }
     for (std::size_t r = 0; r < tasks.size(); ++r) {
-      const std::uint32_t found = row_of(tasks[r]);
-      if (fixed ? found != r : found != RowTable::kNone) throw std::invalid_argument("a saved model with a task twice");
+      const std::uint32_t row = row_of(tasks[r]);
+      if (fixed ? row != r : row != RowTable::kNone) throw std::invalid_argument("a saved model with a task twice");
       if (!fixed) rows_.add({tasks[r], false}, clusters[r]);
       std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(r * width_), width_, rows_.values(r));
     }
@@ -135,17 +135,17 @@ class PrimalLearner : public Learner {
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
       columns.resize(first + 3 * outputs * (n + 1));
       for (std::size_t at = 0; at < n; ++at) {
-        Rows one = *x.rows;  // only this value
-        one.count = 1;
+        Rows single = *x.rows;  // only this value
+        single.count = 1;
         const std::int64_t ends[2] = {begin + static_cast<std::int64_t>(at), begin + static_cast<std::int64_t>(at) + 1};
-        one.indptr = ends;
+        single.indptr = ends;
         if (!config_.sparse) {
           if (config_.single) dense32[at] = x.rows->dense_f32[i * config_.d + at];
           else dense[at] = x.rows->dense_f64[i * config_.d + at];
-          one.dense_f32 = dense32.data();
-          one.dense_f64 = dense.data();
+          single.dense_f32 = dense32.data();
+          single.dense_f64 = dense.data();
         }
-        score({&one, 0, 0.0}, {query.task_ids[i], query.clusters[i]}, s);
+        score({&single, 0, 0.0}, {query.task_ids[i], query.clusters[i]}, s);
         for (std::size_t o = 0; o < outputs; ++o) columns[first + (outputs + o) * (n + 1) + at] = s.margins[o];
         if (!config_.sparse) dense[at] = dense32[at] = 0;
       }

@@ -20,16 +20,16 @@ Registered::Registered(const char* name_, std::vector<std::string> parameters_, 
 
 std::vector<std::string> rule_names() {
   std::vector<std::string> names;
-  for (const Registered* one = first; one; one = one->next) names.emplace_back(one->name);
+  for (const Registered* rule = first; rule; rule = rule->next) names.emplace_back(rule->name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 std::unique_ptr<Learner> make_learner(const Config& config) {
-  for (const Registered* one = first; one; one = one->next)
-    if (config.rule == one->name) {
-      config.parameters.check_names(one->parameters);
-      return one->make(config);
+  for (const Registered* rule = first; rule; rule = rule->next)
+    if (config.rule == rule->name) {
+      config.parameters.check_names(rule->parameters);
+      return rule->make(config);
     }
   std::string names;
   for (const auto& name : rule_names()) names += (names.empty() ? "" : ", ") + name;

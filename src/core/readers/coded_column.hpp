@@ -19,9 +19,9 @@ struct CodedColumn {
 class Coder {
  public:
   void add(std::string_view text) {
-    const auto [found, is_new] = known_.emplace(text, static_cast<std::int32_t>(column_.values.size()));
+    const auto [entry, is_new] = known_.emplace(text, static_cast<std::int32_t>(column_.values.size()));
     if (is_new) column_.values.emplace_back(text);
-    column_.codes.push_back(found->second);
+    column_.codes.push_back(entry->second);
   }
 
   CodedColumn done() { return std::move(column_); }

@@ -254,8 +254,8 @@ class LinearPerceptron final : public PrimalLearner {
   // number of tasks: then it was counted already.
   std::uint32_t opened(Task task) {
     if (coupled() && sum_of(task.cluster) == RowTable::kNone) sums_.add({task.cluster, true}, task.cluster);
-    const std::uint32_t found = row_of(task.id);
-    if (found != RowTable::kNone) return found;
+    const std::uint32_t row = row_of(task.id);
+    if (row != RowTable::kNone) return row;
     const bool counted = missing() > 0;
     const std::uint32_t r = rows_.add({task.id, false}, task.cluster);
     if (p_ == 0 || counted || !coupled()) return r;

@@ -308,8 +308,8 @@ class InvertedIndex {
     const std::uint32_t at = postings_.take(feature, wanted);
     if (at == Postings<V>::kNone) {
       const auto length_of = [&](std::int32_t f) -> std::size_t {
-        const Cell* one = index_.find(f);
-        return one->single() ? 0 : one->length();
+        const Cell* listed = index_.find(f);
+        return listed->single() ? 0 : listed->length();
       };
       return postings_.pack(feature, cell.single() ? Postings<V>::kNone : cell.at, length_of,
                             [&](std::int32_t f, std::uint32_t to) { index_.find(f)->at = to; });

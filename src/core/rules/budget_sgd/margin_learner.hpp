@@ -64,14 +64,14 @@ class MarginLearner : public CoefficientLearner {
     const auto& f = scratch.margins;
     const bool paired = step.minus < config_.n_outputs;
     const double y_f = paired ? f[step.plus] - f[step.minus] : step.sign * f[0], loss = margin_ - y_f;
-    const double eta = eta_t(), kept = shrink(eta);
+    const double eta = eta_t(), factor = shrink(eta);
     if (!(loss > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
     if (kk <= eta2_) return wrong;
     const double norm2 = kk * per_unit_ * (paired ? 2.0 : 1.0);
     const double tau = kind_ == StepSize::passive_aggressive ? std::min(rate_ * example.weight, loss / norm2) : eta * example.weight;
     norm_before_ = norm2_;
-    y_f_ = kept * y_f;
+    y_f_ = factor * y_f;
     const std::uint8_t done = learn_step(example, {step, tau, example.weight, kk, norm2}, scratch);
     if (done) cap();
     return static_cast<std::uint8_t>(wrong | done);
@@ -202,11 +202,11 @@ class MarginLearner : public CoefficientLearner {
   // β ← (1 − η λ) β; returns the factor.
   double shrink(double eta) {
     if (lambda_ == 0 || kind_ == StepSize::passive_aggressive) return 1.0;
-    const double kept = 1.0 - eta * lambda_;
-    norm2_ *= kept * kept;
-    scale_ *= kept;
+    const double factor = 1.0 - eta * lambda_;
+    norm2_ *= factor * factor;
+    scale_ *= factor;
     if (scale_ < 1e-100) fold_scale();  // before it underflows; the first step of Pegasos makes it 0
-    return kept;
+    return factor;
   }
 
   void cap() {

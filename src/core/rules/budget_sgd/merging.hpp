@@ -69,9 +69,9 @@ struct Pair {
     if (L > 36.0) return p;  // 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
     double best = value(h);
     const auto look = [&](double low, double high) {
-      const double at = polished(golden(low, high)), found = value(at);
-      if (found > best * kEqual) {
-        best = found;
+      const double at = polished(golden(low, high)), value_there = value(at);
+      if (value_there > best * kEqual) {
+        best = value_there;
         h = at;
       }
     };
@@ -216,11 +216,11 @@ class Merging final : public MarginLearner {
       }
       if (best.slot != kNone && LossBound::of(pair, k) > best.loss * (1.0 + 1e-10) + 1e-12 * p) return;
       pair.L = k > 0 ? std::min(-std::log(k), 700.0) : 700.0;
-      Partner found{n, 0, pair.L, 0};
-      found.loss = pair.merge(found.h);
+      Partner candidate{n, 0, pair.L, 0};
+      candidate.loss = pair.merge(candidate.h);
       const double tie = 1e-12 * p;
-      const bool less = found.loss * (1.0 + 1e-10) + tie < best.loss, tied = !(best.loss * (1.0 + 1e-10) + tie < found.loss);
-      if (best.slot == kNone || less || (tied && arrival(n) < arrival(best.slot))) best = found;
+      const bool less = candidate.loss * (1.0 + 1e-10) + tie < best.loss, tied = !(best.loss * (1.0 + 1e-10) + tie < candidate.loss);
+      if (best.slot == kNone || less || (tied && arrival(n) < arrival(best.slot))) best = candidate;
     };
     // The nearest example first: its loss is often the least, so that the bound excludes most of the others.
     std::size_t nearest = kNone;

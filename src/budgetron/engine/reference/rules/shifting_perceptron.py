@@ -2,8 +2,9 @@
 
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 
-    polynomial   φ = M/(λ + M)     after m mistakes, the example of mistake i has |β| of about (i/m)^λ
-    fixed        φ = 1 − a         after m mistakes, it has |β| = (1 − a)^(m − i);  the default a is ln(B)/B
+    polynomial   φ = M/(λ + M)     after m mistakes, the example of mistake i has |β| ≈ (i/m)^λ
+    fixed        φ = 1 − a         after m mistakes, the example of mistake i has |β| = (1 − a)^(m − i);
+                                   a = ln(B)/B unless it is set
 
 The polynomial form without a budget is the Shifting Perceptron. The fixed form is a Forgetron whose shrinking does not
 depend on the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when it is removed. Its mistake bound for

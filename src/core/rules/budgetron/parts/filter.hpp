@@ -165,8 +165,8 @@ class Filter final : public Part {
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       f[o] = shape_.shared ? shared_.value(o, phi(e)) : 0.0;
-      for_each_related(e, [&](const Related& one) {
-        f[o] += one.coefficient * (has_rows() ? own(one.row).value(o, phi(e)) : static_cast<double>(cell(one.id)[o]));
+      for_each_related(e, [&](const Related& related_task) {
+        f[o] += related_task.coefficient * (has_rows() ? own(related_task.row).value(o, phi(e)) : static_cast<double>(cell(related_task.id)[o]));
       });
     }
   }
@@ -180,7 +180,7 @@ class Filter final : public Part {
     if (error * v < kNegligibleStep) return false;
     const double h = steps_.solve(f, omega, v);
     if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), h, v, belief_.floor * belief_.prior);
-    for_each_related(e, [&](const Related& one) { learn_own(one, phi(e), h); });
+    for_each_related(e, [&](const Related& related_task) { learn_own(related_task, phi(e), h); });
     return true;
   }
 
@@ -191,12 +191,12 @@ class Filter final : public Part {
         multiply_add(1.0, shared_.weights(o), phi(e), n, to.columns(kShared, o));
         to.fourier(kShared, o) = simd().dot(shared_.weights(o) + n, phi(e) + n, 2 * frequencies_);
       }
-      for_each_related(e, [&](const Related& one) {
-        double* out = to.columns(one.own ? kOwn : kRelated, o);
+      for_each_related(e, [&](const Related& related_task) {
+        double* out = to.columns(related_task.own ? kOwn : kRelated, o);
         if (has_rows())
-          multiply_add(one.coefficient, own(one.row).w + o * n, phi(e), n, out);
+          multiply_add(related_task.coefficient, own(related_task.row).w + o * n, phi(e), n, out);
         else
-          out[n - 1] += one.coefficient * static_cast<double>(cell(one.id)[o]) * phi(e)[n - 1];
+          out[n - 1] += related_task.coefficient * static_cast<double>(cell(related_task.id)[o]) * phi(e)[n - 1];
       });
     }
   }
@@ -261,13 +261,13 @@ class Filter final : public Part {
   const float* cell(std::int64_t id) const { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
   float* cell(std::int64_t id) { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
 
-  void learn_own(const Related& one, const double* phi, double h) {
-    const double r = one.coefficient, floor = belief_.floor * own_prior();
+  void learn_own(const Related& related_task, const double* phi, double h) {
+    const double r = related_task.coefficient, floor = belief_.floor * own_prior();
     if (has_rows()) {
-      own(one.row).learn(phi, steps_.alpha(), h, r, floor);
+      own(related_task.row).learn(phi, steps_.alpha(), h, r, floor);
       return;
     }
-    float* own_cell = cell(one.id);
+    float* own_cell = cell(related_task.id);
     float& variance = own_cell[shape_.outputs];
     const double t = r * static_cast<double>(variance);
     for (std::size_t o = 0; o < shape_.outputs; ++o) own_cell[o] = static_cast<float>(static_cast<double>(own_cell[o]) + steps_.alpha()[o] * t);
@@ -278,9 +278,9 @@ class Filter final : public Part {
 
   double variance(const Seen& e) {
     double v = shape_.shared ? shared_.variance(phi(e)) : 0.0;
-    for_each_related(e, [&](const Related& one) {
-      const double own_variance = has_rows() ? own(one.row).variance(phi(e)) : static_cast<double>(cell(one.id)[shape_.outputs]);
-      v += one.coefficient * one.coefficient * own_variance;
+    for_each_related(e, [&](const Related& related_task) {
+      const double own_variance = has_rows() ? own(related_task.row).variance(phi(e)) : static_cast<double>(cell(related_task.id)[shape_.outputs]);
+      v += related_task.coefficient * related_task.coefficient * own_variance;
     });
     return v;
   }

@@ -149,8 +149,8 @@ class Latent final : public Part {
     }
   }
   void learn_dimension(std::size_t q, double u, const double* phi, double h) {
-    const OwnWeights one{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
-    one.learn(phi, steps_.alpha(), h, u, 0.0);
+    const OwnWeights dimension{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
+    dimension.learn(phi, steps_.alpha(), h, u, 0.0);
   }
 
   std::size_t rank_, outputs_, columns_;

@@ -40,7 +40,7 @@ class HashedTable final : public Part {
         own_(own), root_own_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
         total_(bytes, classes_, 1000 * kMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), gradient_(bytes, width()) {
-    for (const double one : signs) values_.push_back(one != 0);
+    for (const double sign : signs) values_.push_back(sign != 0);
   }
 
   std::size_t count() const override { return rates_.size(); }

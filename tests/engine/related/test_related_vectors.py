@@ -1,4 +1,4 @@
-"""The multitask relatives agree with the test vectors: CCG10, SRDV11, the Shifting Perceptron and its fixed-shrink kin.
+"""Related multitask learners agree with their test vectors: the Perceptrons of CCG10 and SRDV11, both shifting ones.
 
 The stream has three tasks, t mod 3; the vectors are of the linear kernel, the complete graph and the probe of task 1.
 """
