@@ -78,12 +78,12 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
 def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
     """Yield the stored examples with the largest kernel values, and what each of them adds to the margin."""
     classes = model.classes_.tolist()
-    # `pull` is what an example adds to a margin: with two classes to that of the second class, otherwise one number
-    # per class.
+    # The keys of the JSON are those of version 0.1: "alike" is the kernel value, "pull" is what the example adds to the
+    # margin. With two classes that is the margin of the second class, otherwise one number per class.
     each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
     for place, near in enumerate(reasons.nearest):
-        pulls = [explanation.nearest[place].contribution for explanation in each]
-        pull = pulls[0] if len(pulls) == 1 else pulls
+        contributions = [explanation.nearest[place].contribution for explanation in each]
+        pull = contributions[0] if len(contributions) == 1 else contributions
         yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
 
 
@@ -157,10 +157,10 @@ def show_example(out: Console, explained: dict[str, Any]) -> None:
     _reasons(out, explained["reasons"])
     if not explained["nearest"]:
         return
-    one_pull = not isinstance(explained["nearest"][0]["pull"], list)
-    rows = table(["example no.", "task", "alike", *(["pull"] if one_pull else [])], left=["task"])
+    two_classes = not isinstance(explained["nearest"][0]["pull"], list)
+    rows = table(["example no.", "task", "similarity", *(["contribution"] if two_classes else [])], left=["task"])
     for near in explained["nearest"]:
-        pull = [f"{near['pull']:+.3f}"] if one_pull else []
-        rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *pull)
+        contribution = [f"{near['pull']:+.3f}"] if two_classes else []
+        rows.add_row(f"{near['arrival'] + 1:,}", shorten(near["task"]), f"{near['alike']:.3f}", *contribution)
     out.print("The most similar stored examples:")
     out.print(rows)

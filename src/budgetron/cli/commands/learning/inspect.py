@@ -40,8 +40,8 @@ def command(
     With --example, the example is predicted, and the reasons are listed: what each feature adds to the margin. Each
     number is split by the weights that it comes from: shared by all tasks, the task's own, or those of related tasks.
     For learners that store examples, the most similar examples are listed: their position in the stream, their task,
-    their kernel value (alike), and what each adds to the margin (pull). Above 0 favours the second label, below 0 the
-    first.
+    their kernel value (similarity), and what each adds to the margin (contribution). Above 0 favours the second label,
+    below 0 the first. With --json, the two are called "alike" and "pull".
 
     With --importance, the reasons for all rows of a file are averaged: which features matter, and how much.
     """
