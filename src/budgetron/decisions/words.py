@@ -48,8 +48,8 @@ def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[s
     asked = f"; asks about {_percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:
-        most = description["max_error"]
-        limit = f" (at most {_percent(most)} per label)" if most is not None else ""
+        max_error = description["max_error"]
+        limit = f" (at most {_percent(max_error)} per label)" if max_error is not None else ""
         return f"{_percent(description['expected_cost'])} of all examples{limit}{asked}"
     always = ", ".join(f"always {label}: {_decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
     return f"{_decimal(description['expected_cost'])} per example{asked}; {always}"

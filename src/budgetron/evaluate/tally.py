@@ -57,14 +57,14 @@ class Tally:
         """The figures of all examples."""
         return figures(self.counts.total, self.probabilistic, self.ranking.overall())
 
-    def per_task(self, most: int | None = None) -> dict[Hashable, Figures]:
+    def per_task(self, limit: int | None = None) -> dict[Hashable, Figures]:
         """Return the figures of the tasks that are counted separately, in order of appearance.
 
-        With `most`, return only that many tasks: those with the most mistakes, in that order.
+        With `limit`, return only that many tasks: those with the most mistakes, in that order.
         """
         rows = list(enumerate(self.counts.by_task().items(), start=1))
-        if most is not None:
-            rows = sorted(rows, key=lambda row: -row[1][1][MISTAKES])[:most]
+        if limit is not None:
+            rows = sorted(rows, key=lambda row: -row[1][1][MISTAKES])[:limit]
         ranks = self.ranking.by_place([place for place, _ in rows])
         counted = [counted for _, counted in rows]
         return {task: figures(row, self.probabilistic, of) for (task, row), of in zip(counted, ranks, strict=True)}

@@ -75,7 +75,7 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     whole = (count >= 0).all() and (count <= _MOST_ROWS).all() and (count == np.floor(count)).all()
     require(whole, "columns.count", "counts of rows")
     # The sums are over differences from `center`. Each is at most 2 LARGEST, which bounds the sums.
-    most = 2 * LARGEST * count
-    require((np.abs(total_off) <= most).all(), "columns.total", "sums of as many values as were counted")
-    fine = ((squares >= 0) & (squares <= most * 2 * LARGEST)).all()
+    bound = 2 * LARGEST * count
+    require((np.abs(total_off) <= bound).all(), "columns.total", "sums of as many values as were counted")
+    fine = ((squares >= 0) & (squares <= bound * 2 * LARGEST)).all()
     require(fine, "columns.squares", "sums of squares of as many values")

@@ -92,11 +92,11 @@ def rounded(value: float | None, digits: int = 4) -> float | None:
     return None if value is None or not math.isfinite(value) else round(float(value), digits)
 
 
-def thinned(items: Sequence[Any], most: int) -> list[Any]:
-    """Return at most `most` of the items, evenly spread, including the last one."""
-    if len(items) <= most:
+def thinned(items: Sequence[Any], limit: int) -> list[Any]:
+    """Return at most `limit` of the items, evenly spread, including the last one."""
+    if len(items) <= limit:
         return list(items)
-    return [items[round((place + 1) * len(items) / most) - 1] for place in range(most)]
+    return [items[round((place + 1) * len(items) / limit) - 1] for place in range(limit)]
 
 
 def _number(place: int) -> str:

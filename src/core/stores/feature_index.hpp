@@ -63,10 +63,11 @@ class Cell {
 
 class FeatureIndex {
  public:
-  // Allocates space for `most` features now; most == 0: the table grows. `seed` randomises the hash, so that an adversary
+  // Allocates space for `max_features` features now. If it is 0, the table grows. `seed` randomises the hash, so that an adversary
   // cannot choose features that collide. Only speed depends on it.
-  FeatureIndex(Bytes& bytes, std::size_t most, std::uint64_t seed)
-      : bytes_(bytes), growing_(most == 0), multiplier_(keyed_hash(0, seed) | 1), cells_(bytes, most ? most + most / 4 + 1 : 128) {}
+  FeatureIndex(Bytes& bytes, std::size_t max_features, std::uint64_t seed)
+      : bytes_(bytes), growing_(max_features == 0), multiplier_(keyed_hash(0, seed) | 1),
+        cells_(bytes, max_features ? max_features + max_features / 4 + 1 : 128) {}
 
   // The cell where the search for a feature begins. It stays the same until reserve() or take_over().
   const Cell* home(std::int32_t feature) const { return cells_.data() + home_of(feature); }

@@ -25,15 +25,15 @@ class InvertedIndex {
  public:
   using Value = V;
 
-  // If most > 0, the constructor allocates space for `most` postings with values of up to `widest` bytes, and nothing is allocated
-  // later except a limited number of dense columns. If most == 0, the index grows; see reserve().
-  InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t most, std::size_t widest, std::uint64_t seed)
+  // If max_postings > 0, the constructor allocates space for that many postings with values of up to `widest` bytes, and nothing is
+  // allocated later except a limited number of dense columns. If max_postings == 0, the index grows; see reserve().
+  InvertedIndex(Bytes& bytes, std::size_t slots, std::size_t max_postings, std::size_t widest, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(InvertedIndex)),
         slots_(slots),
-        most_(most),
-        index_(bytes, most, seed),
-        postings_(bytes, most, widest),
+        max_postings_(max_postings),
+        index_(bytes, max_postings, seed),
+        postings_(bytes, max_postings, widest),
         columns_(bytes),
         free_columns_(bytes) {}
 
@@ -44,7 +44,7 @@ class InvertedIndex {
   template <class U>
   void take_over(InvertedIndex<U>&& other) noexcept {
     slots_ = other.slots_;
-    most_ = other.most_;
+    max_postings_ = other.max_postings_;
     reserved_ = other.reserved_;
     index_.take_over(std::move(other.index_));
     postings_.take_over(std::move(other.postings_));
@@ -60,7 +60,7 @@ class InvertedIndex {
 
   // Allocates space for `more` postings, as lists or as columns. If it throws, the stored postings are unchanged.
   void reserve(std::size_t more) {
-    if (most_) return;
+    if (max_postings_) return;
     index_.reserve(more);
     reserved_ = more * Postings<V>::packed_bytes(2);
     postings_.reserve(packed_, reserved_);
@@ -69,7 +69,7 @@ class InvertedIndex {
   // The same for an index with values of type U that will take over this memory and all postings.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
-    if (most_) return;
+    if (max_postings_) return;
     index_.reserve(more);
     reserved_ = more * Postings<U>::packed_bytes(2);
     postings_.reserve_bytes(Postings<U>::bytes_for(postings) + reserved_);
@@ -192,7 +192,7 @@ class InvertedIndex {
     std::fill(temporary, temporary + size, 0);
     IntegerRun runs[kGroup], columns[kGroup];
     std::size_t dense = 0;
-    std::int64_t together = 0;
+    std::int64_t total_bound = 0;
     in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
       std::size_t filled = 0;
       for (std::size_t i = 0; i < count; ++i) {
@@ -203,19 +203,19 @@ class InvertedIndex {
           temporary[cell->at] += value * cell->template single_value<V>();
         } else if (cell->dense()) {
           const Column& column = columns_[cell->at];
-          const std::int64_t most = std::int64_t{std::abs(value)} * column.largest;
+          const std::int64_t bound = std::int64_t{std::abs(value)} * column.largest;
           const IntegerRun run{nullptr, column.values.data(), size, value};
-          if (most > kLargestInt16) {  // its products alone may exceed 16 bits: add it in 32 bits
+          if (bound > kLargestInt16) {  // its products alone may exceed 16 bits: add it in 32 bits
             runs[filled++] = run;
             continue;
           }
-          if (dense == kGroup || together + most > kLargestInt16) {
+          if (dense == kGroup || total_bound + bound > kLargestInt16) {
             simd().columns_integers(columns, dense, size, temporary);
             dense = 0;
-            together = 0;
+            total_bound = 0;
           }
           columns[dense++] = run;
-          together += most;
+          total_bound += bound;
         } else {
           runs[filled++] = {postings_.slots(cell->at), postings_.values(cell->at), cell->length(), value};
         }
@@ -324,9 +324,9 @@ class InvertedIndex {
   // Updates packed_ after a list has changed its length.
   void resized(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
-  // In an index of fixed size, all columns together have at most most_ / 8 values.
-  std::size_t most_columns() const {
-    return most_ ? most_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
+  // In an index of fixed size, all columns together have at most max_postings_ / 8 values.
+  std::size_t max_columns() const {
+    return max_postings_ ? max_postings_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
   }
 
   // Converts a list to a column. If no column is available, it stays a list.
@@ -337,7 +337,7 @@ class InvertedIndex {
       free_columns_.pop_back();
       std::fill(columns_[column].values.begin(), columns_[column].values.end(), V{});
       columns_[column].largest = 0;
-    } else if (columns_.size() < most_columns()) {
+    } else if (columns_.size() < max_columns()) {
       column = static_cast<std::uint32_t>(columns_.size());
       try {
         free_columns_.reserve(columns_.size() + 1);  // so that make_sparse() need not allocate
@@ -361,7 +361,7 @@ class InvertedIndex {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
     // The space that reserve() has set aside for the rows of this call must remain.
-    if (!most_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;
+    if (!max_postings_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;
     const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);
@@ -379,7 +379,7 @@ class InvertedIndex {
 
   Bytes& bytes_;
   CountedSize counted_;
-  std::size_t slots_, most_;
+  std::size_t slots_, max_postings_;
   FeatureIndex index_;
   Postings<V> postings_;
   std::size_t packed_ = 0;   // bytes that all lists would take after Postings::pack

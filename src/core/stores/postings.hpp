@@ -20,10 +20,10 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Allocates space for `most` postings with values of up to `widest` bytes. If most == 0, the pool grows.
-  Postings(Bytes& bytes, std::size_t most, std::size_t widest) : pool_(bytes) {
+  // Allocates space for that many postings with values of up to `widest` bytes. If max_postings == 0, the pool grows.
+  Postings(Bytes& bytes, std::size_t max_postings, std::size_t widest) : pool_(bytes) {
     clear_free();
-    if (most) pool_.resize(bytes_for(most, widest));
+    if (max_postings) pool_.resize(bytes_for(max_postings, widest));
   }
   // Takes the memory of another pool, without its lists.
   template <class U>
@@ -38,9 +38,9 @@ class Postings {
     clear_free();
   }
 
-  // Bytes that suffice for `most` postings in the worst case, which is lists of three: each has a header and one unused place.
+  // Bytes that suffice for `max_postings` postings in the worst case, which is lists of three: each has a header and one unused place.
   // Other lists need less, and the remaining space makes packing rare.
-  static constexpr std::size_t bytes_for(std::size_t most, std::size_t size = sizeof(V)) { return most * (size == 8 ? 24 : 16) + 64; }
+  static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
   static constexpr std::size_t packed_bytes(std::size_t n) { return n ? units((n + 1) / 2 * 2) * kUnit : 0; }

@@ -14,19 +14,19 @@ from budgetron.graphs.task_ids import plain
 class BusyTasks:
     """Approximate counts of examples per task.
 
-    When there are counts of more than 2 · `most` tasks, all but the `most` highest are dropped. A dropped task that
+    When more than 2 · `capacity` tasks are counted, only the `capacity` highest counts remain. A dropped task that
     occurs again is counted from 0, so a count may be too low but is never too high.
     """
 
-    def __init__(self, most: int = 10_000) -> None:
-        self.most = most
+    def __init__(self, capacity: int = 10_000) -> None:
+        self.capacity = capacity
         self._counts: Counter[Hashable] = Counter()
 
     def count(self, tasks: Iterable[Hashable]) -> None:
         """Add one example for each task in the list."""
         self._counts.update(tasks)
-        if len(self._counts) > 2 * self.most:
-            self._counts = Counter(dict(self._counts.most_common(self.most)))
+        if len(self._counts) > 2 * self.capacity:
+            self._counts = Counter(dict(self._counts.most_common(self.capacity)))
 
     def top(self, n: int) -> list[tuple[Hashable, int]]:
         """The n tasks with the most examples and their counts, busiest first."""

@@ -90,7 +90,7 @@ def fetch(entry: KernelSet, folder: str | None) -> Path:
         where = f"from {entry.url}" if entry.url else f"after unpacking {entry.origin} (arrays X, y and orders)"
         raise DataUnavailable(
             f"{entry.name} is not in {own or 'the cache'}. Put {entry.name}.npz or {entry.name}.mat into a folder "
-            f"{where}, and name the folder by --from; or leave {entry.name} out by --sets."
+            f"{where}, and pass that folder with --from; or leave {entry.name} out of --sets."
         )
     return _downloaded(entry, cache_folder() / "kernel")
 
@@ -103,21 +103,21 @@ def _downloaded(entry: KernelSet, place: Path) -> Path:
     assert entry.url is not None
     url = mirrored(f"kernel/{entry.name}.mat", entry.url)
     try:
-        got = Path(pooch.retrieve(url, known_hash=None, fname=f"{entry.name}.mat", path=place))
+        downloaded = Path(pooch.retrieve(url, known_hash=None, fname=f"{entry.name}.mat", path=place))
     except (RequestException, OSError) as problem:
         raise DataUnavailable(
             f"{entry.name} could not be downloaded from {url} ({type(problem).__name__}). Nothing was kept. Try again "
-            "when online, or put the file into a folder and name it by --from."
+            "when online, or put the file into a folder and pass that folder with --from."
         ) from None
     try:
-        _verified(entry, got)
+        _verified(entry, downloaded)
     except DataCorrupt:
-        got.unlink()
+        downloaded.unlink()
         raise DataCorrupt(
             f"{entry.name} from {url} should have content with the SHA-256 {entry.digest[:16]}…, but the download "
             "differs. Nothing was kept. Try again; if the error persists, the copy at this URL has changed."
         ) from None
-    return got
+    return downloaded
 
 
 def load(entry: KernelSet, folder: str | None) -> Arrays:

@@ -166,9 +166,9 @@ class Explanation:
         """The sum of all terms and the remainder: the margin."""
         return sum(term.total for term in self.terms) + self.remainder
 
-    def to_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return a dict for JSON. `most` limits the terms to the largest; the sum of the others is in `rest`."""
-        shown = self.top(len(self.terms) if most is None else most)
+    def to_dict(self, limit: int | None = None) -> dict[str, Any]:
+        """Return a dict for JSON. With `limit`, only so many of the largest terms; the sum of the others is `rest`."""
+        shown = self.top(len(self.terms) if limit is None else limit)
         return {
             "label": self.label,
             "margin": self.margin,

@@ -43,11 +43,11 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
         raise input_error("load", "max_bytes", 'a number of bytes or a size such as "1 GiB"', shown(max_bytes))
     if engine not in (None, "auto", "core", "numpy"):
         raise input_error("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
-    most = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
+    max_size = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
     # `read_bytes` checks the size first, `unpacked` the checksum, `model_of` everything else.
-    text, arrays = unpacked(read_bytes(path, most))
+    text, arrays = unpacked(read_bytes(path, max_size))
     saved = decode_record(text)
-    model = model_of(saved, arrays, most, engine)
+    model = model_of(saved, arrays, max_size, engine)
     seen = model.n_seen_
     logging.getLogger("budgetron.learners").info("%s loaded from %s, %d examples seen", saved.learner, path, seen)
     return model

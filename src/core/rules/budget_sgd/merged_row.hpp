@@ -14,19 +14,19 @@ namespace budgetron {
 class MergedRow {
  public:
   MergedRow(Bytes& bytes, const Config& config)
-      : d_(config.d), sparse_(config.sparse), single_(config.single), most_(config.pool ? std::min(config.pool, config.d) : config.d),
+      : d_(config.d), sparse_(config.sparse), single_(config.single), max_nonzeros_(config.pool ? std::min(config.pool, config.d) : config.d),
         a_(bytes), b_(bytes), z_(bytes), z32_(bytes), a_features_(bytes), b_features_(bytes), z_features_(bytes) {
     if (!sparse_) {
       a_.resize(d_);
       z_.resize(d_);
     } else if (config.pool) {
-      reserve(most_);
+      reserve(max_nonzeros_);
     }
   }
 
   // Sparse rows: allocates space for rows of n non-zeros. If it throws, some parts may be larger than needed.
   void reserve(std::size_t n) {
-    n = std::min(n, most_);
+    n = std::min(n, max_nonzeros_);
     if (!sparse_ || n <= z_features_.size()) return;
     if (single_) resize_exactly(z32_, n);
     for (auto* values : {&a_, &b_}) resize_exactly(*values, n);
@@ -89,7 +89,7 @@ class MergedRow {
 
   const std::size_t d_;
   const bool sparse_, single_;
-  const std::size_t most_;  // the largest number of non-zeros of a row
+  const std::size_t max_nonzeros_;  // the largest number of non-zeros of a row
   Vec<double> a_, b_, z_;
   Vec<float> z32_;
   Vec<std::int32_t> a_features_, b_features_, z_features_;

@@ -63,7 +63,7 @@ template <bool kWeighted>
 class RandomRemoving final : public MarginLearner {
  public:
   explicit RandomRemoving(const Config& config)
-      : MarginLearner(config), most_(rate_ * config.parameters.real("clip", 0.0) / unit_),
+      : MarginLearner(config), max_norm_(rate_ * config.parameters.real("clip", 0.0) / unit_),
         rescales_(config.parameters.flag("rescale", false)),
         generator_{config.parameters.word("seed", 0)} {}
 
@@ -103,27 +103,27 @@ class RandomRemoving final : public MarginLearner {
       r = generator_.below(n);
     }
     const double normalisation = (1.0 - 0x1p-50) / sum;  // below 1/sum, so that 1 − p_j > 0 even if p_j is 1; then j is evicted
-    const double most = most_ > 0 && !rescales_ ? most_ : HUGE_VAL, *share = kWeighted ? scores_.data() : nullptr;
+    const double max_norm = max_norm_ > 0 && !rescales_ ? max_norm_ : HUGE_VAL, *share = kWeighted ? scores_.data() : nullptr;
     if (binary) {
-      simd().divide_by_survival(scale_, share, normalisation, most, n, beta(0));
+      simd().divide_by_survival(scale_, share, normalisation, max_norm, n, beta(0));
     } else {
       for (std::size_t j = 0; j < n; ++j) {
         const double factor = scale_ / (1.0 - normalisation * (share ? share[j] : 1.0));
-        const double size = norm(j) * factor, cut = size > most ? most / size : 1.0;
+        const double size = norm(j) * factor, cut = size > max_norm ? max_norm / size : 1.0;
         for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[j] = flushed(beta(o)[j] * factor * cut);
       }
     }
     scale_ = 1.0;
-    if (rescales_ && most_ > 0) {  // in O(1), through the common factor
+    if (rescales_ && max_norm_ > 0) {  // in O(1), through the common factor
       double largest = 0;
       for (std::size_t j = 0; j < n; ++j)
         if (j != r) largest = std::max(largest, norm(j));
-      if (largest > most_) scale_ = most_ / largest;
+      if (largest > max_norm_) scale_ = max_norm_ / largest;
     }
     return r;
   }
 
-  const double most_;  // the largest ‖b_j‖; 0: no limit
+  const double max_norm_;  // the largest ‖b_j‖; 0: no limit
   const bool rescales_;
   Splitmix generator_;
 };

@@ -29,14 +29,14 @@ void Budgetron::use_bytes_when_due(bool dropped) {
 // the parts with Fourier features have nearly all of the weight, they use as many as are useful, and the heaviest of them gets the bytes
 // of parts that were dropped. Otherwise these bytes become rows for more tasks. If memory runs out, the sizes stay until the next review.
 void Budgetron::use_bytes() {
-  double curved = 0, most = -1;
+  double curved = 0, largest_weight = -1;
   std::size_t b = 0, heaviest = parts_.size();
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
     if (parts_[p]->max_frequencies() == 0) continue;
     const double weight = mixture_.weight_of(b, parts_[p]->count());
     curved += weight;
-    if (weight > most) {
-      most = weight;
+    if (weight > largest_weight) {
+      largest_weight = weight;
       heaviest = p;
     }
   }
@@ -53,15 +53,15 @@ void Budgetron::use_bytes() {
 
 // Grows the parts of a kind. `favoured`, the heaviest of all parts, may use spare bytes.
 void Budgetron::grow_kind(Kind kind, const Part& favoured) {
-  double most = -1, sum = 0;
+  double largest_weight = -1, sum = 0;
   std::size_t b = 0, heaviest = parts_.size();
   const auto is_of_kind = [&](std::size_t p) { return parts_[p]->kind() == kind && parts_[p]->max_frequencies() > 0; };
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
     if (!is_of_kind(p)) continue;
     const double weight = mixture_.weight_of(b, parts_[p]->count());
     sum += weight;
-    if (weight > most) {
-      most = weight;
+    if (weight > largest_weight) {
+      largest_weight = weight;
       heaviest = p;
     }
   }
@@ -92,16 +92,16 @@ void Budgetron::reclaim_frequencies() {
 // ---- what a size costs
 
 std::size_t Budgetron::frequencies_in_use() const {
-  std::size_t most = 0;
-  for (const auto& part : parts_) most = std::max(most, part->frequencies());
-  return most;
+  std::size_t max_count = 0;
+  for (const auto& part : parts_) max_count = std::max(max_count, part->frequencies());
+  return max_count;
 }
 
 // The bytes of the frequencies, which all parts share, if every part used as many as it may.
 std::size_t Budgetron::frequency_bytes() const {
-  std::size_t most = 0;
-  for (const auto& part : parts_) most = std::max(most, part->max_frequencies());
-  return most * FourierFeatures::bytes_each(config_.d);
+  std::size_t max_count = 0;
+  for (const auto& part : parts_) max_count = std::max(max_count, part->max_frequencies());
+  return max_count * FourierFeatures::bytes_each(config_.d);
 }
 
 // The bytes of a part with this many frequencies, and of the frequencies themselves.

@@ -46,8 +46,8 @@ class Forgetron(MistakeDriven):
         scale = float(arrays["scale"][0])
         require(0 < scale <= 1, "state.scale", "above 0 and at most 1", str(scale))
         # The invariant behind the mistake bound: the number of mistakes M bounds Q, the effect of all shrinking.
-        most = 15 / 32 * c2_of(settings) * int(arrays["n_mistakes"][0])
-        require(float(arrays["q"][0]) <= most * (1 + 1e-6), "state.q", "at most (15/32) c² M", str(arrays["q"][0]))
+        bound = 15 / 32 * c2_of(settings) * int(arrays["n_mistakes"][0])
+        require(float(arrays["q"][0]) <= bound * (1 + 1e-6), "state.q", "at most (15/32) c² M", str(arrays["q"][0]))
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:

@@ -126,11 +126,11 @@ class SharedProjectron(BudgetProjectron):
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
         settings = super().with_capacity(settings, capacity, limit, nonzeros)
         # Rows get half of the bytes: they are as long as the capacity, so both grow together.
-        row, most = cls._row_bytes(settings), limit // 2
-        settings = memory.with_task_rows(settings, row, most, limit)
+        row, share = cls._row_bytes(settings), limit // 2
+        settings = memory.with_task_rows(settings, row, share, limit)
         batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
-        if batch and rows * row + batch > most:  # the matrix and the log of evictions take the place of some rows
-            rows = max((most - batch) // row, 4 * capacity - 1)
+        if batch and rows * row + batch > share:  # the matrix and the log of evictions take the place of some rows
+            rows = max((share - batch) // row, 4 * capacity - 1)
         return settings.with_parameters(max_task_rows=rows)
 
     @classmethod

@@ -33,7 +33,7 @@ class FourierAdaGrad final : public Part {
  public:
   FourierAdaGrad(Bytes& bytes, std::string name, double rate, double own, std::size_t outputs, std::size_t columns, std::size_t frequencies, std::size_t frequency_limit, bool shared,
               std::size_t own_cells)
-      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), most_(frequencies), limit_(frequency_limit), shared_(shared),
+      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), max_frequencies_(frequencies), limit_(frequency_limit), shared_(shared),
         own_cells_(own_cells >= columns + 2 * frequencies ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
         own_w_(bytes, outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
     set_frequencies(std::min(frequencies, first_frequencies(0)));
@@ -77,7 +77,7 @@ class FourierAdaGrad final : public Part {
   }
 
   std::size_t frequencies() const override { return frequencies_; }
-  std::size_t max_frequencies() const override { return most_; }
+  std::size_t max_frequencies() const override { return max_frequencies_; }
   std::size_t frequency_limit() const override { return limit_; }
   // With more frequencies it needs more examples, and then overtakes the filters. So it may grow to the limit as soon as its weight is
   // not negligible; waiting for a large weight would be too late.
@@ -85,7 +85,7 @@ class FourierAdaGrad final : public Part {
     return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
   }
   Kind kind() const override { return Kind::adagrad; }
-  void stop_growing() override { most_ = frequencies_; }
+  void stop_growing() override { max_frequencies_ = frequencies_; }
   void set_frequencies(std::size_t count) override {
     Bytes& bytes = *w_.get_allocator().bytes;
     const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? outputs_ : 0;
@@ -100,19 +100,19 @@ class FourierAdaGrad final : public Part {
     w_.swap(w);
     squares_.swap(squares);
     frequencies_ = count;
-    most_ = std::max(most_, count);
+    max_frequencies_ = std::max(max_frequencies_, count);
   }
   std::size_t bytes(std::size_t frequencies) const override {
     return 2 * sizeof(float) * outputs_ * ((shared_ ? columns_ + 2 * frequencies : 0) + own_cells_);
   }
 
   void save(State& state) override {
-    state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(most_)};
+    state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(max_frequencies_)};
     for (const auto& [name, values] : arrays()) state.reals[name].assign(values->begin(), values->end());
   }
   void load(const State& state) override {
     set_frequencies(saved_frequencies(state, name_ + "_frequencies", 0));
-    most_ = saved_frequencies(state, name_ + "_frequencies", 1);
+    max_frequencies_ = saved_frequencies(state, name_ + "_frequencies", 1);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
       if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose weights do not agree in number");
@@ -171,7 +171,7 @@ class FourierAdaGrad final : public Part {
 
   std::string name_;
   double rate_, root_;  // root_: sqrt(rho)
-  std::size_t outputs_, columns_, frequencies_ = 0, planned_, most_, limit_;
+  std::size_t outputs_, columns_, frequencies_ = 0, planned_, max_frequencies_, limit_;
   bool shared_;
   std::size_t own_cells_;
   Steps steps_;

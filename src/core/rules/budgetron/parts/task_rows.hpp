@@ -171,8 +171,8 @@ class TaskRows {
     const auto& values = state.reals.at("row_values");
     const std::int64_t limit = state.integers.at("row_limit").at(0);
     require(common.size() == ids.size() && values.size() == ids.size() * width_ && limit >= 0);
-    const auto most = static_cast<std::size_t>(limit);
-    if (may_grow_ && most > rows_.limit()) rows_.raise_limit(most - rows_.limit());
+    const auto new_limit = static_cast<std::size_t>(limit);
+    if (may_grow_ && new_limit > rows_.limit()) rows_.raise_limit(new_limit - rows_.limit());
     rows_.reserve(ids.size());
     for (std::size_t k = 0; k < ids.size(); ++k) {
       require(!rows_.at_limit() && rows_.find({ids[k], common[k] != 0}) == RowTable::kNone);

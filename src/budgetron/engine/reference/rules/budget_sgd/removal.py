@@ -102,12 +102,12 @@ class Random(Remove):
         survival[r] = 1.0
         beta = rule.weights.beta / survival
         # Over many evictions, dividing by 1 − p would let coefficients grow without bound, so they are clipped.
-        most = rule.p.rate * rule.p.clip / rule.unit
-        if most > 0:
+        max_norm = rule.p.rate * rule.p.clip / rule.unit
+        if max_norm > 0:
             norms = np.sqrt((beta**2).sum(axis=0))
             norms[r] = 0.0 if rule.p.rescale else norms[r]
             largest = norms.max() if rule.p.rescale else norms
-            beta = beta * np.minimum(1.0, most / np.maximum(largest, 1e-300))
+            beta = beta * np.minimum(1.0, max_norm / np.maximum(largest, 1e-300))
         rule.weights.beta = flushed(beta)
         return r
 

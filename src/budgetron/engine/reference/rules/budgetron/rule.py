@@ -207,11 +207,11 @@ class Budgetron(BudgetronDeclaration):
 
     def _use_spare(self, part: Part, frequencies: int) -> None:
         """Let a part have more frequencies than were planned for it, as far as spare bytes pay for them."""
-        before, most = self._cost(part, part.max_frequencies), part.max_frequencies
-        while most < frequencies and self._cost(part, most + 1) - before <= self.spare:
-            most += 1
-        self.spare -= self._cost(part, most) - before
-        part.max_frequencies = most
+        before, granted = self._cost(part, part.max_frequencies), part.max_frequencies
+        while granted < frequencies and self._cost(part, granted + 1) - before <= self.spare:
+            granted += 1
+        self.spare -= self._cost(part, granted) - before
+        part.max_frequencies = granted
 
     def _reclaim_frequencies(self) -> None:
         """Take back the bytes of frequencies that have not been needed."""

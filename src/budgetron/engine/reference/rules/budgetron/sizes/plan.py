@@ -111,9 +111,9 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return _table(settings, limit, compiled)
     limit, compiled = _compiled(limit, compiled), True
     has_fourier = bool(settings.parameters.frequencies)
-    most = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(settings.n_features)
+    max_frequencies = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(settings.n_features)
     settings = settings.with_parameters(
-        rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=most if has_fourier else 0
+        rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
     candidates = (settings, _one_bandwidth(settings), _lean(settings), _cells_only(settings), _diagonal(settings))
     for candidate in (*candidates, smallest(settings)):
@@ -247,8 +247,8 @@ def _min_rows(settings: Settings) -> int:
 
 def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Settings:
     """Return the settings with as many frequencies of filters as the bytes allow."""
-    most = min(most_filter_frequencies(settings), int(settings.parameters.frequencies))
-    low, high = min(getattr(settings.parameters, name), most), most + 1
+    max_frequencies = min(most_filter_frequencies(settings), int(settings.parameters.frequencies))
+    low, high = min(getattr(settings.parameters, name), max_frequencies), max_frequencies + 1
     while high - low > 1:
         middle = (low + high) // 2
         fits = bytes_of(settings.with_parameters(**{name: middle}), compiled) <= limit

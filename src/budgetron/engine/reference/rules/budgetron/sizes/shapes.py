@@ -119,9 +119,9 @@ def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank:
     """Return how many frequencies a saved part uses, of those that it may use: the first ones, or more."""
     require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
     used, granted = (int(count) for count in arrays[name].ravel())
-    first, most = min(planned, first_frequencies(bank)), max(planned, limit)
-    fine = first <= used <= granted <= most
-    require(fine, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {most}", f"{used} and {granted}")
+    first, max_granted = min(planned, first_frequencies(bank)), max(planned, limit)
+    is_consistent = first <= used <= granted <= max_granted
+    require(is_consistent, f"state.{name}", f"{first} ≤ used ≤ granted ≤ {max_granted}", f"{used} and {granted}")
     return used
 
 
