@@ -128,6 +128,8 @@ struct Simd {
   // m < terms (0, 1 or 2), then y = S x.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
+  // The same for an S of float32 and at most one term. The arithmetic is in float64; S is rounded before it is multiplied.
+  void (*symmetric_pass_f32)(float* s, std::size_t n, int terms, double c, const double* v, const double* x, double* y);
   // y = S x, S symmetric, n × n, row by row. Reads only its lower triangle.
   void (*symmetric_multiply)(const double* s, std::size_t n, const double* x, double* y);
   // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.

@@ -85,10 +85,10 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
     if (Terms > 0) v0j = load(v0 + j);
     if (Terms > 1) v1j = load(v1 + j);
     for (size_t m = 0; m < Rows; ++m) {
-      V p = load(row[m] + j);
+      V p = load_doubles(row[m] + j);
       if (Terms > 0) add_product(p, a0[m], v0j);
       if (Terms > 1) add_product(p, a1[m], v1j);
-      if constexpr (Terms > 0) store(row[m] + j, p);
+      if constexpr (Terms > 0) store_rounded(row[m] + j, p);
       add_product(sum[m], p, xj);
       add_product(yj, xi[m], p);
     }
@@ -96,10 +96,13 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   }
   for (size_t m = 0; m < Rows; ++m) {
     for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those beyond the diagonal of row i
-      double p = row[m][t];
+      double p = static_cast<double>(row[m][t]);
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];
-      if constexpr (Terms > 0) row[m][t] = p;
+      if constexpr (Terms > 0) {
+        row[m][t] = static_cast<Number>(p);
+        p = static_cast<double>(row[m][t]);
+      }
       tail[m] += p * x[t];
       if (t < i + m) y[t] += p * xi[m];
     }
@@ -108,8 +111,8 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   }
 }
 
-template <int Terms>
-void symmetric(double* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
+template <int Terms, class Number>
+void symmetric(Number* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
                double* y) {
   for (size_t j = 0; j < n; ++j) y[j] = 0.0;
   const auto begin = [=](size_t i) { return s + i * (i + 1) / 2; };
@@ -123,6 +126,11 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 0) symmetric<0>(s, n, c0, v0, c1, v1, x, y);
   if (terms == 1) symmetric<1>(s, n, c0, v0, c1, v1, x, y);
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
+}
+
+void symmetric_pass_f32(float* s, size_t n, int terms, double c, const double* v, const double* x, double* y) {
+  if (terms == 0) symmetric<0>(s, n, c, v, 0.0, nullptr, x, y);
+  if (terms == 1) symmetric<1>(s, n, c, v, 0.0, nullptr, x, y);
 }
 
 void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {

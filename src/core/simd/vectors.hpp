@@ -8,6 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__AVX512F__) && (defined(__GNUC__) || defined(__clang__))
+#include <immintrin.h>
+#endif
+
 namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
@@ -66,6 +70,26 @@ inline void store(T* p, const typename Pack<T>::type& v) {
   *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
 }
 
+// As many numbers as a register of doubles has lanes, from an array of either precision.
+inline Pack<double>::type load_doubles(const double* p) { return load(p); }
+typedef float Floats __attribute__((vector_size(BUDGETRON_VECTOR / 2)));  // as many lanes as Pack<double>
+typedef float LooseFloats __attribute__((vector_size(BUDGETRON_VECTOR / 2), aligned(alignof(float)), may_alias));
+inline Pack<double>::type doubles_of(const Floats& v) {
+#if defined(__AVX512F__) && BUDGETRON_VECTOR == 64  // GCC 12 divides this conversion into four instructions
+  return reinterpret_cast<Pack<double>::type>(_mm512_maskz_cvtps_pd(0xFF, reinterpret_cast<__m256>(v)));
+#else
+  return __builtin_convertvector(v, Pack<double>::type);
+#endif
+}
+inline Pack<double>::type load_doubles(const float* p) { return doubles_of(*reinterpret_cast<const LooseFloats*>(p)); }
+// Stores them in the precision of the array, and rounds `v` to what was stored.
+inline void store_rounded(double* p, Pack<double>::type& v) { store(p, v); }
+inline void store_rounded(float* p, Pack<double>::type& v) {
+  const Floats rounded = __builtin_convertvector(v, Floats);
+  *reinterpret_cast<LooseFloats*>(p) = rounded;
+  v = doubles_of(rounded);
+}
+
 // The same number in every lane.
 template <class T>
 inline typename Pack<T>::type all_lanes(T value) {
@@ -108,6 +132,16 @@ inline Lanes<T> load(const T* p) {
 template <class T>
 inline void store(T* p, const Lanes<T>& v) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) p[l] = v.lane[l];
+}
+template <class T>
+inline Lanes<double> load_doubles(const T* p) {
+  Lanes<double> v;
+  for (size_t l = 0; l < Lanes<double>::count; ++l) v.lane[l] = static_cast<double>(p[l]);
+  return v;
+}
+template <class T>
+inline void store_rounded(T* p, Lanes<double>& v) {
+  for (size_t l = 0; l < Lanes<double>::count; ++l) v.lane[l] = static_cast<double>(p[l] = static_cast<T>(v.lane[l]));
 }
 template <class T, class Operation>
 inline Lanes<T> lane_by_lane(Lanes<T> a, const Lanes<T>& b, Operation operation) {

@@ -54,7 +54,9 @@ struct OwnWeights {
 // The shared weights of a filter, with a full covariance matrix or with one variance per weight.
 class SharedWeights {
  public:
-  SharedWeights(Bytes& bytes, std::size_t outputs, bool full_covariance) : full_(full_covariance), outputs_(outputs), dense_(bytes, outputs), diagonal_(bytes) {}
+  // `single`: a full covariance is stored in float32.
+  SharedWeights(Bytes& bytes, std::size_t outputs, bool full_covariance, bool single)
+      : full_(full_covariance), outputs_(outputs), dense_(bytes, outputs, single), diagonal_(bytes) {}
 
   void begin(std::size_t columns, double prior) {
     if (full_) {
@@ -83,8 +85,8 @@ class SharedWeights {
   }
   Covariance& dense() { return dense_; }
 
-  static std::size_t bytes(std::size_t n, std::size_t outputs, bool full_covariance) {
-    return sizeof(double) * (full_covariance ? triangle(n) + n * (outputs + 2) : n * (outputs + 1));
+  static std::size_t bytes(std::size_t n, std::size_t outputs, bool full_covariance, bool single) {
+    return full_covariance ? Covariance::bytes(n, outputs, single) : sizeof(double) * n * (outputs + 1);
   }
 
   void save(State& state, const std::string& name);
@@ -109,7 +111,7 @@ inline void SharedWeights::save(State& state, const std::string& name) {
   }
   dense_.settle();
   for (std::size_t o = 0; o < outputs_; ++o) weights.insert(weights.end(), dense_.theta(o), dense_.theta(o) + size());
-  covariance.assign(dense_.triangle_data(), dense_.triangle_data() + triangle(size()));
+  dense_.with_triangle([&](const auto& p) { covariance.assign(p.begin(), p.end()); });
 }
 
 inline void SharedWeights::load(const State& state, const std::string& name) {
@@ -124,7 +126,10 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
     return;
   }
   for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(o * n), n, dense_.theta(o));
-  std::copy(covariance.begin(), covariance.end(), dense_.triangle_data());
+  dense_.with_triangle([&](auto& p) {
+    using Number = typename std::decay_t<decltype(p)>::value_type;
+    std::transform(covariance.begin(), covariance.end(), p.begin(), [](double x) { return static_cast<Number>(x); });
+  });
 }
 
 struct FilterBelief {
@@ -149,7 +154,7 @@ class Filter final : public Part {
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), shared_(bytes, shape.outputs, shape.full_covariance), steps_(bytes, shape.outputs),
+      : name_(std::move(name)), belief_(belief), shape_(shape), single_(shape.frequencies > 0), shared_(bytes, shape.outputs, shape.full_covariance, single_), steps_(bytes, shape.outputs),
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
@@ -223,7 +228,7 @@ class Filter final : public Part {
   // The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
-    return SharedWeights::bytes(width, shape_.outputs, shape_.full_covariance) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
+    return SharedWeights::bytes(width, shape_.outputs, shape_.full_covariance, single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
   }
 
   // Without shared weights, their arrays are saved empty.
@@ -288,6 +293,7 @@ class Filter final : public Part {
   std::string name_;
   FilterBelief belief_;
   Shape shape_;
+  bool single_;  // a covariance of Fourier features is large, and is stored in float32
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;

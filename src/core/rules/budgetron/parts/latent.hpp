@@ -27,7 +27,7 @@ class Latent final : public Part {
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
-      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, full_covariance), theta_(bytes, rank * outputs * columns),
+      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, full_covariance, false), theta_(bytes, rank * outputs * columns),
         sigma_(bytes, rank * columns, kPrior), steps_(bytes, outputs), b_(bytes, rank), cb_(bytes, rank),
         spread_(bytes, rank) {
     shared_.begin(columns, kPrior);
@@ -102,7 +102,7 @@ class Latent final : public Part {
   }
 
   std::size_t bytes(std::size_t) const override {
-    return SharedWeights::bytes(columns_, outputs_, shared_.full_covariance()) + sizeof(double) * (theta_.size() + sigma_.size());
+    return SharedWeights::bytes(columns_, outputs_, shared_.full_covariance(), false) + sizeof(double) * (theta_.size() + sigma_.size());
   }
 
   void save(State& state) override {

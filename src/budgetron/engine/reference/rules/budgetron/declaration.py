@@ -269,7 +269,7 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     for name in (name for name in arrays if name.endswith("_covariance")):
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]
         # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
-        lowest = -1e-9 if full_covariance else 0.0
+        lowest = (-1e-6 if arrays[name].dtype == np.float32 else -1e-9) if full_covariance else 0.0
         require((variances >= lowest).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")

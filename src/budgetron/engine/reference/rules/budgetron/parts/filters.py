@@ -6,7 +6,7 @@
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
 an explicit graph. P is a full matrix, or only its diagonal if there are many columns. With `frequencies`, φ also has
-random Fourier features; own weights use only the linear features. In a filter with `cells`, the only own weight of a
+random Fourier features, and P is stored in float32; own weights use only the linear features. In a filter with `cells`, the only own weight of a
 task is its bias: (outputs + 1) numbers per task in a hashed array, which is the cheapest kind of own weights. Tasks
 with the same hash share a cell. A `plain` filter ignores the graph: a task uses no own weights but its own, so that a
 wrong graph costs little.
@@ -40,9 +40,12 @@ FOURIER_PRIOR = 0.25
 """Prior variance of the weight of a Fourier feature. A cosine or sine has a mean square of ½."""
 
 
-def shared_bytes(n: int, outputs: int, full_covariance: bool) -> int:
-    """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal."""
-    return 8 * (triangle(n) + n * (outputs + 2) if full_covariance else n * (outputs + 1))
+def shared_bytes(n: int, outputs: int, full_covariance: bool, single: bool = False) -> int:
+    """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal.
+
+    With `single`, the triangle is stored in float32.
+    """
+    return (4 if single else 8) * triangle(n) + 8 * n * (outputs + 2) if full_covariance else 8 * n * (outputs + 1)
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,11 @@ class Filter:
         self.full_covariance, self.shared, self.own = full_covariance, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
+        # A covariance of Fourier features is large, and most of the bytes and of the time are for it.
+        self.single = frequencies > 0
         self.P = (np.diag(prior) if full_covariance else prior) if shared else np.zeros(0)
+        if self.single:
+            self.P = self.P.astype(np.float32)
         self.row_width, self.at = ((outputs + 1) * columns if own and not cells else 0), 0
         self.plain, self.bank = plain, bank
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
@@ -85,7 +92,7 @@ class Filter:
         width = self.columns + 2 * frequencies if self.shared else 0
         # The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
         features = 8 * width if self.bank else 0
-        return shared_bytes(width, self.outputs, self.full_covariance) + features + self.cells.nbytes
+        return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
 
     # ---- margins and variances
 
@@ -228,7 +235,7 @@ class Filter:
         P = np.array(state[f"{self.name}_covariance"])
         if self.full_covariance and self.shared:
             n = self.theta.shape[1]
-            full = np.zeros((n, n))
+            full = np.zeros((n, n), dtype=self.P.dtype)
             full[np.tril_indices(n)] = P
             self.P = full + np.tril(full, -1).T
         else:

@@ -102,17 +102,17 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
 
 
-def _shared_bytes(settings: Settings, n: int) -> int:
+def _shared_bytes(settings: Settings, n: int, single: bool = False) -> int:
     parameters = settings.parameters
-    return filters.shared_bytes(n, settings.n_outputs, parameters.full_covariance) if parameters.shared else 0
+    return filters.shared_bytes(n, settings.n_outputs, parameters.full_covariance, single) if parameters.shared else 0
 
 
-def _shared_fields(settings: Settings, name: str, n: int) -> Layout:
+def _shared_fields(settings: Settings, name: str, n: int, single: bool = False) -> Layout:
     if not settings.parameters.shared:
         n = 0
     covariance = triangle(n) if settings.parameters.full_covariance else n
     return {f"{name}_weights": Field("float64", (settings.n_outputs, n)),
-            f"{name}_covariance": Field("float64", (covariance,))}  # fmt: skip
+            f"{name}_covariance": Field("float32" if single else "float64", (covariance,))}  # fmt: skip
 
 
 def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank: int = 0) -> int:
@@ -134,14 +134,14 @@ def _filter(settings: Settings, k: int) -> Shape:
 
     def fields(arrays: Arrays) -> Layout:
         used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit, bank or 0)
-        return _shared_fields(settings, name, columns + 2 * used) | {
+        return _shared_fields(settings, name, columns + 2 * used, single=frequencies > 0) | {
             f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
         }  # fmt: skip
 
     width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
     features = 8 * n if bank and parameters.shared else 0  # of another bank than the first, which belongs to all parts
-    return Shape(1, width, fields, _shared_bytes(settings, n) + features + 4 * own * cells)
+    return Shape(1, width, fields, _shared_bytes(settings, n, frequencies > 0) + features + 4 * own * cells)
 
 
 def _latent(settings: Settings) -> Shape:
