@@ -6,8 +6,9 @@
 //
 // The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
 // id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
-// When the part starts to use more frequencies, shared weights are scaled so that f does not change. Own weights are not scaled, since
-// a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the planned frequencies;
+// When the part starts to use more frequencies, shared weights are scaled so that f does not change, and G of the new ones begins with a
+// quarter of the mean G of the others: from 0, thousands of new weights would all take a step of lambda at once, and spoil f.
+// Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the planned frequencies;
 // frequencies that are added later have no own weights.
 #pragma once
 
@@ -27,6 +28,7 @@
 
 namespace budgetron {
 
+constexpr double kFirstSquares = 0.25;  // G of a new weight, as a share of the mean of the others
 constexpr double kMinError = 1e-3;  // an example whose true class already has a probability of at least 99.9 % changes nothing
 
 class FourierAdaGrad final : public Part {
@@ -91,12 +93,18 @@ class FourierAdaGrad final : public Part {
     const std::size_t before = width(), after = columns_ + 2 * count, rows = shared_ ? outputs_ : 0;
     Vec<float> w(bytes, rows * after), squares(bytes, rows * after);
     const double scale = frequencies_ ? std::sqrt(static_cast<double>(count) / static_cast<double>(frequencies_)) : 1.0;
-    for (std::size_t k = 0; !w_.empty() && k < rows; ++k)
+    for (std::size_t k = 0; !w_.empty() && k < rows; ++k) {
+      double sum = 0;
       for (std::size_t c = 0; c < before; ++c) {
         const double factor = c < columns_ ? 1.0 : scale;
         w[k * after + c] = static_cast<float>(static_cast<double>(w_[k * before + c]) * factor);
         squares[k * after + c] = static_cast<float>(static_cast<double>(squares_[k * before + c]) / (factor * factor));
+        if (c >= columns_) sum += static_cast<double>(squares[k * after + c]);
       }
+      if (before == columns_) continue;
+      const auto first = static_cast<float>(kFirstSquares * sum / static_cast<double>(before - columns_));
+      std::fill_n(squares.data() + k * after + before, after - before, first);
+    }
     w_.swap(w);
     squares_.swap(squares);
     frequencies_ = count;

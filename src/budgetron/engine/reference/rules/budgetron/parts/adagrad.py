@@ -6,9 +6,10 @@
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
 the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than
 having no own weights. When the part starts to use more frequencies, shared weights are scaled so that f does not
-change. Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for
-another. Runs have room for the planned frequencies; frequencies that are added later have no own weights. Weights are
-float32.
+change, and G of the new ones begins with a quarter of the mean G of the others: from 0, thousands of new weights would
+all take a step of λ at once, and spoil f. Own weights are not scaled, since a cell may belong to a column for one task
+and to a Fourier feature for another. Runs have room for the planned frequencies; frequencies that are added later have
+no own weights. Weights are float32.
 
 g is the negative gradient of the log loss with respect to an output: ω([y] − p).
 """
@@ -32,6 +33,8 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
+FIRST_SQUARES = 0.25
+"""G of a new weight, as a share of the mean of the others."""
 MIN_ERROR = 1e-3
 """An example whose true class already has a probability of at least 99.9 % changes nothing."""
 
@@ -71,9 +74,13 @@ class FourierAdaGrad:
             # the same. Gradients shrink by that factor, and the sums of their squares by its square.
             scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
-            new = ((0, 0), (0, 2 * (count - self.frequencies)))
-            self.w = np.pad((self.w * scale).astype(np.float32), new)
-            self.squares = np.pad((self.squares / scale**2).astype(np.float32), new)
+            more = (self.outputs, 2 * (count - self.frequencies))
+            squares = (self.squares / scale**2).astype(np.float32)
+            first = np.zeros(more, np.float32)
+            if self.frequencies:
+                first += FIRST_SQUARES * squares[:, self.columns :].mean(axis=1, keepdims=True, dtype=np.float64)
+            self.w = np.hstack([(self.w * scale).astype(np.float32), np.zeros(more, np.float32)])
+            self.squares = np.hstack([squares, first])
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
