@@ -10,7 +10,7 @@ from budgetron import Budgetron
 from budgetron.engine import memory, native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures, first_frequencies
-from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import FIRST_SQUARES, FourierAdaGrad
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR, Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.part import Seen
 
@@ -93,6 +93,52 @@ def test_growing_leaves_margins_as_they_are():
         part.set_frequencies(MOST)
         np.testing.assert_allclose([part.margins(e) for e in seen], before, rtol=1e-6, atol=1e-6)
         assert part.frequencies == MOST
+
+
+def test_new_weights_of_adagrad_do_not_spoil_what_was_learned():
+    """With G = 0 every new weight would take a step of the whole rate at once."""
+    rng = np.random.default_rng(4)
+    few, many = 32, 64 * 32
+    adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 3, few, many, shared=True, cells=0)
+    fourier = FourierFeatures(2, 1.0, [])
+    fourier.resize(many)
+    stream = rng.normal(size=(1500, 2))
+    seen = [Seen(None, 0, np.append(z / 1.5, 1.0), fourier.banks(z), np.zeros(0)) for z in stream]
+    codes = (stream[:, 0] * stream[:, 1] > 0).astype(int)
+    for e, code in zip(seen, codes, strict=True):
+        adagrad.learn(e, adagrad.margins(e), code, 1.0)
+    before = np.array([adagrad.margins(e)[0, 0] for e in seen[:200]])
+    old = adagrad.squares[:, 3:].mean()
+    adagrad.set_frequencies(many)
+    new = adagrad.squares[:, 3 + 2 * few :]
+    np.testing.assert_allclose(new, FIRST_SQUARES * old / 64, rtol=1e-5)  # features are 8 times smaller, so squares are
+    for e, code in zip(seen[200:210], codes[200:210], strict=True):
+        adagrad.learn(e, adagrad.margins(e), code, 1.0)
+    after = np.array([adagrad.margins(e)[0, 0] for e in seen[:200]])
+    assert np.abs(after - before).mean() < 0.25 * np.abs(before).mean()
+
+
+def test_a_covariance_in_float32_learns_what_one_in_float64_learns():
+    """Repeated and nearly equal rows make P nearly singular, where rounding matters most."""
+    rng = np.random.default_rng(5)
+    kind = {"full_covariance": True, "shared": True, "own": False}
+    single, double = (Filter(0, FilterBelief(3.0, 0.1), 1, 5, 24, 24, **kind) for _ in range(2))
+    assert single.P.dtype == np.float32
+    double.P = double.P.astype(np.float64)
+    fourier = FourierFeatures(4, 1.0, [])
+    fourier.resize(24)
+    base = rng.normal(size=(40, 4))
+    worst = 0.0
+    for i in range(2000):
+        z = base[rng.integers(40)] + 1e-6 * rng.normal(size=4) * (i % 2)
+        e = Seen(None, 0, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0))
+        code = int((z[0] * z[1] > 0) ^ (rng.random() < 0.1))
+        margins = [part.margins(e) for part in (single, double)]
+        worst = max(worst, float(np.abs(margins[0] - margins[1]).max()))
+        for part, f in zip((single, double), margins, strict=True):
+            part.learn(e, f, code, 1e9 if i % 500 == 0 else 1.0)
+    assert worst < 1e-2
+    assert np.linalg.eigvalsh(single.P.astype(np.float64)).min() > -1e-5
 
 
 def dropped(kind, settings, left, X, codes, tasks, learn):

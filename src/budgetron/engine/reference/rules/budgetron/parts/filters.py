@@ -6,10 +6,10 @@
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
 an explicit graph. P is a full matrix, or only its diagonal if there are many columns. With `frequencies`, φ also has
-random Fourier features, and P is stored in float32; own weights use only the linear features. In a filter with `cells`, the only own weight of a
-task is its bias: (outputs + 1) numbers per task in a hashed array, which is the cheapest kind of own weights. Tasks
-with the same hash share a cell. A `plain` filter ignores the graph: a task uses no own weights but its own, so that a
-wrong graph costs little.
+random Fourier features, and P is stored in float32; own weights use only the linear features. In a filter with `cells`,
+the only own weight of a task is its bias: (outputs + 1) numbers per task in a hashed array, which is the cheapest kind
+of own weights. Tasks with the same hash share a cell. A `plain` filter ignores the graph: a task uses no own weights
+but its own, so that a wrong graph costs little.
 """
 
 from __future__ import annotations
