@@ -128,7 +128,7 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
     assert (of_all.auc, of_all.average_precision) == pytest.approx(sklearn(np.ones(n, dtype=bool)), abs=tolerance)
     assert ranking.auc_within is not None and (ranking.auc_within == 0) == exact
     assert ranking.to_dict()["auc"] == of_all.auc
-    for place, ranked in enumerate(counts.by_place([0, 1, 2])):
+    for place, ranked in enumerate(counts.by_task_row([0, 1, 2])):
         close = 1e-9 if exact else 0.015
         assert (ranked.auc, ranked.average_precision) == pytest.approx(sklearn(places == place), abs=close)
 
@@ -149,7 +149,7 @@ def test_many_tasks_and_classes_stay_within_memory() -> None:
     scores, truth = rng.normal(size=(5000, 8)), rng.integers(0, 8, 5000)
     counts.add(scores, truth, np.arange(5000), True)
     assert counts._by_task.nbytes <= 4 * 2**20
-    assert counts.by_place([1, 4999])[1].auc is None and counts.overall().auc == pytest.approx(0.5, abs=0.03)
+    assert counts.by_task_row([1, 4999])[1].auc is None and counts.overall().auc == pytest.approx(0.5, abs=0.03)
     many = RankingCounts(k=10)
     many.add(rng.normal(size=(10, 100)), rng.integers(0, 100, 10), np.zeros(10, dtype=np.intp), True)
     assert many.ranking() is None and many.overall().auc is None

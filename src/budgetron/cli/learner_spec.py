@@ -162,12 +162,12 @@ def kernel_of(who: str, text: str) -> Kernel | None:
     kernel_class = getattr(kernels, class_name)
     known = list(inspect.signature(kernel_class).parameters)
     arguments = {}
-    for place, part in enumerate(filter(None, rest.split(","))):
+    for i, part in enumerate(filter(None, rest.split(","))):
         key, equals, value = part.partition("=")
         # A first value without a name is the main parameter: gaussian:0.5. A later name without a value is a flag:
         # polynomial:3,normalize.
         if not equals:
-            key, value = (main_parameter, part) if place == 0 else (part, "true")
+            key, value = (main_parameter, part) if i == 0 else (part, "true")
         if key.strip() not in known:
             raise input_error(who, "--kernel", f"{name} with the parameters {', '.join(known)}", shown(part))
         arguments[key.strip()] = _value(value)

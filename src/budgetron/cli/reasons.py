@@ -81,8 +81,8 @@ def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[
     # The keys of the JSON are those of version 0.1: "alike" is the kernel value, "pull" is what the example adds to the
     # margin. With two classes that is the margin of the second class, otherwise one number per class.
     each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
-    for place, near in enumerate(reasons.nearest):
-        contributions = [explanation.nearest[place].contribution for explanation in each]
+    for i, near in enumerate(reasons.nearest):
+        contributions = [explanation.nearest[i].contribution for explanation in each]
         pull = contributions[0] if len(contributions) == 1 else contributions
         yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
 
@@ -99,10 +99,10 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
     with io.read(stream, columns=columns, labelled=False) as source:
         for block in source:
             names = block.names() if block.names is not None else {}
-            for place in range(len(block)):
-                row = block.X[place]
-                whose = None if block.tasks is None else plain(block.tasks[place])
-                score = None if block.offsets is None else block.offsets[place]
+            for i in range(len(block)):
+                row = block.X[i]
+                whose = None if block.tasks is None else plain(block.tasks[i])
+                score = None if block.offsets is None else block.offsets[i]
                 total.add(model.explain(row, task=whose, offset=score, names=names, nearest=0))
     return {"examples": total.n, "features": [asdict(feature) for feature in total.top(100)]}
 

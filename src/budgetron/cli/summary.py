@@ -152,8 +152,8 @@ def most_frequent_class(validation: Validation) -> tuple[Any, float] | None:
     if confusion is None:
         return None
     by_class = confusion.counts.sum(axis=1)
-    place = int(by_class.argmax())
-    return confusion.classes[place], float(1 - by_class[place] / by_class.sum())
+    most_frequent = int(by_class.argmax())
+    return confusion.classes[most_frequent], float(1 - by_class[most_frequent] / by_class.sum())
 
 
 def constant_words(validation: Validation) -> str:

@@ -184,7 +184,7 @@ def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterat
 def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any]]:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
-    rows = (X[place] for place in range(X.shape[0])) if sparse.issparse(X) else X
+    rows = (X[i] for i in range(X.shape[0])) if sparse.issparse(X) else X
     labels = _endless_none() if y is None else y
     names = _endless_none() if tasks is None else tasks
     scores = _endless_none() if offset is None else offset

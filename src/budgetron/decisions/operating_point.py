@@ -215,8 +215,8 @@ class OperatingPoint(PointFigures):
             return self.costs.cheapest(negatives, positives)
         if self.threshold is None or self.scale is None:
             return BINS // 2, BINS // 2
-        place = int(np.searchsorted(edges(self.scale), self._cut(), side="left"))
-        return place, place
+        cut = int(np.searchsorted(edges(self.scale), self._cut(), side="left"))
+        return cut, cut
 
     def _cut(self) -> float:
         assert self.threshold is not None

@@ -123,32 +123,32 @@ class ShardLearning(ShardDeciding):
         """
         answers: list[Any] = [None] * len(requests)
         jobs: dict[int, Job] = {}
-        for place, request in enumerate(requests):
+        for i, request in enumerate(requests):
             if isinstance(request, Exception):
-                answers[place] = request
+                answers[i] = request
                 continue
             try:
                 validated = self._validated(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
-                answers[place] = error
+                answers[i] = error
                 continue
             self._prepare()
             try:
                 job = self._resumed(self._new_job(validated, request.key, new_keys))
             except KeyReused as error:
-                answers[place] = error
+                answers[i] = error
                 continue
             if self._interval() is None:
-                jobs[place] = job
+                jobs[i] = job
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
-                answers[place] = self._learned(job)
+                answers[i] = self._learned(job)
         if jobs:
             with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs.values()])).tolist()):
                 self._run("learn", list(jobs.values()))
-        for place, job in jobs.items():
-            answers[place] = job.margins
+        for i, job in jobs.items():
+            answers[i] = job.margins
         return answers
 
     def learn_one(

@@ -168,23 +168,23 @@ def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) ->
     logged = decode_block(payload)
     examples = logged.examples
     assert examples.labels is not None
-    places = np.arange(len(examples.labels))
+    rows = np.arange(len(examples.labels))
     y = examples.labels.tolist()
     if withdrawn:
-        places = np.delete(places, row)
+        rows = np.delete(rows, row)
         del y[row]
         if not y:
             return None
     else:
         y[row] = label
     parts = (examples.rows, examples.tasks, examples.weights, examples.offsets)
-    X, tasks, weights, scores = (None if values is None else _taken(values, places) for values in parts)
+    X, tasks, weights, scores = (None if values is None else _taken(values, rows) for values in parts)
     request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")
 
 
-def _taken(values: Any, places: NDArray[np.intp]) -> Any:
-    return [values[place] for place in places.tolist()] if isinstance(values, list) else values[places]
+def _taken(values: Any, rows: NDArray[np.intp]) -> Any:
+    return [values[row] for row in rows.tolist()] if isinstance(values, list) else values[rows]
 
 
 def are_records(X: Any) -> bool:

@@ -160,7 +160,7 @@ class Corrections:
             what = "forgets a task" if logged.kind == "forget" else "sets the operating point"
             raise input_error(WHO, "position", "a record with examples", f"{position}, which {what}")
         query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
-        gone = [place for (place,) in self._log.db.rows(query, (position,))]
+        gone = [index for (index,) in self._log.db.rows(query, (position,))]
         labels = logged.examples.labels
         assert labels is not None
         n = len(labels) + len(gone)
@@ -171,8 +171,8 @@ class Corrections:
             raise input_error(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
         if row in gone:
             raise input_error(WHO, "row", "an example that was not withdrawn", shown(row))
-        place = int(row) - sum(other < row for other in gone)
-        return place, int(row), labels[place].item() if hasattr(labels[place], "item") else labels[place]
+        index = int(row) - sum(other < row for other in gone)
+        return index, int(row), labels[index].item() if hasattr(labels[index], "item") else labels[index]
 
     # ---- learning again
 

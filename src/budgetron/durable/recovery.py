@@ -56,7 +56,7 @@ def load_copy(directory: Path) -> HostedModel:
 def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
     """Load the newest snapshot that is intact; or make the model, if there has been no snapshot yet."""
     numbers, unusable = snapshots.numbers, ""
-    for place, number in enumerate(numbers):
+    for i, number in enumerate(numbers):
         content = b""
         try:
             content = snapshots.read(number)
@@ -68,7 +68,7 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
         if unusable:
             _logger.warning("%s: %s Recovery starts from snapshot %d and learns the log after it again.",
                             log.directory, unusable.rstrip(".") + ".", number)  # fmt: skip
-            snapshots.numbers = log.snapshots = numbers[place:]
+            snapshots.numbers = log.snapshots = numbers[i:]
         return Recovery(hosted, number, snapshot=number, unusable=unusable)
     if numbers:
         raise damaged_log(log.path, f"no snapshot is intact ({unusable.rstrip('.')})")

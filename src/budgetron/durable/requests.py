@@ -78,7 +78,7 @@ def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, of
         rows = (X.indices[cut].astype("<i8").tobytes() + X.data[cut].tobytes() for cut in cuts)
     else:
         rows = (row.tobytes() for row in np.ascontiguousarray(X))
-    labels = (repr([None if side is None else side[place] for side in sides]).encode() for place in range(X.shape[0]))
+    labels = (repr([None if side is None else side[i] for side in sides]).encode() for i in range(X.shape[0]))
     return b"".join(row_digest(row + label) for row, label in zip(rows, labels, strict=True))
 
 

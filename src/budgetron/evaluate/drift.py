@@ -143,10 +143,10 @@ class Adwin:
         cuts = beyond.argmax(axis=1)
         changed = np.flatnonzero(beyond[np.arange(len(due)), cuts] > 1.0)
         changes = []
-        for place in changed.tolist():
-            row, cut = int(due[place]), int(cuts[place])
-            if mean1[place, cut] > mean0[place, cut]:
-                changes.append((row, float(mean0[place, cut]), float(mean1[place, cut]), int(n1[place, cut])))
+        for j in changed.tolist():
+            row, cut = int(due[j]), int(cuts[j])
+            if mean1[j, cut] > mean0[j, cut]:
+                changes.append((row, float(mean0[j, cut]), float(mean1[j, cut]), int(n1[j, cut])))
             self._drop(row, cut + 1)
         return changes
 

@@ -73,8 +73,8 @@ class FeatureImportance:
                 # The name may have been dropped before, with a sum of at most `_dropped`.
                 sums = self._sums[term.name] = [0.0] * 5 + [self._dropped]
             total = term.total
-            for place, value in enumerate((total, term.shared, term.own, term.related)):
-                sums[place] += abs(value)
+            for k, value in enumerate((total, term.shared, term.own, term.related)):
+                sums[k] += abs(value)
             sums[4] += total
         if len(self._sums) > 2 * self.limit:
             self._drop()

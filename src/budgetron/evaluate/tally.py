@@ -36,13 +36,13 @@ class Tally:
         rows, truth, scores = count_increments(
             classes, part, self.calibration if self.probabilistic else None, self.confusion
         )
-        places = self.counts.places(part.tasks, len(rows))
-        self.counts.add(places, rows)
-        self.ranking.add(scores, truth, places, self.probabilistic)
+        task_rows = self.counts.task_rows(part.tasks, len(rows))
+        self.counts.add(task_rows, rows)
+        self.ranking.add(scores, truth, task_rows, self.probabilistic)
         self._in_window = self._in_window + rows.sum(axis=0)
         self.position += len(rows)
         losses = rows[:, LOG_LOSS if self.probabilistic else WRONG]
-        self.drift.add(places, losses, self.position, self.counts.names)
+        self.drift.add(task_rows, losses, self.position, self.counts.names)
         return rows
 
     def close_window(self, model: Any) -> None:
@@ -65,21 +65,21 @@ class Tally:
         rows = list(enumerate(self.counts.by_task().items(), start=1))
         if limit is not None:
             rows = sorted(rows, key=lambda row: -row[1][1][MISTAKES])[:limit]
-        ranks = self.ranking.by_place([place for place, _ in rows])
+        ranks = self.ranking.by_task_row([task_row for task_row, _ in rows])
         counted = [counted for _, counted in rows]
         return {task: figures(row, self.probabilistic, of) for (task, row), of in zip(counted, ranks, strict=True)}
 
     def of_task(self, task: Hashable) -> Figures | None:
         """Return the figures of one task; None if it is not counted separately."""
-        for place, (name, row) in enumerate(self.counts.by_task().items(), start=1):
+        for task_row, (name, row) in enumerate(self.counts.by_task().items(), start=1):
             if name == task:
-                return figures(row, self.probabilistic, self.ranking.by_place([place])[0])
+                return figures(row, self.probabilistic, self.ranking.by_task_row([task_row])[0])
         return None
 
     def others(self) -> Figures | None:
         """Return the figures of all tasks after the first `max_tasks` together; None if there are no such tasks."""
         row = self.counts.others
-        return figures(row, self.probabilistic, self.ranking.by_place([OTHERS])[0]) if row[0] else None
+        return figures(row, self.probabilistic, self.ranking.by_task_row([OTHERS])[0]) if row[0] else None
 
     def points(self, model: Any) -> list[Point]:
         """Return the curve, including the current window if it has examples."""

@@ -115,8 +115,8 @@ class Validator:
     def _add_late(self, block: Block) -> None:
         """Predict each example now, and learn it `delay` examples later."""
         labelled: list[tuple[Block, Any]] = []
-        for place in range(len(block)):
-            example = block.rows(place, place + 1)
+        for i in range(len(block)):
+            example = block.rows(i, i + 1)
             begun = hasattr(self.model, "n_seen_")
             optional = {} if example.offsets is None else {"offset": example.offsets}
             # Before the first label the model cannot predict: the margin counts as 0.

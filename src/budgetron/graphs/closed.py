@@ -116,8 +116,8 @@ class Mapped:
         # Sorted by id, so that equal mappings are equal whatever their order.
         order = np.argsort(task_ids, kind="stable")
         numbering: dict[Hashable, int] = {}
-        numbers = [numbering.setdefault(labels[place], len(numbering)) for place in order]
-        self.names = tuple(plain(names[place]) for place in order)
+        numbers = [numbering.setdefault(labels[i], len(numbering)) for i in order]
+        self.names = tuple(plain(names[i]) for i in order)
         self.task_ids: Ints = read_only(task_ids[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
@@ -138,16 +138,16 @@ class Mapped:
         """
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)
-        place, end = self._starts[bucket], self._starts[bucket + 1]
-        searched = np.flatnonzero(place < end)
-        place, end = place[searched], end[searched]
+        entry, end = self._starts[bucket], self._starts[bucket + 1]
+        searched = np.flatnonzero(entry < end)
+        entry, end = entry[searched], end[searched]
         while searched.size:  # each round compares one more entry per bucket; buckets are short
-            candidate = self._found[place]
+            candidate = self._found[entry]
             hit = candidate[:, 0] == task_ids[searched]
             clusters[searched[hit]] = candidate[hit, 1]
-            place += 1
-            unfound = ~hit & (place < end)
-            searched, place, end = searched[unfound], place[unfound], end[unfound]
+            entry += 1
+            unfound = ~hit & (entry < end)
+            searched, entry, end = searched[unfound], entry[unfound], end[unfound]
         return clusters
 
     def _bucket_of(self, task_ids: Ints) -> Ints:

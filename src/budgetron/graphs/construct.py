@@ -169,7 +169,7 @@ def _indexed(
     pair_of = "pairs of tasks, such as [(1, 2), (2, 3)]"
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
         raise input_type_error(who, "edges", pair_of, shown(edges))
-    index: dict[Hashable, int] = {name: place for place, name in enumerate(names)}
+    index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     ends: list[int] = []
     for edge in edges.tolist() if isinstance(edges, np.ndarray) else edges:
         if not isinstance(edge, (tuple, list, np.ndarray)) or len(edge) != 2:

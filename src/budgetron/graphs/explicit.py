@@ -72,7 +72,7 @@ class Explicit(TaskGraph):
 
     @cached_property
     def _index(self) -> dict[Hashable, int]:
-        return {task: place for place, task in enumerate(self.tasks)}
+        return {task: i for i, task in enumerate(self.tasks)}
 
     @cached_property
     def _members(self) -> Ints:
@@ -93,7 +93,7 @@ class Explicit(TaskGraph):
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
         index = self._index
         places = [
-            self._place(task) if (place := _looked_up(index, task)) is None else place
+            self._index_of(task) if (known_index := _looked_up(index, task)) is None else known_index
             for task in (tasks.tolist() if isinstance(tasks, np.ndarray) else tasks)
         ]
         task_ids = np.array(places, dtype=np.int64)
@@ -168,7 +168,7 @@ class Explicit(TaskGraph):
         # All non-zeros of these rows are in columns of the same component, so it is enough to renumber the columns.
         return type(rows)((rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members)))
 
-    def restricted(self, places: Ints) -> Explicit:
+    def restricted(self, indices: Ints) -> Explicit:
         """Return the subgraph of the tasks with these indices, in ascending order. They must be complete components.
 
         Similarities stay the same: exactly if A⁻¹ is stored, otherwise up to the tolerance of the solver.
@@ -178,18 +178,19 @@ class Explicit(TaskGraph):
         >>> graph.restricted(np.array([2, 3]))
         <graph of 2 tasks in 1 component>
         """
-        places = np.asarray(places, dtype=np.int64)
-        tasks = tuple(self.tasks[place] for place in places.tolist())
-        present, component = np.unique(self.component[places], return_inverse=True)
-        if int(np.diff(self._starts)[present].sum()) != len(places):
-            raise input_error("graph", "restricted", "a union of whole components", f"{len(places)} tasks that are not")
+        indices = np.asarray(indices, dtype=np.int64)
+        tasks = tuple(self.tasks[i] for i in indices.tolist())
+        present, component = np.unique(self.component[indices], return_inverse=True)
+        if int(np.diff(self._starts)[present].sum()) != len(indices):
+            came = f"{len(indices)} tasks that are not"
+            raise input_error("graph", "restricted", "a union of whole components", came)
         if self.dense is not None:
-            return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(places, places)])
-        rows = self.matrix[places]
+            return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(indices, indices)])
+        rows = self.matrix[indices]
         # The new index of each task that stays; the others do not occur in these rows.
         number = np.zeros(self.n_tasks, dtype=rows.indices.dtype)
-        number[places] = np.arange(len(places))
-        matrix = type(rows)((rows.data, number[rows.indices], rows.indptr), shape=(len(places), len(places)))
+        number[indices] = np.arange(len(indices))
+        matrix = type(rows)((rows.data, number[rows.indices], rows.indptr), shape=(len(indices), len(indices)))
         cache = ColumnCache(self.cache.limit)
         return Explicit(tasks, component.astype(np.int64), matrix=matrix, singular=self.singular, cache=cache)
 
@@ -228,10 +229,10 @@ class Explicit(TaskGraph):
         column[self.members(int(self.component[i]))] = local
         return column
 
-    def _place(self, task: Any) -> int:
+    def _index_of(self, task: Any) -> int:
         """Convert a task, such as a NumPy date, to a plain Python value as in `_index`, and return its index."""
-        place = _looked_up(self._index, plain(task))
-        if place is None:
+        index = _looked_up(self._index, plain(task))
+        if index is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")
             raise UnknownTask(
                 error_message(
@@ -243,7 +244,7 @@ class Explicit(TaskGraph):
                     "where tasks may appear at any time.",
                 )
             )
-        return place
+        return index
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Explicit, (self.tasks, self.component, self.dense, self.matrix, self.singular, self.cache)

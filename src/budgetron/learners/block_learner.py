@@ -320,15 +320,15 @@ class BlockLearner(Deciding, Start):
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
         """Remember the names of tasks whose examples were stored, to show them to users."""
         # Only names of tasks with stored examples are ever shown.
-        places = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
-        if places.size == 0:
+        stored = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
+        if stored.size == 0:
             return
         engine = self._engine
-        places = places[np.isin(task_ids[places], engine.task_ids)]  # some may have been evicted in the same block
+        stored = stored[np.isin(task_ids[stored], engine.task_ids)]  # some may have been evicted in the same block
         n_stored = engine.n_stored
-        firsts = np.sort(np.unique(task_ids[places], return_index=True)[1])  # one name per task, in stream order
-        for place in places[firsts].tolist():
-            self._names.keep(int(task_ids[place]), names[place], lambda: engine.task_ids, n_stored)
+        firsts = np.sort(np.unique(task_ids[stored], return_index=True)[1])  # one name per task, in stream order
+        for i in stored[firsts].tolist():
+            self._names.keep(int(task_ids[i]), names[i], lambda: engine.task_ids, n_stored)
 
     # ---- what learners with further parameters override
 

@@ -64,12 +64,12 @@ def figure(title: str, markup: str, caption: str, rows: str = "") -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "", caption: str = "") -> str:
     """Return a table. The first column names the row, the others are numbers."""
-    head = "".join(f'<th scope="col"{_number(place)}>{escape(text)}</th>' for place, text in enumerate(heads))
+    head = "".join(f'<th scope="col"{_number(column)}>{escape(text)}</th>' for column, text in enumerate(heads))
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td class="number">{escape(cell)}</td>' if place else f'<th scope="row"><bdi>{escape(cell)}</bdi></th>'
-            for place, cell in enumerate(row)
+            f'<td class="number">{escape(cell)}</td>' if column else f'<th scope="row"><bdi>{escape(cell)}</bdi></th>'
+            for column, cell in enumerate(row)
         )
         + "</tr>"
         for row in rows
@@ -96,8 +96,8 @@ def thinned(items: Sequence[Any], limit: int) -> list[Any]:
     """Return at most `limit` of the items, evenly spread, including the last one."""
     if len(items) <= limit:
         return list(items)
-    return [items[round((place + 1) * len(items) / limit) - 1] for place in range(limit)]
+    return [items[round((i + 1) * len(items) / limit) - 1] for i in range(limit)]
 
 
-def _number(place: int) -> str:
-    return ' class="number"' if place else ""
+def _number(column: int) -> str:
+    return ' class="number"' if column else ""

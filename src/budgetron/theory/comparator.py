@@ -47,12 +47,12 @@ class Comparator:
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
         """Return g_i(x) for each row x and its task i."""
-        place = self._places(tasks)
-        values = np.empty(len(place))
-        for start in range(0, len(place), _BLOCK):
+        task_indices = self._task_indices(tasks)
+        values = np.empty(len(task_indices))
+        for start in range(0, len(task_indices), _BLOCK):
             part = slice(start, start + _BLOCK)
             kernel_values = kernel_matrix(self.kernel, X[part], self.rows)
-            values[part] = np.einsum("ij,ij->i", kernel_values, self.weights[place[part]])
+            values[part] = np.einsum("ij,ij->i", kernel_values, self.weights[task_indices[part]])
         return values
 
     @cached_property
@@ -85,8 +85,8 @@ class Comparator:
         rows = stack([self.rows, other.rows])
         return replace(self, rows=rows, weights=np.hstack([self.weights, -other.weights]))
 
-    def _places(self, tasks: Iterable[Any]) -> NDArray[np.intp]:
-        index = {task: place for place, task in enumerate(self.tasks)}
+    def _task_indices(self, tasks: Iterable[Any]) -> NDArray[np.intp]:
+        index = {task: i for i, task in enumerate(self.tasks)}
         try:
             return np.array([index[plain(task)] for task in tasks], dtype=np.intp)
         except KeyError as missing:

@@ -53,9 +53,9 @@ def budget_over_time(
     """Draw the share of the stored examples that each task has, at the end of each window."""
     ax = axes_for(_WHO, ax)
     positions = [point.position for point in result.curve]
-    for place, task in enumerate(tasks):
+    for i, task in enumerate(tasks):
         shares = [100 * point.budget_share.get(task, 0.0) for point in result.curve]
-        ax.plot(positions, shares, color=COLOURS[place % len(COLOURS)], label=plain_text(task))
+        ax.plot(positions, shares, color=COLOURS[i % len(COLOURS)], label=plain_text(task))
     ax = _labelled(ax, title, "examples", "stored examples, %")
     ax.legend(title="task", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)  # beside the crossing lines
     return ax

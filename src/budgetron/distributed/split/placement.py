@@ -155,8 +155,8 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     if not workers:
         raise input_error(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
     hashes = np.array([_hash_of(worker) for worker in workers], dtype=np.int64)
-    place = {worker: number for number, worker in enumerate(workers)}
-    chosen = {shard: place[worker] for shard, worker in (pins or {}).items() if worker in place}
+    number_of = {worker: number for number, worker in enumerate(workers)}
+    chosen = {shard: number_of[worker] for shard, worker in (pins or {}).items() if worker in number_of}
     load = np.bincount(list(chosen.values()), minlength=len(workers))
     max_load = -(-n_shards // len(workers))  # shards per worker, rounded up
     for shard in range(n_shards):

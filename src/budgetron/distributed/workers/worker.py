@@ -148,17 +148,17 @@ class Worker:
         Messages of one shard share a commit. Shards write their logs in parallel, and write while another one learns.
         """
         by_shard: dict[int, list[int]] = {}
-        for place, message in enumerate(messages):
+        for i, message in enumerate(messages):
             if self._of(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
                 raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
-            by_shard.setdefault(message.shard, []).append(place)
-        groups = [[messages[place] for place in places] for places in by_shard.values()]
+            by_shard.setdefault(message.shard, []).append(i)
+        groups = [[messages[i] for i in indices] for indices in by_shard.values()]
         # Without a directory, or with one shard only, there is no fsync to overlap, so threads would not help.
         helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
         answers: list[Any] = [None] * len(messages)
-        for places, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
-            for place, answer in zip(places, learned, strict=True):
-                answers[place] = answer
+        for indices, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
+            for i, answer in zip(indices, learned, strict=True):
+                answers[i] = answer
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer

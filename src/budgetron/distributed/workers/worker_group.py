@@ -171,11 +171,11 @@ class WorkerGroup:
 
     def _sent(self, method: str, batch: list[ShardMessage]) -> list[tuple[list[int], str, Any]]:
         by_worker: dict[str, list[int]] = {}
-        for place, message in enumerate(batch):
-            by_worker.setdefault(self.owner[message.shard], []).append(place)
+        for i, message in enumerate(batch):
+            by_worker.setdefault(self.owner[message.shard], []).append(i)
         return [
-            (places, worker, self.pool.send(worker, method, [self._with_epoch(batch[place]) for place in places]))
-            for worker, places in by_worker.items()
+            (indices, worker, self.pool.send(worker, method, [self._with_epoch(batch[i]) for i in indices]))
+            for worker, indices in by_worker.items()
         ]
 
     def _with_epoch(self, message: ShardMessage) -> ShardMessage:
@@ -186,18 +186,18 @@ class WorkerGroup:
         batch, futures = pending.popleft()
         answers: list[Any] = [None] * len(batch)
         unanswered: list[int] = []
-        for places, _, future in futures:
+        for indices, _, future in futures:
             try:
-                for place, answer in zip(places, self.pool.result(future), strict=True):
-                    answers[place] = answer
+                for i, answer in zip(indices, self.pool.result(future), strict=True):
+                    answers[i] = answer
             except WorkerLost:
-                unanswered += places
+                unanswered += indices
         if unanswered:
             # Later batches may have reached the lost worker or not. They are all sent again, in order, after the failed
             # messages; the shards' logs answer those that were learned.
             self._drain(pending)
-            for place in sorted(unanswered):
-                answers[place] = self._send_until_answered(method, batch[place])
+            for i in sorted(unanswered):
+                answers[i] = self._send_until_answered(method, batch[i])
             for number, (later, _) in enumerate(pending):
                 pending[number] = later, self._sent(method, later)
         return answers

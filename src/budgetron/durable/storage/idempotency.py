@@ -134,9 +134,9 @@ class IdempotencyKeys(EarlierKeys):
             known = known | hit
             number = record
         if not known.all():
-            place = int(wanted[~known][0])
+            row = int(wanted[~known][0])
             raise input_error("Host", "rows", f"after the last learned row of the stream {shown(key)}",
-                              f"row {place}, which was rejected the first time; later rows of the stream were learned",
+                              f"row {row}, which was rejected the first time; later rows of the stream were learned",
                               "Send a corrected row under another key.")  # fmt: skip
         return number, np.full(len(wanted), np.nan) if margins is None else margins
 

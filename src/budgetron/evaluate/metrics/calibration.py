@@ -30,10 +30,10 @@ class Calibration:
     def add(self, probability: Floats, true: NDArray[np.bool_]) -> None:
         """Count predicted probabilities, and whether they came true."""
         # A probability of exactly 1 belongs to the last bin.
-        place = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
-        np.add.at(self.n, place, 1.0)
-        np.add.at(self.predicted, place, probability)
-        np.add.at(self.came_true, place, true)
+        bins = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
+        np.add.at(self.n, bins, 1.0)
+        np.add.at(self.predicted, bins, probability)
+        np.add.at(self.came_true, bins, true)
 
     def copy(self) -> Calibration:
         """Return an independent copy."""

@@ -44,8 +44,8 @@ def rare_label(table: Confusion | None) -> tuple[Any, float] | None:
     if table is None or len(table.classes) != 2 or not table.counts.sum():
         return None
     shares = table.counts.sum(axis=1) / table.counts.sum()
-    place = int(shares.argmin())
-    return (table.classes[place], float(shares[place])) if 0 < shares[place] < RARE else None
+    lowest = int(shares.argmin())
+    return (table.classes[lowest], float(shares[lowest])) if 0 < shares[lowest] < RARE else None
 
 
 def rare_sentence(label: str, share: float) -> str:

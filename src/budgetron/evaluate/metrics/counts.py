@@ -104,9 +104,9 @@ def increments(
     rows[:, MISTAKES] = mistaken
     if losses is not None:
         rows[:, LOG_LOSS], rows[:, BRIER] = losses
-    for place, code in enumerate(counted):
+    for k, code in enumerate(counted):
         positive, chosen = truth == code, predicted == code
-        start = FIRST_CLASS + 3 * place
+        start = FIRST_CLASS + 3 * k
         rows[:, start : start + 3] = np.column_stack([positive & chosen, ~positive & chosen, positive & ~chosen])
     return rows
 
@@ -123,16 +123,16 @@ class TaskCounts:
     def __len__(self) -> int:
         return len(self._row)
 
-    def places(self, tasks: Sequence[Any] | NDArray[Any] | None, n: int) -> NDArray[np.intp]:
+    def task_rows(self, tasks: Sequence[Any] | NDArray[Any] | None, n: int) -> NDArray[np.intp]:
         """Return the row of each example's task: 1, 2, … in order of appearance; 0 for tasks after `max_tasks`."""
         if tasks is None:
-            return np.full(n, self._place(None), dtype=np.intp)
+            return np.full(n, self._task_row(None), dtype=np.intp)
         named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
         known = self._row.get
-        # Rows start at 1, so a task that is not known yet (None) falls through to `_place`.
-        return np.array([known(task) or self._place(task) for task in named], dtype=np.intp)
+        # Rows start at 1, so a task that is not known yet (None) falls through to `_task_row`.
+        return np.array([known(task) or self._task_row(task) for task in named], dtype=np.intp)
 
-    def add(self, places: NDArray[np.intp], rows: Floats) -> None:
+    def add(self, task_rows: NDArray[np.intp], rows: Floats) -> None:
         """Add one row of counts per example to the row of its task."""
         if self._table.shape[1] < rows.shape[1]:  # the first block decides how many classes are counted
             self._table = np.zeros((len(self._table), rows.shape[1]))
@@ -143,19 +143,19 @@ class TaskCounts:
             self._table = grown
         # One bincount per column is several times faster than np.add.at on whole rows.
         for column, values in enumerate(rows.T):
-            self._table[:, column] += np.bincount(places, weights=values, minlength=len(self._table))
+            self._table[:, column] += np.bincount(task_rows, weights=values, minlength=len(self._table))
 
-    def _place(self, task: Any) -> int:
+    def _task_row(self, task: Any) -> int:
         """Return the row of a task. Tasks beyond the first `max_tasks` share one row."""
         task = plain(task)
-        place = self._row.get(task)
-        if place is None:
-            place = self._row[task] = len(self._row) + 1 if len(self._row) < self.max_tasks else OTHERS
-            if place == OTHERS:  # keep no entry, or memory would grow with the number of tasks
+        row = self._row.get(task)
+        if row is None:
+            row = self._row[task] = len(self._row) + 1 if len(self._row) < self.max_tasks else OTHERS
+            if row == OTHERS:  # keep no entry, or memory would grow with the number of tasks
                 del self._row[task]
             else:
                 self.names.append(task)
-        return place
+        return row
 
     @property
     def total(self) -> Floats:
@@ -173,7 +173,7 @@ class TaskCounts:
         return table
 
     def by_task(self) -> dict[Hashable, Floats]:
-        return {task: self._table[place] for task, place in self._row.items()}
+        return {task: self._table[row] for task, row in self._row.items()}
 
 
 def _ratio(part: float, total: float) -> float | None:

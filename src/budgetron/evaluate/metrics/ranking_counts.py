@@ -36,7 +36,7 @@ _TASK_CELLS = 2**20  # counters of all tasks together: 4 MiB, with two classes e
 class RankingCounts:
     """Counts scores by bin, class and task. `k` is the k of precision at k.
 
-    Tasks are given by their places: the row numbers that `TaskCounts` assigns to them, from 0.
+    Tasks are given by their rows in the table of `TaskCounts`, from 0.
     """
 
     def __init__(self, k: int) -> None:
@@ -49,27 +49,27 @@ class RankingCounts:
         # The counts at the beginning of the current window; while scores are stored, the number of examples before it.
         self._before: NDArray[np.int64] | int = 0
 
-    def add(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp], log_odds: bool) -> None:
-        """Count examples, given scores (n, classes), true classes and places. Scores other than log odds are scaled."""
+    def add(self, scores: Floats, truth: NDArray[np.intp], task_rows: NDArray[np.intp], log_odds: bool) -> None:
+        """Count examples, given scores (n, classes), true classes and tasks. Scores other than log odds are scaled."""
         if scores.shape[1] > MAX_CLASSES:
             return
         if self._total is None:
-            self._scores.append((scores, truth, places))
+            self._scores.append((scores, truth, task_rows))
             self._n_scores += scores.size
             if self._n_scores <= EXACT:
                 return
-            scores, truth, places = self._all_scores()
+            scores, truth, task_rows = self._all_scores()
             self._scale = 1.0 if log_odds else scale_of(scores)
             self._total = np.zeros((scores.shape[1], 2, BINS), dtype=np.int64)
             self._by_task = np.zeros((0, 2 * _TASK_BINS * scores.shape[1]), dtype=np.uint32)
             # From now on `_before` is an array of counts: count the examples before the current window first.
             if begun := int(np.max(self._before)):
-                self._count(scores[:begun], truth[:begun], places[:begun])
-                scores, truth, places = scores[begun:], truth[begun:], places[begun:]
+                self._count(scores[:begun], truth[:begun], task_rows[:begun])
+                scores, truth, task_rows = scores[begun:], truth[begun:], task_rows[begun:]
             self._before, self._scores = self._total.copy(), []
-        self._count(scores, truth, places)
+        self._count(scores, truth, task_rows)
 
-    def _count(self, scores: Floats, truth: NDArray[np.intp], places: NDArray[np.intp]) -> None:
+    def _count(self, scores: Floats, truth: NDArray[np.intp], task_rows: NDArray[np.intp]) -> None:
         """Count examples per bin of scores: for all examples, and for each task."""
         assert self._total is not None and self._scale is not None
         bins, positive = bins_of(scores, self._scale), _positive(scores, truth)
@@ -79,12 +79,12 @@ class RankingCounts:
         self._total += np.bincount(flat.ravel(), minlength=self._total.size).reshape(self._total.shape)
         cells = 2 * _TASK_BINS * scores.shape[1]
         rows = _TASK_CELLS // cells
-        self._grow(min(int(places.max(initial=0)) + 1, rows), rows)
-        if len(places) and places.max() >= rows:  # tasks beyond the memory for counters count overall only
-            counted = places < rows
-            places, bins, positive = places[counted], bins[counted], positive[counted]
+        self._grow(min(int(task_rows.max(initial=0)) + 1, rows), rows)
+        if len(task_rows) and task_rows.max() >= rows:  # tasks beyond the memory for counters count overall only
+            counted = task_rows < rows
+            task_rows, bins, positive = task_rows[counted], bins[counted], positive[counted]
         # The same for the table of tasks, whose bins are `_MERGED` times as wide.
-        of_task = places[:, None] * cells + (2 * columns + positive) * _TASK_BINS + bins // _MERGED
+        of_task = task_rows[:, None] * cells + (2 * columns + positive) * _TASK_BINS + bins // _MERGED
         np.add.at(self._by_task.reshape(-1), of_task.ravel(), np.uint32(1))
 
     def _grow(self, rows: int, max_rows: int) -> None:
@@ -95,8 +95,8 @@ class RankingCounts:
             self._by_task = grown
 
     def _all_scores(self) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
-        scores, truth, places = zip(*self._scores, strict=True)
-        return np.concatenate(scores), np.concatenate(truth), np.concatenate(places)
+        scores, truth, task_rows = zip(*self._scores, strict=True)
+        return np.concatenate(scores), np.concatenate(truth), np.concatenate(task_rows)
 
     # ---- windows
 
@@ -156,32 +156,32 @@ class RankingCounts:
             else _ranks(_figures(ranking.positives, ranking.negatives, self.k, ranking.exact))
         )
 
-    def by_place(self, places: Sequence[int]) -> list[Ranks]:
-        """Return the metrics of the tasks at these places; None for tasks beyond the memory for counters."""
+    def by_task_row(self, task_rows: Sequence[int]) -> list[Ranks]:
+        """Return the metrics of the tasks in these rows; None for tasks beyond the memory for counters."""
         if self._total is None:
-            ranks = self._exact_by_place()
-            return [ranks.get(place, Ranks()) for place in places]
-        counted = [place for place in places if place < len(self._by_task)]
+            ranks = self._exact_by_task_row()
+            return [ranks.get(task_row, Ranks()) for task_row in task_rows]
+        counted = [task_row for task_row in task_rows if task_row < len(self._by_task)]
         # Leave out the unused bins at both ends. Often only a sixth of the bins is in use.
         used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
         rows = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS)
         table = rows[..., used[0] : used[-1] + 1].astype(np.float64)
         each = _figures(table[:, :, 1], table[:, :, 0], self.k, False)
         known = dict(zip(counted, map(_ranks, each), strict=True))
-        return [known.get(place, Ranks()) for place in places]
+        return [known.get(task_row, Ranks()) for task_row in task_rows]
 
-    def _exact_by_place(self) -> dict[int, Ranks]:
+    def _exact_by_task_row(self) -> dict[int, Ranks]:
         """Return the metrics of each task, while the scores are still stored one by one."""
         if not self._scores:
             return {}
-        scores, truth, places = self._all_scores()
-        order = np.argsort(places, kind="stable")
-        starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-        by_place = {}
+        scores, truth, task_rows = self._all_scores()
+        order = np.argsort(task_rows, kind="stable")
+        starts = np.flatnonzero(np.diff(task_rows[order], prepend=-1))
+        by_task_row = {}
         for rows in np.split(order, starts[1:]):
             of_task = exact(scores[rows], truth[rows])
-            by_place[int(places[rows[0]])] = _ranks(_figures(of_task.positives, of_task.negatives, self.k, True))
-        return by_place
+            by_task_row[int(task_rows[rows[0]])] = _ranks(_figures(of_task.positives, of_task.negatives, self.k, True))
+        return by_task_row
 
 
 def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:
@@ -190,10 +190,10 @@ def exact(scores: Floats, truth: NDArray[np.intp]) -> Ranking:
     if scores.shape[1] == 1:
         values, positives, negatives = by_score(scores[:, 0], positive[:, 0])
         return Ranking(values, positives[None], negatives[None], True)
-    values, places = np.unique(scores, return_inverse=True)
-    places = places.reshape(scores.shape)
+    values, inverse = np.unique(scores, return_inverse=True)
+    inverse = inverse.reshape(scores.shape)
     counts = np.zeros((2, scores.shape[1], len(values)))
-    np.add.at(counts, (positive.astype(np.intp), np.arange(scores.shape[1]), places), 1.0)
+    np.add.at(counts, (positive.astype(np.intp), np.arange(scores.shape[1]), inverse), 1.0)
     return Ranking(values, counts[1], counts[0], True)
 
 

@@ -82,10 +82,10 @@ def set_named(name: str) -> KernelSet:
 def fetch(entry: KernelSet, folder: str | None) -> Path:
     """Return the file of a data set: from the user's folder, otherwise from the cache; download it if missing."""
     own = own_folder(folder)
-    for place in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
+    for directory in [cache_folder() / "kernel"] if own is None else [own, own / "kernel"]:
         for suffix in (".npz", ".mat"):
-            if (place / f"{entry.name}{suffix}").is_file():
-                return place / f"{entry.name}{suffix}"
+            if (directory / f"{entry.name}{suffix}").is_file():
+                return directory / f"{entry.name}{suffix}"
     if own is not None or entry.url is None:
         where = f"from {entry.url}" if entry.url else f"after unpacking {entry.origin} (arrays X, y and orders)"
         raise DataUnavailable(
@@ -95,7 +95,7 @@ def fetch(entry: KernelSet, folder: str | None) -> Path:
     return _downloaded(entry, cache_folder() / "kernel")
 
 
-def _downloaded(entry: KernelSet, place: Path) -> Path:
+def _downloaded(entry: KernelSet, directory: Path) -> Path:
     """Download a data set and verify its content at once, before hours of runs. A damaged download is deleted."""
     pooch = import_extra("pooch")
     from requests.exceptions import RequestException  # comes with pooch
@@ -103,7 +103,7 @@ def _downloaded(entry: KernelSet, place: Path) -> Path:
     assert entry.url is not None
     url = mirrored(f"kernel/{entry.name}.mat", entry.url)
     try:
-        downloaded = Path(pooch.retrieve(url, known_hash=None, fname=f"{entry.name}.mat", path=place))
+        downloaded = Path(pooch.retrieve(url, known_hash=None, fname=f"{entry.name}.mat", path=directory))
     except (RequestException, OSError) as problem:
         raise DataUnavailable(
             f"{entry.name} could not be downloaded from {url} ({type(problem).__name__}). Nothing was kept. Try again "

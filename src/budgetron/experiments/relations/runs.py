@@ -62,7 +62,7 @@ class RelationRun:
 def shown_tasks(stream: str) -> list[int]:
     """Return the tasks whose relations are plotted. In the stream "kinds", tasks of one kind are side by side."""
     if stream == "kinds":
-        return [kind + 4 * place for kind in range(4) for place in range(SHOWN // 4)]
+        return [kind + 4 * i for kind in range(4) for i in range(SHOWN // 4)]
     return list(range(3 if stream == "opposed" else SHOWN))
 
 

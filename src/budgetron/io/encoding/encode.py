@@ -63,14 +63,14 @@ def hashed_names(plan: Plan, texts: Mapping[str, CodedColumn]) -> dict[int, str]
     first, names = sum(map(width, plan.columns)), dict[int, str]()
     for column in filter(is_hashed, plan.columns):
         for value in texts[column.name].values:
-            for place, name in _hashed_places(column, value, plan.hashed):
-                known = names.setdefault(first + place, name)
+            for offset, name in _hashed_columns(column, value, plan.hashed):
+                known = names.setdefault(first + offset, name)
                 if name not in known.split(" or "):
-                    names[first + place] = f"{known} or {name}"
+                    names[first + offset] = f"{known} or {name}"
     return names
 
 
-def _hashed_places(column: Column, value: str, size: int) -> Iterator[tuple[int, str]]:
+def _hashed_columns(column: Column, value: str, size: int) -> Iterator[tuple[int, str]]:
     """Yield the columns of X that a value sets, each with the name of its feature."""
     from sklearn.utils import murmurhash3_32
 
@@ -96,9 +96,9 @@ def parse_date_values(values: list[str], missing: Collection[str] = ()) -> Float
     if missing:  # a code for a missing value may look like a date
         # Marked as unparsed, so that `parse_date` below turns them into NaN.
         days[[value.strip() in missing for value in values]] = np.inf
-    for place in np.flatnonzero(np.isinf(days)).tolist():
-        day = parse_date(values[place], missing)
-        days[place] = np.inf if day is None else day
+    for i in np.flatnonzero(np.isinf(days)).tolist():
+        day = parse_date(values[i], missing)
+        days[i] = np.inf if day is None else day
     return days
 
 
@@ -154,7 +154,7 @@ def _write_periods(column: Column, days: Floats, out: Floats) -> None:
 def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
     """Return the one-hot place of each row's value; unknown values share the last place."""
     assert column.values is not None
-    known = {value: place for place, value in enumerate(column.values)}
+    known = {value: code for code, value in enumerate(column.values)}
     other = len(known)
     each = [known.get(parse_category(value, column.missing), other) for value in text.values]
     return np.array(each, dtype=np.intp)[text.codes]

@@ -173,8 +173,8 @@ def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
 def _check_roles(roles: Mapping[str, str | None]) -> None:
     """Reject a column that was named for two roles."""
     named = [(role, name) for role, name in roles.items() if name is not None]
-    for place, (role, name) in enumerate(named):
-        for other, same in named[place + 1 :]:
+    for i, (role, name) in enumerate(named):
+        for other, same in named[i + 1 :]:
             if name == same:
                 raise InputError(f"{role} and {other} are both the column {name!r}. Name two different columns.")
 
@@ -232,7 +232,7 @@ class _Inference:
         self.candidates: dict[str, int] = {}  # columns that may be the task → number of values
         self.left_out: set[str] = set()  # candidates that are not used as features either
 
-    def column(self, name: str, place: int) -> Column:
+    def column(self, name: str, index: int) -> Column:
         """Infer the kind of a column from its name and its values in the first rows."""
         asked, present = self._asked, self.present[name]
         if name in asked.drop:
@@ -253,7 +253,7 @@ class _Inference:
         like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
         n_others = n - sum(present[word] for word in like_na)  # without words that stand for a missing value
         if n_numbers and n_numbers >= ENOUGH * n_others:
-            return self._number(name, place, number_format, like_na)
+            return self._number(name, index, number_format, like_na)
         parsed = parse_date_values(list(present)).tolist()
         days = {value: None if day == math.inf else day for value, day in zip(present, parsed, strict=True)}
         if sum(present[value] for value, day in days.items() if day is not None) >= ENOUGH * n_others > 0:
@@ -271,11 +271,11 @@ class _Inference:
         self._warn_of_category(name, words, n_numbers, n)
         return self._category(name, "" if n_numbers < _MANY_NUMBERS * n else _mostly_numbers(words, n_numbers, n))
 
-    def _number(self, name: str, place: int, number_format: NumberFormat, like_na: list[str]) -> Column:
+    def _number(self, name: str, index: int, number_format: NumberFormat, like_na: list[str]) -> Column:
         """Return the column as numbers, unless its name and values show that it is an identifier."""
         present, asked = self.present[name], self._asked
         values = self._sample.texts[name]
-        if place == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
+        if index == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
             return Column(name, "ignored", note="it numbers the rows")
         is_integer_id = is_identifier(name) and all(parse_integer(value) is not None for value in present)
         # `present` counts the rows per value: if every value occurs once, the column identifies the rows.

@@ -25,8 +25,8 @@ def wrong_rows(
     """Return the rows that cannot be used, each with a sentence that says why."""
     wrong: dict[int, str] = {}
     # Readers mark a value that is not a number by infinity, because NaN already means a missing value.
-    for row, place in np.argwhere(np.isinf(table.numbers)).tolist():
-        wrong.setdefault(row, _not_a_number(columns, place))
+    for row, column_index in np.argwhere(np.isinf(table.numbers)).tolist():
+        wrong.setdefault(row, _not_a_number(columns, column_index))
     weights = columns.weights_in(table)
     if weights is not None:
         for row in np.flatnonzero(~(weights >= 0)).tolist():
@@ -58,12 +58,12 @@ def wrong_rows(
     return wrong
 
 
-def _not_a_number(columns: Columns, place: int) -> str:
+def _not_a_number(columns: Columns, index: int) -> str:
     """Return what is expected of this column of numbers."""
     names = columns.selection(True).numbers
-    written = next((column.format for column in columns.plan.columns if column.name == names[place]), "")
+    written = next((column.format for column in columns.plan.columns if column.name == names[index]), "")
     example = f" such as {written}" if written else ""
-    return f"column {names[place]!r} should be a number{example} but is not"
+    return f"column {names[index]!r} should be a number{example} but is not"
 
 
 def _is_name(text: str) -> bool:

@@ -129,8 +129,8 @@ class Arrow:
         flat = self._flat(rows)
         columns = dict(zip(self.names, flat.columns, strict=True))
         numbers = np.empty((flat.num_rows, len(selection.numbers)))
-        for place, name in enumerate(selection.numbers):
-            numbers[:, place] = self._numbers(columns[name], selection.number_formats.get(name, PLAIN))
+        for j, name in enumerate(selection.numbers):
+            numbers[:, j] = self._numbers(columns[name], selection.number_formats.get(name, PLAIN))
         texts = {name: self._codes(columns[name]) for name in selection.texts}
         lines = np.arange(done + 1, done + flat.num_rows + 1)
         return Table(lines, numbers, texts, lambda row: shown(rows.slice(row, 1).to_pylist()[0], 200))

@@ -151,14 +151,14 @@ def column_names(file: str, fields: list[str]) -> list[str]:
         )
     stripped = [field.strip()[:MAX_NAME] for field in fields]
     taken, names = set(stripped), set()
-    for place, field in enumerate(stripped, start=1):
-        name, number = field or f"column {place}", 1
+    for column, field in enumerate(stripped, start=1):
+        name, number = field or f"column {column}", 1
         # A made-up name must not collide with a name that occurs later in the header.
         while name in names or (number > 1 and name in taken):
             number += 1
-            name = f"{field or f'column {place}'}.{number}"
+            name = f"{field or f'column {column}'}.{number}"
         names.add(name)
-        stripped[place - 1] = name
+        stripped[column - 1] = name
     return stripped
 
 

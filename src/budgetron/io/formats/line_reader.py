@@ -24,7 +24,7 @@ class ParsedLines(NamedTuple):
     """The rows of a chunk, in the form that `LineReader.table` expects."""
 
     rows: Any
-    places: NDArray[np.int64]  # for each row, the position of its line in the chunk
+    line_indices: NDArray[np.int64]  # for each row, the position of its line in the chunk
     bad: list[BadLine]
 
 
@@ -53,24 +53,24 @@ class LineReader(ABC):
         return self.line_by_line(chunk, range(len(chunk[0].lines)), self.row, stop)
 
     def line_by_line(
-        self, chunk: Chunk, places: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
+        self, chunk: Chunk, line_indices: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
     ) -> ParsedLines:
         """Parse some lines of a chunk one by one, with `row_of`."""
         scan, content, offset = chunk
-        rows, row_places, bad = [], [], []
-        for place in places:
-            line = content[offset + int(scan.begins[place]) : offset + int(scan.ends[place])]
+        rows, parsed, bad = [], [], []
+        for i in line_indices:
+            line = content[offset + int(scan.begins[i]) : offset + int(scan.ends[i])]
             try:
                 row = row_of(line)
             except InvalidLine as why:
-                bad.append(BadLine(int(scan.lines[place]), shorten(line), str(why)))
+                bad.append(BadLine(int(scan.lines[i]), shorten(line), str(why)))
                 if stop:
                     break
                 continue
             if row is not None:
                 rows.append(row)
-                row_places.append(place)
-        return ParsedLines(rows, np.array(row_places, dtype=np.int64), bad)
+                parsed.append(i)
+        return ParsedLines(rows, np.array(parsed, dtype=np.int64), bad)
 
     def sample(self) -> Table:
         """Return the first rows with every column as text; `tables` returns them again."""
@@ -96,13 +96,13 @@ class LineReader(ABC):
     def _parse(self, chunk: Chunk, selection: Selection | None, stop: bool) -> tuple[Table, list[BadLine]]:
         """Convert the lines of a chunk to a table, and collect the bad lines."""
         scan, content, offset = chunk
-        rows, places, bad = self.rows(chunk, selection, stop)
+        rows, line_indices, bad = self.rows(chunk, selection, stop)
         for record in scan.bad:
             line = content[offset + record.begin : offset + record.end]
             bad.append(BadLine(record.line, shorten(line), describe_problem(record, [], line, ",")))
 
         def written(row: int) -> str:
-            place = places[row]
-            return shorten(content[offset + int(scan.begins[place]) : offset + int(scan.ends[place])])
+            i = line_indices[row]
+            return shorten(content[offset + int(scan.begins[i]) : offset + int(scan.ends[i])])
 
-        return self.table(rows, scan.lines[places], written, selection), sorted(bad)
+        return self.table(rows, scan.lines[line_indices], written, selection), sorted(bad)

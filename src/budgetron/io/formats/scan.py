@@ -102,8 +102,8 @@ def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter:
 
 def _likely_encoding(record: bytes) -> str:
     """Show a part of the line in the most frequent other encoding, so that the user can judge."""
-    places = [place for place, byte in enumerate(record) if byte >= 0x80]
-    around = record[max(0, places[0] - 12) : places[0] + 12].decode("cp1252", "replace") if places else ""
+    non_ascii = [i for i, byte in enumerate(record) if byte >= 0x80]
+    around = record[max(0, non_ascii[0] - 12) : non_ascii[0] + 12].decode("cp1252", "replace") if non_ascii else ""
     return f' (as Windows-1252 it contains {shown(around)}; if that is right, read it with encoding="cp1252")'
 
 
@@ -197,9 +197,9 @@ def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] 
         return NOT_UTF8, 0
     if fields and len(fields) != len(kinds):
         return FIELD_COUNT, len(fields)
-    for place, field in enumerate(fields):
-        if kinds[place] == NUMBER and parse_number(field) is None:
-            return NOT_A_NUMBER, place
+    for j, field in enumerate(fields):
+        if kinds[j] == NUMBER and parse_number(field) is None:
+            return NOT_A_NUMBER, j
     return None
 
 

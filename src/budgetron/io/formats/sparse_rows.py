@@ -55,16 +55,16 @@ class SparseRows(NamedTuple):
             code_texts(row.task for row in rows),
         )
 
-    def at(self, places: Ints) -> SparseRows:
-        """Return the rows at these places, in this order."""
-        counts = np.diff(self.indptr)[places]
+    def at(self, order: Ints) -> SparseRows:
+        """Return the rows at these indices, in this order."""
+        counts = np.diff(self.indptr)[order]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         # Positions of all entries of the chosen rows: the start of each row plus 0, 1, 2, …
-        taken = np.repeat(self.indptr[places] - indptr[:-1], counts) + np.arange(indptr[-1])
+        taken = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
         return SparseRows(
-            indptr, self.indices[taken], self.values[taken], self.weights[places],
+            indptr, self.indices[taken], self.values[taken], self.weights[order],
             *(
-                code_texts(text.values[code] for code in text.codes[places].tolist())
+                code_texts(text.values[code] for code in text.codes[order].tolist())
                 for text in (self.labels, self.tasks)
             ),
         )  # fmt: skip
@@ -121,9 +121,9 @@ class SparseReader(LineReader):
             return ParsedLines(fast, usual, [])
         slow = self.line_by_line(chunk, unusual.tolist(), self.row, stop)
         # Merge both kinds of lines back into the order of the file: the order of examples matters to a learner.
-        places = np.concatenate([usual, slow.places])
-        order = np.argsort(places)
+        line_indices = np.concatenate([usual, slow.line_indices])
+        order = np.argsort(line_indices)
         if stop and slow.bad:
             # With `stop`, rows after the first bad line are not returned.
-            order = order[scan.lines[places[order]] < slow.bad[0].number]
-        return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), places[order], slow.bad)
+            order = order[scan.lines[line_indices[order]] < slow.bad[0].number]
+        return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), line_indices[order], slow.bad)

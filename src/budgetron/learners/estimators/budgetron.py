@@ -187,7 +187,7 @@ class Budgetron(ComparableTasks, Learner):
         """Return the kind of each mixed model: a filter, or AdaGrad."""
         settings = self._engine.settings
         n, filters = len(beliefs_of(settings)), len(settings.parameters.filters)
-        return {place: "filter" if place < filters else "AdaGrad" for place in range(n)}
+        return {k: "filter" if k < filters else "AdaGrad" for k in range(n)}
 
     def plot_beliefs(self, *, ax: Any = None) -> Any:
         """Plot the weights of the beliefs as bars. Returns the Axes."""

@@ -176,8 +176,8 @@ class RelationPerceptron(LinearWeights, Learner):
         self._check_begun()
         wanted, _ = self._graph.locate(names)
         task_ids, C = self._learned()
-        place = {task_id: row for row, task_id in enumerate(task_ids.tolist())}
-        rows = np.array([place.get(task_id, -1) for task_id in wanted.tolist()], dtype=np.int64)
+        row_of = {task_id: row for row, task_id in enumerate(task_ids.tolist())}
+        rows = np.array([row_of.get(task_id, -1) for task_id in wanted.tolist()], dtype=np.int64)
         # C has no row for a task that never made a mistake: such a task is unrelated to all others.
         relations = C[np.ix_(rows, rows)] if len(C) else np.zeros((len(rows), len(rows)))
         relations = np.where((rows < 0)[:, None] | (rows < 0)[None, :], 0.0, relations)

@@ -341,6 +341,6 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
     if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
         raise input_error(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
     # `%` turns a negative position, such as −1 for the last column, into a positive one.
-    keep = [place for place in range(array.shape[1]) if place != column % array.shape[1]]
+    keep = [j for j in range(array.shape[1]) if j != column % array.shape[1]]
     taken = array[:, [column % array.shape[1]]]
     return array[:, keep], (taken.toarray() if sparse.issparse(taken) else taken).ravel()

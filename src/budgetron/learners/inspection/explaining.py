@@ -106,11 +106,11 @@ def _names(
     """Return a function from positions to feature names. It is called only for terms that are read."""
     settings = model._engine.settings
 
-    def dense(places: list[int]) -> Sequence[str]:
+    def dense(columns: list[int]) -> Sequence[str]:
         known = getattr(model, "feature_names_in_", None) if chosen_names is None else None
         if known is not None:
-            return [str(known[place]) for place in places]
-        return [(chosen_names or {}).get(place, f"x{place}") for place in places]
+            return [str(known[column]) for column in columns]
+        return [(chosen_names or {}).get(column, f"x{column}") for column in columns]
 
     def sparse(places: list[int]) -> Sequence[str]:
         known = (

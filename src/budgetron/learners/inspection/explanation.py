@@ -84,7 +84,7 @@ class Terms(Sequence[Term]):
         features = list(map(Term, self._names(places.tolist()), *columns[:, places].tolist()))
         candidates = features + self._others
         totals = np.concatenate([sizes[places], [abs(term.total) for term in self._others]])
-        return tuple([candidates[place] for place in np.argsort(-totals, kind="stable")[:n].tolist()])
+        return tuple([candidates[i] for i in np.argsort(-totals, kind="stable")[:n].tolist()])
 
     @cached_property
     def _first(self) -> tuple[Term, ...]:

@@ -56,8 +56,8 @@ def _most_confused(counted: Confusion) -> str:
     # The most frequent errors; the diagonal, which is correct, was set to 0.
     order = np.argsort(-counts, axis=None, kind="stable")[:_PAIRS]
     rows = []
-    for place in order.tolist():
-        true, predicted = divmod(place, len(counts))
+    for cell in order.tolist():
+        true, predicted = divmod(cell, len(counts))
         if counts[true, predicted]:
             share = counts[true, predicted] / max(int(counted.counts[true].sum()), 1)
             pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[predicted], 24)}"

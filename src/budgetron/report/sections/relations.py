@@ -43,7 +43,7 @@ def relations(validation: Validation, model: Any) -> Section | None:
     if learned is not None:
         # The learned matrix has its own order, because the components of the graph say nothing about it.
         order = neighbours(learned)
-        learned, whose = learned[np.ix_(order, order)], [names[place] for place in order]
+        learned, whose = learned[np.ix_(order, order)], [names[i] for i in order]
         caption = (
             "The similarity of the functions that the model has learned for the tasks: 1 means the same, 0 "
             "unrelated, −1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side "
@@ -176,7 +176,7 @@ def neighbours(values: Floats) -> list[int]:
     order, remaining = [0], set(range(1, len(values)))
     while remaining:
         last = order[-1]
-        order.append(max(remaining, key=lambda place: (values[last, place], -place)))
+        order.append(max(remaining, key=lambda i: (values[last, i], -i)))
         remaining.remove(order[-1])
     return order
 

@@ -134,12 +134,12 @@ class Predictor:
             return self._computed_by(self._host.hosted_model, *columns)
         for answer in answers:
             answer.version = candidate.version
-        by_place = dict(zip(chosen, answers, strict=True))
-        others = [n for n in range(len(tasks)) if n not in by_place]
+        by_index = dict(zip(chosen, answers, strict=True))
+        others = [n for n in range(len(tasks)) if n not in by_index]
         if others:
             rest = self._computed_by(self._host.hosted_model, *([side[n] for n in others] for side in columns))
-            by_place |= zip(others, rest, strict=True)
-        return [by_place[n] for n in range(len(tasks))]
+            by_index |= zip(others, rest, strict=True)
+        return [by_index[n] for n in range(len(tasks))]
 
     def _computed_by(
         self, hosted: HostedModel, features: Sequence[Any], tasks: Sequence[Any], offsets: Sequence[Any]
@@ -185,17 +185,17 @@ def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], 
     leads: list[float | None] = [None] * len(answers)
     if request.ask is not UNSET:
         n_labels = model.host.model.n_seen_
-        for place, answer in enumerate(answers):
+        for i, answer in enumerate(answers):
             lead = lead_of(answer.margin)
             answer.ask = model.asking.wants(lead, n_labels, request.ask)
-            leads[place] = lead if answer.ask else None
-    chosen = [place for place, lead in enumerate(leads) if request.remember is True or lead is not None]
+            leads[i] = lead if answer.ask else None
+    chosen = [i for i, lead in enumerate(leads) if request.remember is True or lead is not None]
     if not chosen:
         return
-    rows = [_remembered(examples[place]) for place in chosen]
-    names = model.pending.put(rows, call.api_key.name, [leads[place] for place in chosen])
-    for place, name in zip(chosen, names, strict=True):
-        answers[place].id = name
+    rows = [_remembered(examples[i]) for i in chosen]
+    names = model.pending.put(rows, call.api_key.name, [leads[i] for i in chosen])
+    for i, name in zip(chosen, names, strict=True):
+        answers[i].id = name
 
 
 async def queue(call: Call) -> Response:

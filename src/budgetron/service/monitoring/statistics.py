@@ -87,12 +87,12 @@ class LiveStatistics:
         self.n_learned += len(rows)
         wrong = np.flatnonzero(rows[:, MISTAKES])
         self.n_mistakes += len(wrong)
-        for place in wrong[-_SHOWN_MISTAKES:].tolist():
-            margin = margins[place]
+        for i in wrong[-_SHOWN_MISTAKES:].tolist():
+            margin = margins[i]
             predicted = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
             self._mistakes.append({
-                "position": answer.position, "task": None if tasks is None else plain(tasks[place]),
-                "label": plain(y[place]), "predicted": plain(known[predicted]), "margin": margin.tolist(),
+                "position": answer.position, "task": None if tasks is None else plain(tasks[i]),
+                "label": plain(y[i]), "predicted": plain(known[predicted]), "margin": margin.tolist(),
             })  # fmt: skip
         if tally.position >= self._next_end + WINDOW:
             self._next_end = tally.position
@@ -215,7 +215,7 @@ def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
         return None
     order = neighbours(values)
     values = np.round(values[np.ix_(order, order)], 2)
-    return {"tasks": [plain(tasks[place]) for place in order], "values": values.tolist()}
+    return {"tasks": [plain(tasks[i]) for i in order], "values": values.tolist()}
 
 
 def beliefs(model: Any) -> list[dict[str, Any]]:

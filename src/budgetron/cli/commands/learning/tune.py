@@ -181,8 +181,8 @@ def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
         sizes = [_size(round(budget.bytes * times)) for times in _BUDGETS]
     else:
         return []
-    place = _BUDGETS.index(1)
-    return [learner if at == place else replace(learner, budget=size) for at, size in enumerate(sizes)]
+    usual = _BUDGETS.index(1)
+    return [learner if at == usual else replace(learner, budget=size) for at, size in enumerate(sizes)]
 
 
 def _size(nbytes: int) -> str:

@@ -103,8 +103,8 @@ def command(
     (out / "table.md").write_text("# Table 1\n\n" + render.markdown(table, conclusions), encoding="utf-8")
     (out / "table.html").write_text(render.html(table, conclusions, figure), encoding="utf-8")
     if page is not None:
-        place = Path(os.path.relpath(out / render.FIGURE, page.parent)).as_posix()
-        rendered = render.markdown(table, conclusions, heading="###", figure=place)
+        figure_path = Path(os.path.relpath(out / render.FIGURE, page.parent)).as_posix()
+        rendered = render.markdown(table, conclusions, heading="###", figure=figure_path)
         page.write_text(with_table(page.read_text(encoding="utf-8"), rendered), encoding="utf-8")
     if as_json:
         content = {"cells": table.to_dict(), "findings": [finding.to_dict() for finding in conclusions]}

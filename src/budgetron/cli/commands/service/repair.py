@@ -24,18 +24,18 @@ def command(directory: Path, accept_loss: bool) -> None:
         click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "
                    "To continue without what is lost, add --accept-loss.", err=True)  # fmt: skip
         sys.exit(2)
-    for place in model_directories(directory):
-        for line in _repaired(place):
-            click.echo(f"{place}: {line}")
+    for model_directory in model_directories(directory):
+        for line in _repaired(model_directory):
+            click.echo(f"{model_directory}: {line}")
 
 
-def _repaired(place: Path) -> list[str]:
+def _repaired(directory: Path) -> list[str]:
     from budgetron.distributed.sharded_repair import repair_sharded
     from budgetron.durable import repair
     from budgetron.service.model.pending import repair_pending
 
     lines = []
-    for name, done in (repair_sharded(place) if is_sharded(place) else {"": repair(place)}).items():
+    for name, done in (repair_sharded(directory) if is_sharded(directory) else {"": repair(directory)}).items():
         if done is None:
             lines.append(f"{name}intact, nothing changed.")
             continue
@@ -45,6 +45,6 @@ def _repaired(place: Path) -> list[str]:
         lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is "
                      f"{done.old_database}; "
                      "delete it when you do not need it any more.")  # fmt: skip
-    if repair_pending(place):
+    if repair_pending(directory):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")
     return lines

@@ -23,50 +23,49 @@ def command(path: str) -> None:
 
     damaged = 0
     if is_copy(path):
-        places: list[Path | str] = [path]
+        locations: list[Path | str] = [path]
     elif (local := Path(path)).is_file():
-        places = [local]
+        locations = [local]
     elif local.is_dir():
-        places = list(model_directories(local))
+        locations = list(model_directories(local))
     else:
         raise input_error("verify", "PATH", "an existing file or directory, or a URL", repr(path))
-    for place in places:
+    for location in locations:
         try:
-            for line in _report(place):
-                click.echo(f"{place}: {line}")
+            for line in _report(location):
+                click.echo(f"{location}: {line}")
         except StorageError as error:
             damaged += 1
-            click.echo(f"{place}: DAMAGED. {error}")
+            click.echo(f"{location}: DAMAGED. {error}")
     sys.exit(1 if damaged else 0)
 
 
-def _report(place: Path | str) -> list[str]:
+def _report(location: Path | str) -> list[str]:
     from budgetron.distributed.sharded_repair import verify_sharded
     from budgetron.durable import verify
     from budgetron.service.model.pending import verify_pending
 
     # A string is the URL of a copy, which has no shards and no pending predictions.
-    checked = {"": verify(place)} if isinstance(place, str) else {}
-    if isinstance(place, Path):
-        checked = verify_sharded(place) if is_sharded(place) else {"": verify(place)}
-        if place.is_dir():
-            verify_pending(place)
+    checked = {"": verify(location)} if isinstance(location, str) else {}
+    if isinstance(location, Path):
+        checked = verify_sharded(location) if is_sharded(location) else {"": verify(location)}
+        if location.is_dir():
+            verify_pending(location)
     lines = []
     for name, verified in checked.items():
         counts = f"examples: {verified.examples}, idempotency keys: {verified.keys}, last record: {verified.position}"
         line = f"{name}intact ({counts})."
         if verified.unusable:
-            line += (
-                f" Damaged, but not needed: {verified.unusable} To replace it: budgetron repair {place} --accept-loss"
-            )
+            command = f"budgetron repair {location} --accept-loss"
+            line += f" Damaged, but not needed: {verified.unusable} To replace it: {command}"
         lines.append(line)
     return lines
 
 
-def is_sharded(place: Path) -> bool:
+def is_sharded(directory: Path) -> bool:
     from budgetron.distributed.shard_options import is_sharded_host
 
-    return is_sharded_host(place)
+    return is_sharded_host(directory)
 
 
 def model_directories(path: Path) -> list[Path]:

@@ -85,8 +85,8 @@ def kernel_after(settings: Settings, rows: Any) -> Kernel | None:
     """Return the kernel that is in use after these rows, with γ a number."""
     bandwidth = Bandwidth(settings)
     n = 1 << (min(int(rows.shape[0]), ROWS).bit_length() - 1)  # the last power of two at which it is estimated
-    for place in range(n if bandwidth.is_used else 0):
-        row = rows[place]
-        bandwidth.add(np.asarray(row.data if settings.sparse else row, dtype=np.float64), place)
+    for i in range(n if bandwidth.is_used else 0):
+        row = rows[i]
+        bandwidth.add(np.asarray(row.data if settings.sparse else row, dtype=np.float64), i)
     bandwidth.update(n)
     return bandwidth.kernel

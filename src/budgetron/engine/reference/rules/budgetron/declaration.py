@@ -248,7 +248,7 @@ def _remaining_parts(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
     index, parts = arrays["part_index"], shapes.shapes_of(settings)
     require(index.dtype.kind == "i" and len(index) >= 1 and (np.diff(index) > 0).all() and index[0] >= 0
             and index[-1] < len(parts), "state.part_index", f"ascending numbers of the {len(parts)} parts")  # fmt: skip
-    return [parts[place] for place in index.tolist()]
+    return [parts[k] for k in index.tolist()]
 
 
 def _verify_table(settings: Settings, arrays: Arrays) -> None:
@@ -265,7 +265,7 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
 
 
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:
-    full_covariance, places = settings.parameters.full_covariance, arrays["part_index"].tolist()
+    full_covariance, part_indices = settings.parameters.full_covariance, arrays["part_index"].tolist()
     for name in (name for name in arrays if name.endswith("_covariance")):
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]
         # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
@@ -274,8 +274,8 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
     at, shapes_of_all = 0, shapes.shapes_of(settings)
-    for place in places:
-        width, own = shapes_of_all[place].row_width, settings.n_features + 1
+    for k in part_indices:
+        width, own = shapes_of_all[k].row_width, settings.n_features + 1
         if width:  # the numbers of a part end with the variances of its own weights
             variances = arrays["row_values"][:, at + width - own : at + width]
             require((variances >= 0).all(), "state.row_values", "with variances that are not negative")

@@ -238,16 +238,16 @@ class Budgetron(BudgetronDeclaration):
         self._drop(longest)
         return True
 
-    def _drop(self, place: int) -> None:
-        part, before = self.parts[place], self._frequency_bytes()
-        at = sum(other.count for other in self.parts[:place])
+    def _drop(self, k: int) -> None:
+        part, before = self.parts[k], self._frequency_bytes()
+        at = sum(other.count for other in self.parts[:k])
         self.w = np.delete(self.w, range(at, at + part.count))
         # The weight of the dropped beliefs goes to the others in proportion.
         self.w /= self.w.sum()
-        del self.parts[place]
+        del self.parts[k]
         self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
         self.spare += before - self._frequency_bytes()
-        self.index, self.idle = np.delete(self.index, place), np.delete(self.idle, place)
+        self.index, self.idle = np.delete(self.index, k), np.delete(self.idle, k)
         self._fit_frequencies()
 
     # ---- answers
@@ -315,9 +315,9 @@ class Budgetron(BudgetronDeclaration):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         left = set(np.asarray(state["part_index"]).tolist())
-        for place in reversed(range(len(self.parts))):
-            if place not in left:
-                self._drop(place)
+        for k in reversed(range(len(self.parts))):
+            if k not in left:
+                self._drop(k)
         self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
         self.spare = int(state["spare_bytes"])
         for source in self._sources():

@@ -42,9 +42,9 @@ class FourierFeatures:
         self.resize(0)
 
     def resize(self, count: int) -> None:
-        d, place = self.d, np.arange(count)
+        d, index = self.d, np.arange(count)
         self.frequencies = gaussian(mix64(np.arange(d * count, dtype=np.int64))).astype(np.int8).reshape(count, d)
-        scaled = np.where(place // BLOCK % 4 == 3, LARGE, SMALL) * np.where(place < useful_frequencies(d), 1.0, DETAIL)
+        scaled = np.where(index // BLOCK % 4 == 3, LARGE, SMALL) * np.where(index < useful_frequencies(d), 1.0, DETAIL)
         self.scale = self._scale(scaled)
 
     def _scale(self, gamma_d: Array | float) -> Array:

@@ -57,8 +57,8 @@ class Latent:
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
         # The point is a hash of the task id, so a task that was evicted starts again at the same point in both engines.
-        place = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
-        u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), place))
+        hashes = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
+        u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), hashes))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
 
     def margins(self, e: Seen) -> Array:

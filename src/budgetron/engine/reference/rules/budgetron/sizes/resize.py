@@ -51,7 +51,7 @@ def _bytes_of_dropped(state: State, new: Settings) -> int:
     """Return the bytes that the dropped parts would have at the new sizes: they are spare."""
     left, parameters = set(np.asarray(state["part_index"]).tolist()), new.parameters
     rows = (parameters.max_task_rows or 0) * parameters.rows_may_grow
-    dropped = [shape for place, shape in enumerate(shapes.shapes_of(new)) if place not in left]
+    dropped = [shape for k, shape in enumerate(shapes.shapes_of(new)) if k not in left]
     overhead = shapes.part_overhead(new.n_outputs)
     return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
 
