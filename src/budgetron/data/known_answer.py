@@ -110,7 +110,7 @@ def draw_weights(
     """
     # One cosine for all pairs needs a common direction besides the k own ones.
     family = k if isinstance(relation, np.ndarray) else k + 1
-    # The first half of the vectors is for w, the second half for v. So v is orthogonal to w, and a rotation by 90° #
+    # The first half of the vectors is for w, the second half for v. So v is orthogonal to w, and a rotation by 90°
     # replaces the weights by unrelated ones.
     vectors = _orthonormal(2 * family, dimension, mean, rng)
     start = _combined(relation, vectors[:family])
@@ -137,8 +137,8 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
         # Gram-Schmidt against the mean of the features.
         rows -= np.outer(rows @ unit, unit)
     free = dimension - (avoided is not None)
-    # There cannot be more orthonormal vectors than dimensions. If there are not enough, random directions are
-    # orthogonal # on average.
+    # There cannot be more orthonormal vectors than dimensions. If there are too few dimensions, random directions are
+    # orthogonal on average.
     if count <= free:
         return np.ascontiguousarray(np.linalg.qr(rows.T)[0].T)
     return _unit(rows)

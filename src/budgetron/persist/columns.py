@@ -19,7 +19,7 @@ from budgetron.persist.schema import Column, Plan
 ARRAYS = ("center", "count", "total", "squares")
 LARGEST = 1e100
 SCALED = ("number", "date")
-_MOST_ROWS = 2.0**62
+_MAX_ROWS = 2.0**62
 
 
 class SavedColumns(NamedTuple):
@@ -72,7 +72,7 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     check_arrays("columns", arrays, {name: ("float64", (k,)) for name in ARRAYS})
     center, count, total_off, squares = (arrays[name] for name in ARRAYS)
     require((np.abs(center) <= LARGEST).all(), "columns.center", f"of numbers up to {LARGEST:g}")
-    whole = (count >= 0).all() and (count <= _MOST_ROWS).all() and (count == np.floor(count)).all()
+    whole = (count >= 0).all() and (count <= _MAX_ROWS).all() and (count == np.floor(count)).all()
     require(whole, "columns.count", "counts of rows")
     # The sums are over differences from `center`. Each is at most 2 LARGEST, which bounds the sums.
     bound = 2 * LARGEST * count

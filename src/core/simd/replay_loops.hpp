@@ -18,7 +18,7 @@ inline bool negligible(double x) { return x < 1e-150 && x > -1e-150; }
 // factor[m][q] is what row q has in the slot of entry m when that entry is applied; it is taken from the row, whose slot becomes 0.
 // Each entry adds to the factors of all later ones, in the order in which a row would be changed.
 template <size_t Rows>
-inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMostEvictions][Rows]) {
+inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMaxEvictions][Rows]) {
   bool any = false;
   for (size_t l = from; l < e.count; ++l)
     for (size_t q = 0; q < Rows; ++q) {
@@ -32,14 +32,14 @@ inline bool factors(const Evictions& e, size_t from, double* const* row, double 
     double a[Rows];
     for (size_t q = 0; q < Rows; ++q) a[q] = factor[m][q] = negligible(factor[m][q]) ? 0.0 : factor[m][q];
     for (size_t l = m + 1; l < e.count; ++l)
-      for (size_t q = 0; q < Rows; ++q) factor[l][q] += a[q] * e.among[m * kMostEvictions + l];
+      for (size_t q = 0; q < Rows; ++q) factor[l][q] += a[q] * e.among[m * kMaxEvictions + l];
   }
   return true;
 }
 
 // Applies the entries to `Wide` registers of each row; row[q] points to slot j of row q.
 template <size_t Rows, size_t Wide>
-inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[kMostEvictions][Rows], double* const* row) {
+inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[kMaxEvictions][Rows], double* const* row) {
   using V = Pack<double>::type;
   constexpr size_t w = Pack<double>::lanes;
   V sum[Rows][Wide];
@@ -60,7 +60,7 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
 template <size_t Rows>
 inline void replay_some(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
   constexpr size_t w = Pack<double>::lanes, wide = 2;
-  double factor[kMostEvictions][Rows];
+  double factor[kMaxEvictions][Rows];
   if (!factors(e, from, row, factor)) return;
   double* at[Rows];
   for (size_t q = 0; q < Rows; ++q) at[q] = row[q];

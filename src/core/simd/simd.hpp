@@ -39,13 +39,13 @@ struct Extremes {
 
 // Evictions that were not yet applied to some rows of coefficients. Entry m reads the coefficient w of a row in slots[m], sets it to
 // 0, and adds w · shares[m], a vector, to the row.
-constexpr std::size_t kMostEvictions = 32, kLongestRegister = 8;
+constexpr std::size_t kMaxEvictions = 32, kLongestRegister = 8;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
   const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
-  const double* among;  // [m · kMostEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
+  const double* among;  // [m · kMaxEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
   bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
 };
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from budgetron.service.model.model_versions import ModelVersions
 
 _SHOWN_QUEUE = 100  # of the labelling queue
-_MOST_TERMS = 50  # of an explanation; the others are added up
+_MAX_TERMS = 50  # of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _One = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset
@@ -81,7 +81,7 @@ class Predictor:
             tasks, offsets = tasks_of([example.task], limits), offsets_of([example.offset])
             task, offset = (None if values is None else values[0] for values in (tasks, offsets))
             explanation = hosted.explain(rows_of(hosted, [example.features], limits), task, offset)
-            reasons.append(convert(explanation.to_dict(_MOST_TERMS), Reasons))
+            reasons.append(convert(explanation.to_dict(_MAX_TERMS), Reasons))
         return reasons
 
     @property

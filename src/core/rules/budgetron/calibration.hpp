@@ -17,7 +17,7 @@ namespace budgetron {
 
 class Calibration {
  public:
-  static constexpr double kFirstVariance = 0.02, kLeastVariance = 0.006, kRate = 0.002, kMostChange = 0.1, kLeastScale = 0.25, kMostScale = 4.0;
+  static constexpr double kFirstVariance = 0.02, kMinVariance = 0.006, kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 4.0;
 
   Calibration(Bytes& bytes, std::size_t outputs) : offset(bytes, outputs), p_(bytes, outputs) {}
 
@@ -43,9 +43,9 @@ class Calibration {
       offset[c] += kRate * weight * (target - p_[c]);
     }
     const double h = weight * std::max(0.0, square - mean * mean);
-    variance = std::max(variance / (1.0 + h * variance), kLeastVariance);
-    const double change = std::max(-kMostChange, std::min(kMostChange, weight * variance * slope));
-    scale = std::max(kLeastScale, std::min(kMostScale, scale + change));
+    variance = std::max(variance / (1.0 + h * variance), kMinVariance);
+    const double change = std::max(-kMaxChange, std::min(kMaxChange, weight * variance * slope));
+    scale = std::max(kMinScale, std::min(kMaxScale, scale + change));
   }
 
   double scale = 1.0, variance = kFirstVariance;

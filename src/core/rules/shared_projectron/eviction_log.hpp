@@ -1,5 +1,5 @@
-// The last evictions, which most rows of coefficients have not seen yet: eviction m takes C_lr, sets it to 0 and adds C_lr γ_j to
-// C_lj, for every row l. One blocked product per kMostEvictions of them passes over the rows once instead of kMostEvictions times.
+// The last evictions, which have not been applied yet to most rows of coefficients. Eviction m takes C_lr, sets it to 0 and adds
+// C_lr γ_j to C_lj, for every row l. One blocked product for kMaxEvictions of them reads the rows once instead of kMaxEvictions times.
 //
 // A row may also be brought up to date alone, whenever it is read or updated. Both add the same numbers in the same order, so
 // coefficients do not depend on when that is done. Only the flushing of numbers below 1e-300 does; that happens when the log is full.
@@ -21,14 +21,14 @@ class EvictionLog {
 
   // If it throws, the log is unchanged.
   void allocate(std::size_t capacity) {
-    resize_exactly(slots_, kMostEvictions);
-    resize_exactly(among_, kMostEvictions * kMostEvictions);
-    resize_exactly(shares_, kMostEvictions * capacity + kLongestRegister);
+    resize_exactly(slots_, kMaxEvictions);
+    resize_exactly(among_, kMaxEvictions * kMaxEvictions);
+    resize_exactly(shares_, kMaxEvictions * capacity + kLongestRegister);
     stride_ = capacity;
   }
 
   std::size_t size() const { return size_; }
-  bool full() const { return size_ == kMostEvictions; }
+  bool full() const { return size_ == kMaxEvictions; }
   void clear() { size_ = begin_ = 0; }
   // The log of a loaded model, all of whose rows are up to date: it counts the evictions so far and has none of them.
   void resume(std::size_t size) { size_ = begin_ = size; }
@@ -37,9 +37,9 @@ class EvictionLog {
   void append(std::size_t r, const double* gamma, std::size_t n) {
     const std::size_t l = size_++;
     slots_[l] = static_cast<std::uint32_t>(r);
-    std::fill_n(among_.begin() + static_cast<std::ptrdiff_t>(l * kMostEvictions), kMostEvictions, 0.0);
+    std::fill_n(among_.begin() + static_cast<std::ptrdiff_t>(l * kMaxEvictions), kMaxEvictions, 0.0);
     for (std::size_t m = begin_; m < l; ++m) {
-      among_[m * kMostEvictions + l] = shares_[m * stride_ + r];
+      among_[m * kMaxEvictions + l] = shares_[m * stride_ + r];
       shares_[m * stride_ + r] = 0.0;
     }
     double* share = shares_.data() + l * stride_;

@@ -3,9 +3,9 @@
 // Stored is C with β = A⁻¹C: an update changes only the row of one task, for any number of tasks. For cliques (A⁻¹ = (d − o) I + o J
 // inside a cluster) β_i needs row i and the cluster's common row s, the sum of the rows of its tasks.
 //
-// An eviction changes every row. With more rows than slots, that would cost more than the rest of an update: then rows of a clique
-// follow the evictions in blocks (EvictionLog), and a row that is read or updated in between is brought up to date alone. On other
-// graphs every margin reads every row, so that nothing would be saved.
+// An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. For a clique, evictions
+// are then logged (EvictionLog) and applied to all rows together, and a row that is read or updated in between is brought up to date
+// alone. On other graphs every margin reads every row, so that nothing would be saved.
 #pragma once
 
 #include <algorithm>
@@ -117,7 +117,7 @@ class TaskCoefficients {
     reweigh(n);
     if (!batched() && norms_.gram_allocated() && clique_ && table_.size() > stride_) norms_.rebuild(true, n, workspace);
   }
-  // To be called if no update follows.
+  // Applies changes of the norms that still wait. To be called if no update follows open().
   void settle(std::size_t n) { norms_.settle(n); }
 
   // C_{i_t} += step ⊗ v, and the same to the common row.
@@ -214,7 +214,7 @@ class TaskCoefficients {
     const auto evictions = state.integers.find("table_evictions");
     const bool in_batches = evictions != state.integers.end() && clique_ && may_use_gram_;
     if (in_batches) {
-      if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMostEvictions))
+      if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMaxEvictions))
         throw std::invalid_argument("a saved model with evictions that are not counted");
       allocate_batches();
       log_.resume(static_cast<std::size_t>(evictions->second[0]));
@@ -284,7 +284,7 @@ class TaskCoefficients {
     version = static_cast<std::uint32_t>(log_.size());
   }
 
-  // Rows that have seen none of the evictions, which are nearly all, are multiplied with them in blocks.
+  // No logged eviction has been applied yet to most rows. All evictions are applied to them together, in blocks of rows.
   void bring_all_up_to_date(std::size_t n, bool flush = false) {
     if (!batched() || log_.size() == 0) return;
     constexpr std::size_t kBlock = 64;
@@ -342,7 +342,7 @@ class TaskCoefficients {
   }
 
   // The weight of a common row in the norms depends on its members. At the limit of rows one task often takes the place of another
-  // one of the same cluster, so the norms change only in reweigh().
+  // one of the same cluster, and the two changes cancel. So changes are counted here, and reweigh() applies their sum.
   void count_member(std::int64_t cluster, std::int64_t more, std::size_t n) {
     const auto common = table_.find({cluster, true});
     if (common == RowTable::kNone) return;

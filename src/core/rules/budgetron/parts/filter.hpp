@@ -142,7 +142,7 @@ class Filter final : public Part {
  public:
   static constexpr double kConfident = 0.01;      // examples whose true class has at least 99 % are skipped with Fourier features
   static constexpr double kFourierPrior = 0.25;
-  static constexpr double kMostWeight = 0.5, kUndetermined = 0.6;
+  static constexpr double kMajorityWeight = 0.5, kUndetermined = 0.6;
   static constexpr std::int64_t kEarly = 512;
 
   struct Shape {
@@ -212,7 +212,7 @@ class Filter final : public Part {
   // weights that are added late cannot take over what the others have learned; or once the stream has determined its weights: where
   // most of their prior variance remains, more weights would not help.
   std::size_t useful_frequencies(double weight, std::int64_t seen) override {
-    const bool grows = weight > 0 && (seen < kEarly ? weight >= kMostWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
+    const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;
   }
   std::size_t bank() const override { return shape_.bank; }

@@ -4,7 +4,8 @@
         L = the B/2 largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
-H is the Gram matrix in K̃. |S| is at most B, and B/2 + 1 after a full store was halved.
+H is the Gram matrix in K̃ = K/c_G², K the multitask kernel. |S| is at most B. Just after a full store was halved and t
+was stored, |S| is B/2 + 1.
 """
 
 from __future__ import annotations
