@@ -104,9 +104,10 @@ class Polynomial(Kernel):
 class Gaussian(Kernel):
     """The Gaussian (RBF) kernel exp(−γ‖x − x'‖²).
 
-    ``gamma="scale"`` means γ = 1/(d · v), where v is the variance of the entries of the first rows that are learned. It
-    is estimated after 1, 2, 4, … 64 rows and is constant from then on, so it does not depend on how a stream is cut
-    into blocks. Before 32 dense rows, and for rows that do not vary, it is 1/d.
+    ``gamma="scale"`` means γ = 1/(d · v), where d is the number of features and v the variance of the entries of the
+    first 64 rows that are learned. For sparse rows it is estimated after 1, 2, 4, … 64 rows; for dense rows after 32
+    and 64 rows, and is 1/d before. Then it is constant, so it does not depend on how a stream is cut into blocks. If
+    the entries do not vary, it is 1/d.
     """
 
     gamma: float | str = "scale"

@@ -72,8 +72,8 @@ class KeyTables:
             ("answer", "length(margins)"),
             ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
         ):
-            # Rows up to this record number are too many, and rows up to that one are too large. `last` is the later of
-            # the two: everything up to it is deleted.
+            # `by_count` finds the newest record that is not among the latest `max_keys`, `by_bytes` the newest one
+            # from which on the answers take more than `max_bytes`. Everything up to the later of the two is deleted.
             by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
             by_bytes = (
                 f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS bytes_from_here "
