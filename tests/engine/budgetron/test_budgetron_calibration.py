@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from budgetron.engine.reference.rules.budgetron.calibration import LEAST_SCALE, MOST_SCALE, Calibration
+from budgetron.engine.reference.rules.budgetron.calibration import MAX_SCALE, MIN_SCALE, Calibration
 
 
 def learned(margins, codes, omega=1.0):
@@ -51,7 +51,7 @@ def test_no_example_moves_the_calibration_far():
     assert 0.9 <= calibration.scale < 1 and abs(calibration.offset[0]) < 0.01
     for _ in range(1000):
         calibration.learn(np.array([13.0]), calibration.margins(np.array([13.0])), 0, 1e9)
-    assert calibration.scale >= LEAST_SCALE
+    assert calibration.scale >= MIN_SCALE
     for _ in range(1000):
         calibration.learn(np.array([0.5]), calibration.margins(np.array([0.5])), 1, 1.0)
-    assert calibration.scale <= MOST_SCALE
+    assert calibration.scale <= MAX_SCALE

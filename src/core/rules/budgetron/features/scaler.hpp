@@ -22,7 +22,7 @@ namespace budgetron {
 
 class Scaler {
  public:
-  static constexpr double kBend = 3.0, kClip = 3.0, kLeastRate = 0.001, kNear = 0.02, kNormal = 0.6745;
+  static constexpr double kBend = 3.0, kClip = 3.0, kMinRate = 0.001, kNear = 0.02, kNormal = 0.6745;
   static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is absurd
 
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
@@ -46,7 +46,7 @@ class Scaler {
       return;
     }
     const double t = static_cast<double>(count - 1);
-    const double averaging = std::max(1.0 / (t - 1.0), kLeastRate), rate = std::max(2.0 / (2.0 + t), kLeastRate);
+    const double averaging = std::max(1.0 / (t - 1.0), kMinRate), rate = std::max(2.0 / (2.0 + t), kMinRate);
     const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
     for (std::size_t j = 0; j < d; ++j) {
       const double r = static_cast<double>(x[j]) - centre[j], size = std::abs(r);

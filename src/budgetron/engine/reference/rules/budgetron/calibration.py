@@ -17,11 +17,11 @@ import numpy as np
 from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 
-FIRST_VARIANCE, LEAST_VARIANCE = 0.02, 0.006
+FIRST_VARIANCE, MIN_VARIANCE = 0.02, 0.006
 RATE = 0.002
-MOST_CHANGE = 0.1
+MAX_CHANGE = 0.1
 """The largest change of the scale by one example: a single confident mistake says little."""
-LEAST_SCALE, MOST_SCALE = 0.25, 4.0
+MIN_SCALE, MAX_SCALE = 0.25, 4.0
 
 
 class Calibration:
@@ -46,9 +46,9 @@ class Calibration:
             p, target = np.exp(log_probabilities(z)[1:]), np.array([code == 1])
         g = target - p
         h = weight * max(0.0, float(p @ m**2 - (p @ m) ** 2))
-        self.variance = max(self.variance / (1 + h * self.variance), LEAST_VARIANCE)
-        change = float(np.clip(weight * self.variance * (g @ m), -MOST_CHANGE, MOST_CHANGE))
-        self.scale = float(np.clip(self.scale + change, LEAST_SCALE, MOST_SCALE))
+        self.variance = max(self.variance / (1 + h * self.variance), MIN_VARIANCE)
+        change = float(np.clip(weight * self.variance * (g @ m), -MAX_CHANGE, MAX_CHANGE))
+        self.scale = float(np.clip(self.scale + change, MIN_SCALE, MAX_SCALE))
         self.offset += RATE * weight * g
 
     def state(self) -> dict[str, Any]:

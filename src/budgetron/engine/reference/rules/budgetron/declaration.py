@@ -17,9 +17,9 @@ from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron.calibration import (
     FIRST_VARIANCE,
-    LEAST_SCALE,
-    LEAST_VARIANCE,
-    MOST_SCALE,
+    MAX_SCALE,
+    MIN_SCALE,
+    MIN_VARIANCE,
 )
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
@@ -169,8 +169,8 @@ class BudgetronDeclaration(Rule):
         fine = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
         require(fine, "state.part_idle", "counts of at most n_seen, one of them 0: some part has weight")
         scale, variance = float(arrays["calibration_scale"][0]), float(arrays["calibration_variance"][0])
-        require(LEAST_SCALE <= scale <= MOST_SCALE, "state.calibration_scale", "in its range", str(scale))
-        fine = LEAST_VARIANCE <= variance <= FIRST_VARIANCE
+        require(MIN_SCALE <= scale <= MAX_SCALE, "state.calibration_scale", "in its range", str(scale))
+        fine = MIN_VARIANCE <= variance <= FIRST_VARIANCE
         require(fine, "state.calibration_variance", "in its range", str(variance))
         ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
         limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])

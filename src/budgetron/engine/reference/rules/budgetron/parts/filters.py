@@ -32,7 +32,7 @@ NEGLIGIBLE = 1e-3
 CONFIDENT = 0.01
 """A filter over Fourier features skips examples whose true class it gives at least 99 %, since an update costs
 O(width²)."""
-EARLY, MOST_WEIGHT = 512, 0.5
+EARLY, MAJORITY_WEIGHT = 512, 0.5
 """Before this many examples a filter grows if filters have this weight."""
 UNDETERMINED = 0.6
 """Later it grows if less than this share of the prior variance remains, on average over its weights."""
@@ -104,7 +104,7 @@ class Filter:
         # learned little, since weights that are added late cannot take over what the others have learned; or once the
         # stream has determined its weights: where most of their prior variance remains, more would not help.
         if seen < EARLY:
-            grows = weight >= MOST_WEIGHT
+            grows = weight >= MAJORITY_WEIGHT
         else:
             grows = weight > 0 and np.diagonal(self.P)[self.columns :].mean() < UNDETERMINED * FOURIER_PRIOR
         return self.frequency_limit if grows else self.frequencies
