@@ -214,7 +214,8 @@ void growing(Growing what) {
     const std::size_t heavy = what == Growing::adagrad ? weights.size() - 1 : what == Growing::filter ? 3 : 0;
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
     state.integers.at("n_seen") = {seen - 1};
-    for (double& variance : state.reals.at("filter3_covariance")) variance *= 0.1;  // late, it grows only if its weights are determined
+    // Late, it grows only if its weights are determined. The core stores this matrix in float32.
+    for (double& variance : state.reals.at("filter3_covariance")) variance = static_cast<double>(static_cast<float>(0.1 * variance));
   };
   prepare(saved.state, 128);
   saved.state.integers.at("spare_bytes") = {20000};

@@ -81,7 +81,10 @@ inline Pack<double>::type doubles_of(const Floats& v) {
   return __builtin_convertvector(v, Pack<double>::type);
 #endif
 }
-inline Pack<double>::type load_doubles(const float* p) { return doubles_of(*reinterpret_cast<const LooseFloats*>(p)); }
+inline Pack<double>::type load_doubles(const float* p) {
+  const Floats aligned = *reinterpret_cast<const LooseFloats*>(p);  // a copy: a reference to Floats must be aligned
+  return doubles_of(aligned);
+}
 // Stores them in the precision of the array, and rounds `v` to what was stored.
 inline void store_rounded(double* p, Pack<double>::type& v) { store(p, v); }
 inline void store_rounded(float* p, Pack<double>::type& v) {
