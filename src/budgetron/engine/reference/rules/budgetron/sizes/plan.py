@@ -41,6 +41,9 @@ BANK_SHARE = 8
 bytes."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
+ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
+"""The last plan with rows needs fewer of them to be better than one with hashed biases alone: this many own weights in
+all. With many columns, a bias is a small part of what a task has of its own."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
 SMALL_BUDGET = 96 * 1024
 """Bytes up to which AdaGrad over Fourier features is a better use of memory than a filter over them."""
@@ -115,14 +118,15 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    candidates = (settings, _one_bandwidth(settings), _lean(settings), _cells_only(settings), _diagonal(settings))
+    lean = _lean(settings)
+    candidates = (settings, _one_bandwidth(settings), lean, _cells_only(settings), _diagonal(settings))
     for candidate in (*candidates, smallest(settings)):
         if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
             continue
         plan = _dense(candidate, limit, compiled)
-        enough = plan is not None and (
-            plan.parameters.max_task_rows >= min(ENOUGH_ROWS, _wanted_rows(settings)) or not shapes.row_bytes(plan)
-        )
+        rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1)) if candidate is lean else ENOUGH_ROWS
+        rows = min(rows, _wanted_rows(settings))
+        enough = plan is not None and (plan.parameters.max_task_rows >= rows or not shapes.row_bytes(plan))
         # Half of the bytes should remain for everything that has a size. AdaGrad's rates after the first do not count,
         # or the smallest models would have no Fourier features.
         further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
