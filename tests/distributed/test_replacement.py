@@ -1,6 +1,9 @@
-"""Who takes the place of a lost worker: the spare or the restarted actor, whichever answers first."""
+"""The pool of workers on Ray, tested without Ray: who replaces a lost worker, and which signal handlers stay."""
 
 from __future__ import annotations
+
+import signal
+import threading
 
 import pytest
 
@@ -74,3 +77,22 @@ def test_waiting_ends_in_time_if_neither_answers(clock):
 def test_an_actor_that_ray_will_not_restart_is_not_waited_for(clock):
     assert not ScriptedPool(clock, actor_dies_at=0.0)._replaced_within("worker-0", 60)
     assert clock.now == TURN
+
+
+def test_starting_ray_leaves_the_programs_signal_handlers():
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread can set handlers")
+
+    def saves_the_model(number, frame): ...
+
+    def of_ray(number, frame): ...
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        for program, expected in ((saves_the_model, saves_the_model), (signal.SIG_DFL, of_ray)):
+            signal.signal(signal.SIGTERM, program)
+            with ray_pool._keeping_signal_handlers():
+                signal.signal(signal.SIGTERM, of_ray)
+            assert signal.getsignal(signal.SIGTERM) is expected
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -284,7 +286,7 @@ def test_a_service_with_shards_on_ray_learns_as_in_process(tmp_path):
     with ShardedModel(learner(), shards=4) as alone:
         expected = alone.predict_then_learn(X, y, tasks=tasks).tolist()
         last = alone.decision_function(X, tasks=tasks).tolist()
-    options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared")
+    options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared", "--grace", 6)
     own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # its own cluster, even if another one runs here
     with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
         request = body(X, y, tasks, key="all")
@@ -296,7 +298,12 @@ def test_a_service_with_shards_on_ray_learns_as_in_process(tmp_path):
         assert margins_of(client, X, tasks) == last
         assert client.post("/v1/learn", json=request).json()["repeated"] is True
         assert client.get("/v1/model").json()["seen"] == 200
-        assert service.stop() == 0
+        # Ray's own signal handler would abort the process three seconds after the signal.
+        address = urlsplit(service.url)
+        with socket.create_connection((address.hostname, address.port)) as half_a_request:
+            half_a_request.sendall(b"POST /v1/learn HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{")
+            assert service.stop() == 0, service.log[-10:]
+        assert service.events("stopped")
 
 
 @pytest.fixture(scope="module")

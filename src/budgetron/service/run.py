@@ -92,6 +92,7 @@ async def _open(service: Service, server: uvicorn.Server, address: str) -> None:
             await asyncio.sleep(_POLL)
         log("listening", address=address, pid=os.getpid())
         await service.open()
+        _set_handlers_again()
         log("serving", address=address, pid=os.getpid())
     except BaseException:
         server.should_exit = True
@@ -103,6 +104,17 @@ async def _stop_with(server: uvicorn.Server, service: Service) -> None:
     while not server.should_exit:
         await asyncio.sleep(_POLL)
     service.stop()
+
+
+def _set_handlers_again() -> None:
+    """Install the handlers of SIGINT and SIGTERM once more, below Python.
+
+    If a model has started Ray, Ray's own handler aborts the process three seconds after the signal: too early for
+    requests under way and for the last snapshot.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.getsignal(number))
 
 
 @contextmanager

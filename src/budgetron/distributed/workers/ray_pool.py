@@ -13,8 +13,11 @@ seconds to report the end of a process, each worker holds a connection that tell
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,7 +91,8 @@ class RayPool(WorkerPool):
         self._spare: _Actor | None = None
         self._started = not self._ray.is_initialized()
         if self._started:
-            self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+            with _keeping_signal_handlers():
+                self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
         self._actors: dict[str, _Actor] = {}
         self._links = Links(self._ray.util.get_node_ip_address())
 
@@ -221,6 +225,23 @@ class RayPool(WorkerPool):
             raise WorkerLost(str(error)) from error
         except errors.ObjectLostError as error:  # the result, or the rows of the call, were on a lost node
             raise WorkerLost(str(error)) from error
+
+
+@contextmanager
+def _keeping_signal_handlers() -> Iterator[None]:
+    """Set the program's own handlers of SIGINT and SIGTERM again after Ray has started.
+
+    Ray replaces the one of SIGTERM. Below Python it installs a handler that aborts the process three seconds after the
+    signal, even if a handler in Python is about to save a model. Only the main thread can set handlers.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler not in (None, signal.SIG_DFL, signal.default_int_handler):
+                    signal.signal(number, handler)
 
 
 def _imported() -> Any:
