@@ -148,6 +148,18 @@ def test_svmlight_tasks_may_be_in_another_file(tmp_path):
         read_all(SVMLIGHT, task=f"file:{tmp_path / 'tasks'}")
 
 
+def test_an_empty_line_in_a_file_of_tasks_leaves_the_other_tasks_where_they_are(tmp_path):
+    """The file is read in blocks of 4,096 lines; the block after an empty line must not be lost."""
+    n, empty = 10_000, 10
+    names = [f"user {i % 7}" for i in range(n)]
+    (tmp_path / "tasks").write_text("".join("\n" if i == empty else f"{name}\n" for i, name in enumerate(names)))
+    rows = b"".join(b"%d 1:%d\n" % (i % 2, i) for i in range(n))
+    stream, blocks = read_all(rows, task=f"file:{tmp_path / 'tasks'}", format="svmlight", on_error="skip")
+    tasks = [task for block in blocks for task in block.tasks.tolist()]
+    assert tasks == names[:empty] + names[empty + 1 :]
+    assert [bad.number for bad in stream.bad] == [empty + 1]
+
+
 @pytest.mark.parametrize("line", [b"1 2", b"1 x:2", b"1 1:x", b"1 -1:2", b"1 1:inf", b"1 99999999999:1"])
 def test_invalid_svmlight_lines_are_skipped(line):
     stream, _ = read_all(SVMLIGHT + line + b"\n", on_error="skip", format="svmlight")

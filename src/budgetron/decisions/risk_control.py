@@ -1,7 +1,7 @@
 """How low a threshold may be so that the share of wrong decisions stays below a limit, with a stated confidence.
 
-For each class c there are 64 candidate thresholds t, fixed in advance. Of the examples of class c with a score of at
-least t, n were counted and k of them were wrong. The Clopper–Pearson bound says that the true share of wrong ones is at
+For each class c there are 64 candidate thresholds t, fixed in advance. Suppose that n decisions for class c had a score
+of at least t, and that k of them were wrong. The Clopper–Pearson bound says that the true share of wrong ones is at
 most Beta⁻¹(1 − δ'; k + 1, n − k), except with probability δ'. With δ' = δ / (64 · number of classes) all bounds hold
 together with probability at least 1 − δ, so that any threshold may be chosen after looking at them (a union bound, as
 in Learn then Test: Angelopoulos, Bates, Candès, Jordan and Lei, 2021).
@@ -16,12 +16,12 @@ from scipy.special import betaincinv
 from budgetron.decisions.score_grid import BINS
 
 Floats = NDArray[np.float64]
-# Lower edges of bins: scores from −8 to 8 in steps of a quarter, in units of the scale.
+# Lower edges of bins: scores from −8 to 8 in steps of a quarter, in units of the scale of scores (`score_grid`).
 CANDIDATES: NDArray[np.intp] = np.arange(BINS // 2 - 128, BINS // 2 + 128, 4)
 
 
 def error_bounds(wrong: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> Floats:
-    """Return upper confidence bounds of shares of which k of n were seen; 1 where nothing was seen.
+    """Return upper confidence bounds of the share of wrong decisions if `wrong` of `n` were; 1 if n is 0 or all were.
 
     >>> error_bounds(np.array([0, 0, 3]), np.array([0, 100, 100]), 0.05).round(3).tolist()
     [1.0, 0.03, 0.076]
@@ -35,9 +35,10 @@ def error_bounds(wrong: NDArray[np.int64], n: NDArray[np.int64], delta: float) -
 def safe_thresholds(
     right: NDArray[np.int64], wrong: NDArray[np.int64], max_error: float, delta: float
 ) -> NDArray[np.intp]:
-    """Return the candidates from which on at most `max_error` of the decisions are wrong, lowest first.
+    """Return the candidates whose bound on the share of wrong decisions is at most `max_error`, in ascending order.
 
-    `right` and `wrong` count decisions for one class by bin, ascending; each bound holds with probability 1 − delta.
+    `right` and `wrong` count decisions for one class by bin, ascending. `delta` is the δ' above: each single
+    bound holds with probability 1 − delta.
     """
     wrong_above = np.cumsum(wrong[::-1])[::-1][CANDIDATES]
     right_above = np.cumsum(right[::-1])[::-1][CANDIDATES]

@@ -114,7 +114,7 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
     const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
     store_->rough_squares(rows, first, count, squares);
-    // Rounding changes them by much less than half. Only near the limits the squares of compute() decide.
+    // rough_squares() is exact to well within a factor of two, so rows that are accepted with twice their square need no exact check.
     if (std::all_of(squares, squares + count, [&](double square) { return accepted(2.0 * square); })) continue;
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)

@@ -37,7 +37,7 @@ def test_the_scale_of_three_classes_is_found(scale):
 
 
 def test_calibration_finds_an_offset():
-    """A class that has become twice as frequent adds log 2."""
+    """Doubling the odds of a class adds log 2 to its margin, which the offset learns."""
     rng = np.random.default_rng(2)
     m = 1.5 * rng.normal(size=(20_000, 1))
     codes = rng.random(20_000) < 1 / (1 + np.exp(-m[:, 0] - np.log(2)))

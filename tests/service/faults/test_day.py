@@ -1,4 +1,4 @@
-"""A random day of a service: faults of every kind, and nothing is lost, learned twice, or untrue."""
+"""Random faults under load: every acknowledged example is learned exactly once, and /readyz tells the truth."""
 
 from __future__ import annotations
 

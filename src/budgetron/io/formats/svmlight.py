@@ -65,7 +65,8 @@ class Svmlight(SparseReader):
             self.task = "qid"
         if not self.width:
             largest = int(rows.indices.max(initial=0))
-            # A power of two, at most twice the largest index of the first rows. Larger indices later wrap around.
+            # The next power of two above the largest index of the first rows, but at least HASHED. Larger indices in
+            # later rows wrap around.
             self.width = max(HASHED, 1 << largest.bit_length())
         tasks = rows.tasks
         if self._tasks is not None and selection is not None:
@@ -79,14 +80,17 @@ class _TaskFile:
 
     def __init__(self, source: Source) -> None:
         self._records = Records(source)
-        self._held: dict[int, str] = {}
+        self._held: dict[int, str] = {}  # the tasks of one block of lines
+        self._last = 0  # the last line that was read
 
     def at(self, wanted: int) -> str:
         """Return the task on a line, or "" if the file has none. Lines must be asked for in increasing order."""
-        while wanted not in self._held:
+        while self._last < wanted:
+            # Without kinds of fields a line is one record, so the delimiter is not used.
             scan, content, offset = self._records.next(",", b"", 4096, 1)
-            if not len(scan.lines) or scan.lines[0] > wanted:
+            if not len(scan.lines):
                 return ""
             extents = zip(scan.lines.tolist(), scan.begins.tolist(), scan.ends.tolist(), strict=True)
             self._held = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
-        return self._held[wanted]
+            self._last = int(scan.lines[-1])
+        return self._held.get(wanted, "")  # an empty line is no record

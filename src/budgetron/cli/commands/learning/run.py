@@ -47,7 +47,7 @@ class RunResult:
     columns: Any
     validation: Any
     seconds: float
-    rows: int  # rows of the stream that were read, including those that --skip skipped
+    rows: int  # valid rows up to the last learned one, with those that --skip skipped; bad lines are not counted
     n_bad: int
     bad: list[str]
     stopped: str | None  # the name of the signal that stopped the run, or "an error"
