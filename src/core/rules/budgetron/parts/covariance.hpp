@@ -2,8 +2,8 @@
 //
 //   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (done in the next pass over P, so that P is read once per example)
 //
-// A large P is stored in float32, in half of the bytes and of the time, which is that of reading and writing it. All arithmetic is in
-// float64. Rounding is harmless: updates end when V is small (kNegligibleStep), long before an update is lost in rounding.
+// A large P is stored in float32, in half of the bytes and about the same time. All arithmetic is in float64. Rounding is harmless:
+// examples with a small V are skipped (kNegligibleStep), long before the entries of c t t' are lost in rounding.
 #pragma once
 
 #include <algorithm>

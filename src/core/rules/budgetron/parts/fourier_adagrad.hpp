@@ -6,10 +6,10 @@
 //
 // The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
 // id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
-// When the part starts to use more frequencies, shared weights are scaled so that f does not change, and G of the new ones begins with a
-// quarter of the mean G of the others: from 0, thousands of new weights would all take a step of lambda at once, and spoil f.
-// Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for the planned frequencies;
-// frequencies that are added later have no own weights.
+// When the part starts to use more frequencies, shared weights are scaled so that f does not change, and G of the new weights begins with
+// a quarter of the mean G of the others: from 0, thousands of new weights would take a step of lambda at once, and f would be far off.
+// Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for
+// the planned frequencies; frequencies that are added later have no own weights.
 #pragma once
 
 #include <algorithm>

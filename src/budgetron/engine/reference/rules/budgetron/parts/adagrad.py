@@ -7,9 +7,9 @@ The own weights of all tasks are in one array. Those of a task are a run of cons
 the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than
 having no own weights. When the part starts to use more frequencies, shared weights are scaled so that f does not
 change, and G of the new ones begins with a quarter of the mean G of the others: from 0, thousands of new weights would
-all take a step of λ at once, and spoil f. Own weights are not scaled, since a cell may belong to a column for one task
-and to a Fourier feature for another. Runs have room for the planned frequencies; frequencies that are added later have
-no own weights. Weights are float32.
+all take a step of λ at once, and f would be far off. Own weights are not scaled, since a cell may belong to a column
+for one task and to a Fourier feature for another. Runs have room for the planned frequencies; frequencies that are
+added later have no own weights. Weights are float32.
 
 g is the negative gradient of the log loss with respect to an output: ω([y] − p).
 """
