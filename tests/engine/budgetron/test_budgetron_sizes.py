@@ -137,8 +137,8 @@ def test_a_covariance_in_float32_learns_what_one_in_float64_learns():
         worst = max(worst, float(np.abs(margins[0] - margins[1]).max()))
         for part, f in zip((single, double), margins, strict=True):
             part.learn(e, f, code, 1e9 if i % 500 == 0 else 1.0)
-    assert worst < 1e-2
-    assert np.linalg.eigvalsh(single.P.astype(np.float64)).min() > -1e-5
+    assert worst < 1e-3
+    assert np.linalg.eigvalsh(single.P.astype(np.float64)).min() > 0
 
 
 def dropped(kind, settings, left, X, codes, tasks, learn):
