@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from budgetron.engine.reference.rules.budgetron.sizes.shapes import bank_of, filter_frequencies
 from budgetron.engine.settings import Settings
 
-BANKS = {0.5: "smooth ", 8.0: "detailed "}
-"""Words for the bandwidths γ·d of filters."""
+BANK_WORDS = {0.5: "smooth ", 8.0: "detailed "}
+"""Words for the bandwidths γ·d of filters; γ is the parameter of the Gaussian kernel and d the number of columns."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
     parts = []
     for k, (prior, own, floor) in enumerate(parameters.filters):
         curved = filter_frequencies(settings, k) > 0
-        detail = BANKS.get(parameters.bandwidths[bank - 1] if (bank := bank_of(parameters, k)) else 0, "")
+        detail = BANK_WORDS.get(parameters.bandwidths[bank - 1] if (bank := bank_of(parameters, k)) else 0, "")
         apart = both and own > 1
         size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]

@@ -1,11 +1,12 @@
 """Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 
     z_c = s m_c + b_c,   g = [y] − p(z)
-    P ← max(P/(1 + hP), floor),   s += P Σ_c g_c m_c,   b += rate · g        h: variance of m under p(z)
+    P ← max(P/(1 + hP), floor),   s += P Σ_c g_c m_c,   b += rate · g
 
-s is learned by a filter whose variance P has a lower bound, so that s keeps following a mixture that becomes more
-confident as it learns. Scaling alone changes the probabilities, not the predicted class. A weight above 1
-counts as 1.
+z is the corrected margin, s the scale and b_c the offset of class c. p(z) are the class probabilities, [y] is 1 for the
+true class and 0 for the others, and h is the variance of m under p(z). s is learned by a Bayesian filter, and P is its
+posterior variance. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns.
+The scale changes the probabilities, not the predicted class. An example weight above 1 counts as 1.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 
 FIRST_VARIANCE, MIN_VARIANCE = 0.02, 0.006
+"""P before the first example, and its lower bound."""
 RATE = 0.002
+"""Step size of the offsets."""
 MAX_CHANGE = 0.1
-"""The largest change of the scale by one example: a single confident mistake says little."""
+"""The largest change of the scale by one example, because a single confident mistake is weak evidence."""
 MIN_SCALE, MAX_SCALE = 0.25, 4.0
 
 
@@ -37,7 +40,7 @@ class Calibration:
         return log_probabilities(z) if len(z) > 1 else z
 
     def learn(self, m: Array, z: Array, code: int, omega: float) -> None:
-        """Learn from an example; `z` is `margins(m)`."""
+        """Update s, P and b from an example of class `code` with weight ω; `z` is `margins(m)`."""
         # Heavy examples, such as rare labels with a class weight, must not make the scale jump.
         weight = min(omega, 1.0)
         if len(z) > 1:

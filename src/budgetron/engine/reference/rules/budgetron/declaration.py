@@ -35,33 +35,40 @@ from budgetron.graphs import Clique, Explicit
 
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
-Belief = tuple[NotNegative, NotNegative, NotNegative]
+FilterVariances = tuple[NotNegative, NotNegative, NotNegative]
 
 
 class Parameters(RuleParameters, frozen=True):
-    shared: bool = True
-    own: bool = True
-    clustered: bool = False
+    """The parameters that a model file stores. Numbers of frequencies are as planned; those named `max_…` are limits.
+
+    A *bank* is the set of Fourier features of one bandwidth. Each frequency has two features, a cosine and a sine.
+    """
+
+    shared: bool = True  # whether there are weights that all tasks share
+    own: bool = True  # whether tasks have own weights
+    clustered: bool = False  # whether clusters of tasks have weights
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
-    filters: Annotated[list[Belief], Meta(max_length=64)] = []  # noqa: RUF012 - `FilterBelief` of each
-    fourier_filter: Count | None = None  # the index of the first filter that sees Fourier features, those of bank 0
-    bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - γ·d of the filters that follow it
-    fourier_cells: Count = 0  # hashed cells of their own weights, which are biases; 0: own weights are in task rows
-    plain_filter: Count | None = None  # the index of the filter that ignores the graph
-    full_covariance: bool = field(default=True, name="whole")  # of filters; otherwise only diagonals
-    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of `fourier_filter`, as planned
-    bank_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # of each filter with another bandwidth, as planned
-    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, as planned; two features each
-    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # a factor of γ, for all Fourier features
+    filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - the fields of `FilterBelief`
+    fourier_filter: Count | None = None  # index of the filter that sees the Fourier features of bank 0
+    # γ·d of banks 1, 2, …; the filters directly after `fourier_filter` see one of them each.
+    bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
+    # Hashed cells for the own biases of tasks in each filter on Fourier features; 0: own weights are in task rows.
+    fourier_cells: Count = 0
+    plain_filter: Count | None = None  # index of the filter that ignores the graph
+    full_covariance: bool = field(default=True, name="whole")  # whether filters store more than the diagonal
+    filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of `fourier_filter`
+    bank_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of each filter on another bank
+    frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # frequencies of each AdaGrad belief
+    bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # multiplies γ of all Fourier features
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the points of tasks in `Latent`; 0: no such part
-    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - λ of each AdaGrad belief
-    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each
-    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1: it sees only signs
+    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - step size λ of each AdaGrad belief
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each AdaGrad belief
+    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1: the belief sees only signs
     own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
-    cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # of the hashed table, for sparse rows
+    cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # cells of the hashed table, for sparse rows
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
-    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # of AdaGrad, once other parts have freed memory
-    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same for such filters
+    max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # limit for AdaGrad after other parts have freed memory
+    max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same limit for filters on Fourier features
     rows_may_grow: bool = False  # whether freed memory may be used for more task rows
 
 
@@ -106,9 +113,9 @@ class BudgetronDeclaration(Rule):
         require(settings.kernel is None, "kernel", "null: a Budgetron stores no examples")
         if isinstance(graph, Clique):
             # With coupling 0 tasks share nothing; with infinite coupling they have no weights of their own.
-            parts = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
-            fine = parts == (parameters.shared, parameters.own, parameters.clustered)
-            require(fine, "shared, own and clustered", "as the graph implies")
+            implied = (graph.coupling != 0, graph.coupling != float("inf"), graph.mapped is not None)
+            agrees = implied == (parameters.shared, parameters.own, parameters.clustered)
+            require(agrees, "shared, own and clustered", "as the graph implies")
         else:
             require(
                 parameters.shared and parameters.own and not parameters.clustered,
@@ -121,9 +128,9 @@ class BudgetronDeclaration(Rule):
         require(not settings.sparse or len(parameters.signs) == len(parameters.rates) > 0, "signs", "as many as rates")
         require(settings.sparse or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
         if isinstance(graph, Explicit) and parameters.max_task_rows is not None and not settings.sparse:
-            together = shapes.rows_together(graph)
-            require(parameters.max_task_rows >= together, "max_task_rows",
-                    f"at least {together}, the rows of one example", str(parameters.max_task_rows))  # fmt: skip
+            rows_per_example = shapes.rows_together(graph)
+            require(parameters.max_task_rows >= rows_per_example, "max_task_rows",
+                    f"at least {rows_per_example}, the rows of one example", str(parameters.max_task_rows))  # fmt: skip
         of_filters = max(parameters.filter_frequencies, parameters.bank_frequencies)
         require(of_filters <= parameters.frequencies, "filter_frequencies", "at most frequencies", str(of_filters))
         last = (parameters.fourier_filter or 0) + len(parameters.bandwidths)
@@ -164,14 +171,15 @@ class BudgetronDeclaration(Rule):
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
         parameters, seen = settings.parameters, int(arrays["n_seen"][0])
         weights, idle = arrays["belief_weight"], arrays["part_idle"]
-        fine = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
-        require(fine, "state.belief_weight", "positive weights that add up to 1")
-        fine = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
-        require(fine, "state.part_idle", "counts of at most n_seen, one of them 0: some part has weight")
+        is_distribution = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
+        require(is_distribution, "state.belief_weight", "positive weights that add up to 1")
+        # The weights add up to 1, so at least one part is not idle.
+        are_counts = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
+        require(are_counts, "state.part_idle", "counts of at most n_seen, at least one of them 0")
         scale, variance = float(arrays["calibration_scale"][0]), float(arrays["calibration_variance"][0])
         require(MIN_SCALE <= scale <= MAX_SCALE, "state.calibration_scale", "in its range", str(scale))
-        fine = MIN_VARIANCE <= variance <= FIRST_VARIANCE
-        require(fine, "state.calibration_variance", "in its range", str(variance))
+        in_range = MIN_VARIANCE <= variance <= FIRST_VARIANCE
+        require(in_range, "state.calibration_variance", "in its range", str(variance))
         ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
         limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])
         planned = parameters.max_task_rows or 0
@@ -181,8 +189,8 @@ class BudgetronDeclaration(Rule):
         require(limit == 0 or len(ids) <= limit, "state.row_id", f"at most {limit} rows", str(len(ids)))
         require(np.isin(arrays["row_common"], (0, 1)).all() and (parameters.clustered or not common.any()),
                 "state.row_common", "1 for rows of clusters, where there are clusters")  # fmt: skip
-        names = np.stack([ids, arrays["row_common"]])
-        require(np.unique(names, axis=1).shape[1] == len(ids), "state.row_id", "tasks, none of them twice")
+        keys = np.stack([ids, arrays["row_common"]])
+        require(np.unique(keys, axis=1).shape[1] == len(ids), "state.row_id", "tasks, none of them twice")
         own = ids[~common]
         if isinstance(settings.graph, Explicit):
             in_range = ((own >= 0) & (own < settings.graph.n_tasks)).all()
@@ -256,8 +264,8 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     # logarithms would be NaN.
     weights = len(settings.parameters.rates) * settings.n_outputs
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
-    fine = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
-    require(fine, "state.table_cells", "sizes, masses and squares that are not negative")
+    not_negative = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
+    require(not_negative, "state.table_cells", "sizes, masses and squares that are not negative")
     seen = arrays["table_seen"]
     require(((seen >= 0) & (seen < 256)).all(), "state.table_seen", "bytes")
     require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")

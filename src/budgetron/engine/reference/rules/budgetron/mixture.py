@@ -1,8 +1,8 @@
 """Mix the probabilities of all beliefs, weighted by how well each has predicted so far.
 
-A belief b is one model of the task; p_b are its class probabilities, w_b is its weight in the mixture.
+A belief b is one of the models that are mixed; p_b are its class probabilities, w_b is its weight in the mixture.
 
-    p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; the margin is its logit, or log p̄_c for more than two classes
+    p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; the margin is its logit, or log p̄_c for more than two classes c
     w_b ← w_b p_b(y)^ω, normalised     the update for an example with label y and weight ω
     w_b ← (1 − 10⁻⁴) w_b + 10⁻⁴/n      then each of the n beliefs keeps a minimum, from which it can recover
 
@@ -23,7 +23,7 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 
 SHARE = 1e-4
-"""The part of the weight that an update divides equally between the beliefs."""
+"""The fraction of the total weight that an update divides equally between the beliefs."""
 NEGLIGIBLE = 0.01
 """A part whose beliefs together have less weight than this is idle."""
 SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
@@ -35,9 +35,9 @@ that."""
 
 
 def margins(f: Array, w: Array) -> Array:
-    """Return the margins of the mixture, one per output, from the margins f (beliefs, outputs) and the weights w.
+    """Return the margins of the mixture, one per output.
 
-    Both are of the beliefs that are awake.
+    f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake.
     """
     if len(w) == 1:
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])

@@ -1,11 +1,15 @@
 """Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
 
     1  features of x, and the rows of the tasks related to i
-    2  margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture.
+    2  margins f_b of every belief b, and their mixture. The model's margin is the calibrated margin of the mixture.
        The example is a mistake if its true class does not have the largest margin
     3  the weights of the beliefs, and the calibration, learn from these margins
     4  every part learns. A part that stays without weight is dropped; parts with weight may grow. The scaler updates
        its estimates of the columns
+
+i is the task, y the label and ω the weight of the example. In code, `w` are the weights of the beliefs, `parts` the
+parts that have not been dropped, `index` their positions in the list of `make_parts`, and `idle` counts for how many
+examples each of them has had nearly no weight.
 """
 
 from __future__ import annotations
@@ -34,13 +38,14 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 FIRST_REVIEW = 128
+"""Examples before the sizes of the parts are reviewed for the first time."""
 ENOUGH_WEIGHT = 0.9
 """Parts with Fourier features may grow once their weights add up to this."""
 RECLAIM_AFTER = 4096
 """Examples after which the bytes of unused frequencies may become rows for more tasks."""
 MAX_WEIGHT = 1e9
-"""Larger weights of examples count as this one: a step already ends just past the boundary, and products stay
-finite."""
+"""Larger weights of examples count as this one, so that products stay finite. The model is nearly the same: the step of
+an example with such a weight ends just past the decision boundary anyway (`steps`)."""
 
 
 def sizes_are_reviewed(seen: int) -> bool:
@@ -72,7 +77,7 @@ class Budgetron(BudgetronDeclaration):
     # ---- one example
 
     def related(self, task_id: int, cluster: int) -> list[tuple[float, RowKey]]:
-        """Return coefficients and names of the tasks, or clusters, whose own weights this task uses."""
+        """Return the coefficient and the row key of each task or cluster whose own weights this task uses."""
         if self.factor is not None:
             tasks, values = self.factor.row(task_id)
             return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
@@ -92,16 +97,16 @@ class Budgetron(BudgetronDeclaration):
             linear = np.append(z / np.sqrt(len(z)), 1.0)
             banks = [] if self.fourier is None else self.fourier.banks(z)
         related = self.related(task_id, cluster)
-        names = dict.fromkeys([name for _, name in related] + [(task_id, False)])
-        rows = {name: self.rows.peek(name) for name in names}
-        using = [(r, name[0], rows[name]) for r, name in related]
-        return Seen(x, task_id, linear, banks, rows[task_id, False], using), rows
+        keys = dict.fromkeys([key for _, key in related] + [(task_id, False)])
+        rows = {key: self.rows.peek(key) for key in keys}
+        related_rows = [(r, key[0], rows[key]) for r, key in related]
+        return Seen(x, task_id, linear, banks, rows[task_id, False], related_rows), rows
 
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
 
         A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to
-        come back. Linear parts are cheap and never rest: they are the first to follow a stream that changes.
+        regain weight. Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
         """
         linear = np.array([part.frequencies == 0 for part in self.parts])
         awake = linear | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
@@ -110,9 +115,9 @@ class Budgetron(BudgetronDeclaration):
         return parts, np.flatnonzero(np.repeat(awake, counts))
 
     def values(self, e: Seen, parts: list[Part]) -> Array:
-        """Return f of every belief of these parts, (beliefs, outputs).
+        """Return the margins f of every belief of these parts, as an array (beliefs, outputs).
 
-        The offset is part of f, so that beliefs learn only what the offset does not explain.
+        The offset of the example is added to f, so that beliefs learn only what the offset does not explain.
         """
         f = np.concatenate([part.margins(e) for part in parts])
         return f if e.x.offset is None else f + e.x.offset
@@ -184,21 +189,23 @@ class Budgetron(BudgetronDeclaration):
         """Let parts with Fourier features grow, or tasks have more rows.
 
         Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with Fourier features have nearly all of the weight, they use as many as are useful, and
-        the heaviest of them gets the bytes of parts that were dropped. Otherwise these bytes become rows for more
-        tasks.
+        nothing. Once the parts with Fourier features have nearly all of the weight, they use as many frequencies as are
+        useful, and the part with the largest weight gets the bytes of parts that were dropped. Until then, these bytes
+        become rows for more tasks.
         """
-        curved = [(share, part) for share, part in zip(self._shares(), self.parts, strict=True) if part.max_frequencies]
-        if sum(share for share, _ in curved) < ENOUGH_WEIGHT:
+        shares = zip(self._shares(), self.parts, strict=True)
+        fourier = [(share, part) for share, part in shares if part.max_frequencies]
+        if sum(share for share, _ in fourier) < ENOUGH_WEIGHT:
             if self.n_seen + 1 >= RECLAIM_AFTER and self.rows.wants_more:
                 self._reclaim_frequencies()
             self.spare = self.rows.take(self.spare)
             return
-        _, heaviest = max(curved, key=lambda pair: pair[0])
-        for kind in dict.fromkeys(type(part) for _, part in curved):
-            of_kind = [(share, part) for share, part in curved if type(part) is kind]
+        _, heaviest = max(fourier, key=lambda pair: pair[0])
+        for kind in dict.fromkeys(type(part) for _, part in fourier):
+            of_kind = [(share, part) for share, part in fourier if type(part) is kind]
             _, best = max(of_kind, key=lambda pair: pair[0])
             for _, part in of_kind:
+                # Only the heaviest part of a kind is told that its kind has weight: see `Part.useful_frequencies`.
                 weight = sum(share for share, _ in of_kind) if part is best else 0.0
                 frequencies = part.useful_frequencies(weight, self.n_seen + 1)
                 if part is heaviest:
@@ -239,14 +246,14 @@ class Budgetron(BudgetronDeclaration):
         return True
 
     def _drop(self, k: int) -> None:
-        part, before = self.parts[k], self._frequency_bytes()
-        at = sum(other.count for other in self.parts[:k])
-        self.w = np.delete(self.w, range(at, at + part.count))
+        part, bytes_before = self.parts[k], self._frequency_bytes()
+        first = sum(other.count for other in self.parts[:k])
+        self.w = np.delete(self.w, range(first, first + part.count))
         # The weight of the dropped beliefs goes to the others in proportion.
         self.w /= self.w.sum()
         del self.parts[k]
         self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
-        self.spare += before - self._frequency_bytes()
+        self.spare += bytes_before - self._frequency_bytes()
         self.index, self.idle = np.delete(self.index, k), np.delete(self.idle, k)
         self._fit_frequencies()
 
@@ -266,7 +273,10 @@ class Budgetron(BudgetronDeclaration):
         return super().query(name, examples, arrays)
 
     def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
-        """Return the variance of the calibrated mixture: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²), one per output."""
+        """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
+
+        s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b.
+        """
         e, _ = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
         f, w = self.values(e, parts), self.w[beliefs] / self.w[beliefs].sum()
@@ -314,9 +324,9 @@ class Budgetron(BudgetronDeclaration):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        left = set(np.asarray(state["part_index"]).tolist())
+        remaining = set(np.asarray(state["part_index"]).tolist())
         for k in reversed(range(len(self.parts))):
-            if k not in left:
+            if k not in remaining:
                 self._drop(k)
         self.w, self.idle = np.array(state["belief_weight"]), np.array(state["part_idle"])
         self.spare = int(state["spare_bytes"])

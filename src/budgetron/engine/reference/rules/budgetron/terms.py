@@ -1,9 +1,10 @@
-"""The calibrated average of the beliefs as a sum of terms, for explanations.
+"""The calibrated average margin of the beliefs as a sum of terms, for explanations.
 
-    s Σ_b w_b f_b + b,   f_b = Σ terms of its part
+    s Σ_b w_b f_b + o,   f_b = Σ of the terms of belief b
 
-The margin is that of the mixture of probabilities, not of this average. The difference is the remainder of an
-explanation; it is small where the beliefs agree.
+w_b and f_b are the weight and the margin of belief b; s and o are the scale and the offset of the calibration. The
+model predicts with the margin of the averaged probabilities, not with this averaged margin. The difference is the
+remainder of an explanation; it is small where the beliefs agree.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Part, 
 def averaged_terms(e: Seen, parts: Sequence[Part], w: Array, calibration: Calibration) -> tuple[Array, Array]:
     """Return the terms of the features, (3, outputs, n), and of the random features of each part, (parts, 3, outputs).
 
-    `w` are the weights of the beliefs. The offset of the calibration belongs to the constant.
+    The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the weights of the beliefs. The offset
+    of the calibration is added to the term of the constant, which is the last feature.
     """
-    each, fourier, at = [], [], 0
+    columns_of_parts, fourier, first = [], [], 0
     for part in parts:
-        terms, weights = part.terms(e), calibration.scale * w[at : at + part.count]
-        each.append(np.einsum("b,sbon->son", weights, terms.columns))
+        terms, weights = part.terms(e), calibration.scale * w[first : first + part.count]
+        # Indices: b belief, s source, o output, n feature.
+        columns_of_parts.append(np.einsum("b,sbon->son", weights, terms.columns))
         fourier.append(np.einsum("b,sbo->so", weights, terms.fourier))
-        at += part.count
-    columns: Array = np.sum(each, axis=0)
+        first += part.count
+    columns: Array = np.sum(columns_of_parts, axis=0)
     columns[SHARED, :, -1] += calibration.offset
     return columns, np.stack(fourier)

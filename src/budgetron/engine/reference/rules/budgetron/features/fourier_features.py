@@ -1,12 +1,12 @@
 """Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
-Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte each, and scaled by √(2γ) for a
-kernel exp(−γ‖z − z'‖²). Each is computed from its number alone, so that more can be added later.
+Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte per column, and scaled by √(2γ) for
+a kernel exp(−γ‖z − z'‖²). Each is computed from its number alone, so that more can be added later.
 
 All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
-differently. The features at one scaling are called a *bank*. In bank 0, of every 128 frequencies 96 have γ = 1/d, and
-then 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large, because a function that needs so
-many frequencies has fine detail. The other banks have one γ each.
+differently. The features at one scaling are called a *bank*. In bank 0, blocks of 128 frequencies repeat: the first 96
+have γ = 1/d for d columns, the other 32 have γ = 2/d. After the first `useful_frequencies`, γ is three times as large,
+because a function that needs so many frequencies has fine detail. The other banks have one γ each.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian
 SMALL, LARGE, DETAIL = 1.0, 2.0, 3.0
 """γ·d of most frequencies in bank 0, γ·d of every fourth block, and the factor of both for later frequencies."""
 BLOCK = 32
+"""Consecutive frequencies with the same γ."""
 UNIT = 32
+"""The integer that stands for a standard deviation of 1."""
 
 
 def useful_frequencies(n_features: int) -> int:
-    """Return how many are enough for most streams. More cost time, and help only if the function has fine detail."""
+    """Return how many frequencies are enough for most streams.
+
+    More of them cost time, and help only if the function has fine detail.
+    """
     return min(1024, 48 * n_features)
 
 
@@ -42,10 +47,11 @@ class FourierFeatures:
         self.resize(0)
 
     def resize(self, count: int) -> None:
+        """Use `count` frequencies from now on. The first ones stay the same."""
         d, index = self.d, np.arange(count)
         self.frequencies = gaussian(mix64(np.arange(d * count, dtype=np.int64))).astype(np.int8).reshape(count, d)
-        scaled = np.where(index // BLOCK % 4 == 3, LARGE, SMALL) * np.where(index < useful_frequencies(d), 1.0, DETAIL)
-        self.scale = self._scale(scaled)
+        gamma_d = np.where(index // BLOCK % 4 == 3, LARGE, SMALL) * np.where(index < useful_frequencies(d), 1.0, DETAIL)
+        self.scale = self._scale(gamma_d)
 
     def _scale(self, gamma_d: Array | float) -> Array:
         return np.asarray(np.sqrt(2 * gamma_d * self.gamma_factor / self.d) / UNIT)

@@ -25,7 +25,7 @@ def mix64(x: Any) -> Hashes:
 
 
 def mixed(x: Hashes | Any, y: Hashes | Any) -> Hashes:
-    """Return the hash of the pair of two hashes."""
+    """Return one hash for each pair of hashes (x, y)."""
     return mix64((np.asarray(x, dtype=np.uint64) ^ np.asarray(y, dtype=np.uint64)).view(np.int64))
 
 
@@ -35,6 +35,8 @@ def gaussian(h: Hashes) -> NDArray[np.int64]:
     The sum of the eight bytes of a hash has mean 1020 and standard deviation 209.
     """
     total = sum(((h >> np.uint64(8 * byte)) & np.uint64(255)).astype(np.int64) for byte in range(8))
-    away = np.asarray(total) - 1020
-    size = (np.abs(away) * 32 + 104) // 209  # to the nearest integer; the same division in both languages
-    return np.asarray(np.where(away < 0, -1, 1) * np.minimum(size, 127))
+    deviation = np.asarray(total) - 1020
+    # Rounded to the nearest integer. The division is of positive integers, because Python and C++ round negative
+    # quotients differently.
+    size = (np.abs(deviation) * 32 + 104) // 209
+    return np.asarray(np.where(deviation < 0, -1, 1) * np.minimum(size, 127))

@@ -6,9 +6,9 @@ x:
     r = x − m,   x̃ = m + sign(r) s ℓ(|r|/s),   ℓ(u) = u up to 3, then 3 + log(u − 2)
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
 
-x̃ limits the influence of outliers: an absurd row, codes such as −999 and heavy tails leave μ and σ usable. A column of
-two values, or of mostly zeros, is standardised as usual. The rates of the estimates fall as 1/t down to 0.001, so that
-the estimates follow columns that drift.
+x̃ limits the influence of outliers: a corrupt row, codes such as −999 and heavy tails leave μ and σ usable. A column of
+two values, or of mostly zeros, is standardised as usual. After t rows, the step size of the estimates is about 1/t, but
+at least 0.001, so that the estimates follow columns that drift.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from budgetron.engine.reference.examples.rows import Array
 
 BEND = 3.0  # ℓ is logarithmic beyond this many spreads
 CLIP = 3.0  # |z| is at most this
-FLOOR = 0.001
-"""The least rate of all running estimates."""
+MIN_RATE = 0.001
+"""The smallest step size of all running estimates."""
 NEAR = 0.02
 """A value closer to m than this, in units of s, changes neither m nor s. In a column of mostly zeros, s is then the
 spread of the other values."""
 NORMAL = 0.6745
 """Median distance from the median of a standard normal."""
 FIRST = 3
-"""Rows before the first estimate. Their median is usable even if one of them is absurd."""
+"""Rows before the first estimate. Their median is usable even if one of them is corrupt."""
 
 
 class Scaler:
@@ -40,13 +40,13 @@ class Scaler:
         self.centre, self.spread, self.mean, self.variance = (np.zeros(d) for _ in range(4))
 
     def features(self, x: Array) -> Array:
-        """Return z; zeros until there are estimates."""
+        """Return the standardised row z; zeros until there are estimates."""
         z = np.zeros(len(x))
         if self.count < FIRST:
             return z
-        known = self.variance > 0
-        away = self._compressed(x)[known] - self.mean[known]
-        z[known] = np.clip(away / np.sqrt(self.variance[known]), -CLIP, CLIP)
+        varies = self.variance > 0
+        deviation = self._compressed(x)[varies] - self.mean[varies]
+        z[varies] = np.clip(deviation / np.sqrt(self.variance[varies]), -CLIP, CLIP)
         return z
 
     def learn(self, x: Array) -> None:
@@ -57,20 +57,20 @@ class Scaler:
         t = self.count - 1
         # A column that was constant so far takes its spread from the first value that differs.
         self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
-        away = self._compressed(x) - self.mean
-        rate = max(1 / (t - 1), FLOOR)
-        self.mean += rate * away
-        self.variance = (1 - rate) * (self.variance + rate * away**2)
-        rate = max(2 / (2 + t), FLOOR)
+        deviation = self._compressed(x) - self.mean
+        rate = max(1 / (t - 1), MIN_RATE)
+        self.mean += rate * deviation
+        self.variance = (1 - rate) * (self.variance + rate * deviation**2)
+        rate = max(2 / (2 + t), MIN_RATE)
         r = x - self.centre
         moves = np.abs(r) > NEAR * self.spread
         wider = np.abs(r) > NORMAL * self.spread
-        # Stochastic approximation of medians: equal steps to either side balance at the median.
+        # Stochastic approximation of medians: steps of equal size up and down cancel on average only at the median.
         self.centre += np.where(moves, 0.7 * rate * self.spread * np.sign(r), 0.0)
         self.spread *= np.where(moves, np.where(wider, np.exp(rate / 2), np.exp(-rate / 2)), 1.0)
 
     def _begin(self, x: Array) -> None:
-        # The first rows wait in the arrays of the estimates, which are not needed before the third.
+        # The first two rows are stored in the arrays of the estimates, which are not needed before the third row.
         if self.count < FIRST:
             (self.centre if self.count == 1 else self.spread)[:] = x
             return
@@ -82,10 +82,10 @@ class Scaler:
     def _compressed(self, x: Array) -> Array:
         """Return x̃."""
         r = x - self.centre
-        far = np.abs(r) > BEND * self.spread
+        is_outlier = np.abs(r) > BEND * self.spread
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            bent = self.spread * (BEND + np.log(np.abs(r) / self.spread - (BEND - 1)))
-        return self.centre + np.where(far & (self.spread > 0), np.sign(r) * bent, r)
+            compressed = self.spread * (BEND + np.log(np.abs(r) / self.spread - (BEND - 1)))
+        return self.centre + np.where(is_outlier & (self.spread > 0), np.sign(r) * compressed, r)
 
     def state(self) -> dict[str, Any]:
         return {

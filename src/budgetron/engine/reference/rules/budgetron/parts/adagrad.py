@@ -1,17 +1,20 @@
 """One belief trained by AdaGrad on the linear features and all Fourier features, with rate λ and own share ρ.
 
-    φ = [linear, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
-    G += (gφ)²,   w += λ gφ/√G,         and the same for own weights with √ρ φ
+    φ = [linear features, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
+    G += (gφ)²,   w += λ gφ/√G,         and the same for w_i with √ρ φ
+
+w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. g is the
+negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω.
 
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
-the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than
-having no own weights. When the part starts to use more frequencies, shared weights are scaled so that f does not
-change, and G of the new ones begins with a quarter of the mean G of the others: from 0, thousands of new weights would
-all take a step of λ at once, and f would be far off. Own weights are not scaled, since a cell may belong to a column
-for one task and to a Fourier feature for another. Runs have room for the planned frequencies; frequencies that are
-added later have no own weights. Weights are float32.
+the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less
+accuracy than having no own weights. A run has cells for the planned frequencies; frequencies that are added later have
+no own weights. Weights are float32.
 
-g is the negative gradient of the log loss with respect to an output: ω([y] − p).
+When the part starts to use more frequencies, shared weights are scaled so that f does not change. G of a new weight
+begins with a quarter of the mean G of the others. If it began with 0, thousands of new weights would all take a step of
+size λ at once, and f would change too much. Own weights are not scaled, because a cell may belong to a column for one
+task and to a Fourier feature for another.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
 FIRST_SQUARES = 0.25
-"""G of a new weight, as a share of the mean of the others."""
+"""G of a new weight, as a fraction of the mean G of the other weights."""
 MIN_ERROR = 1e-3
 """An example whose true class already has a probability of at least 99.9 % changes nothing."""
 
@@ -47,18 +50,19 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate
 
 
 class FourierAdaGrad:
-    """The belief with this rate and own share.
+    """The belief with step size `rate` (λ) and own share `own` (ρ).
 
-    `cells` is the number of own weights of all tasks. If one run does not fit, there are no own weights.
+    `cells` is the number of own weights of all tasks. If that is less than one run, there are no own weights.
     """
 
+    # Own weights are in one array for all tasks, so this part needs no numbers in the rows of tasks.
     count, row_width, at = 1, 0, 0
 
     def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, shared: bool, cells: int) -> None:  # fmt: skip
         self.name = f"adagrad{index}"
         self.rate, self.outputs, self.columns, self.shared = rate, outputs, columns, shared
-        self.root = float(np.sqrt(own)) if shared else 1.0
+        self.root = float(np.sqrt(own)) if shared else 1.0  # √ρ
         self.frequencies, self.frequency_limit = 0, frequency_limit
         self.max_frequencies = self.planned = frequencies
         self.w, self.squares = (np.zeros((outputs, columns * shared), np.float32) for _ in range(2))
@@ -74,18 +78,18 @@ class FourierAdaGrad:
             # the same. Gradients shrink by that factor, and the sums of their squares by its square.
             scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
-            more = (self.outputs, 2 * (count - self.frequencies))
+            shape_of_new = (self.outputs, 2 * (count - self.frequencies))
             squares = (self.squares / scale**2).astype(np.float32)
-            first = np.zeros(more, np.float32)
+            new_squares = np.zeros(shape_of_new, np.float32)
             if self.frequencies:
-                first += FIRST_SQUARES * squares[:, self.columns :].mean(axis=1, keepdims=True, dtype=np.float64)
-            self.w = np.hstack([(self.w * scale).astype(np.float32), np.zeros(more, np.float32)])
-            self.squares = np.hstack([squares, first])
+                new_squares += FIRST_SQUARES * squares[:, self.columns :].mean(axis=1, keepdims=True, dtype=np.float64)
+            self.w = np.hstack([(self.w * scale).astype(np.float32), np.zeros(shape_of_new, np.float32)])
+            self.squares = np.hstack([squares, new_squares])
         self.frequencies, self.max_frequencies = count, max(self.max_frequencies, count)
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        # With more frequencies it needs more examples, and then overtakes the filters. So it may grow to the limit as
-        # soon as its weight is not negligible; waiting for a large weight would be too late.
+        # With more frequencies, AdaGrad needs more examples before it predicts better than the filters. So it may grow
+        # to the limit as soon as its weight is not negligible; at a large weight it would be too late.
         if weight >= NEGLIGIBLE:
             return self.frequency_limit
         return min(self.frequency_limit, useful_frequencies(self.columns - 1))
@@ -108,7 +112,7 @@ class FourierAdaGrad:
             return phi, []
         runs = []
         for r, task_id, _ in e.related:
-            # The run of a task begins at a hash of its id: no table of tasks is needed, for any number of them.
+            # The run of a task begins at a hash of its id, so that no table of tasks has to be stored.
             start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
             runs.append((self.root * r, slice(start, start + len(phi))))
         return phi, runs
@@ -123,9 +127,9 @@ class FourierAdaGrad:
         return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return how far a step at the present rate would move f, in place of a variance: AdaGrad has no posterior.
+        """Return how far a step of the current size would move f. It decreases as squared gradients add up.
 
-        It falls as squared gradients add up.
+        It takes the place of a variance, because AdaGrad has no posterior.
         """
         v = 0.0
         if self.shared:

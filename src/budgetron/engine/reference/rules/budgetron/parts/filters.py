@@ -4,12 +4,15 @@
     α, h from `steps`;   c = h/(1 + hV)
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
+For an example of task i with features φ, f is the margin and V its variance. θ are the shared weights with covariance
+P; v_j are the own weights of task j with variances S_j. α is the step size and h the curvature of the loss.
+
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
-an explicit graph. P is a full matrix, or only its diagonal if there are many columns. With `frequencies`, φ also has
-random Fourier features, and P is stored in float32; own weights use only the linear features. In a filter with `cells`,
-the only own weight of a task is its bias: (outputs + 1) numbers per task in a hashed array, which is the cheapest kind
-of own weights. Tasks with the same hash share a cell. A `plain` filter ignores the graph: a task uses no own weights
-but its own, so that a wrong graph costs little.
+an explicit graph, whose interaction matrix is A. P is a full matrix, or only its diagonal if there are many columns.
+With `frequencies`, φ also has random Fourier features, and P is stored in float32; own weights use only the linear
+features. In a filter with `cells`, the only own weight of a task is its bias: (outputs + 1) numbers per task in a
+hashed array, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A `plain` filter ignores
+the graph: a task uses only its own weights, not those of related tasks. So a wrong graph costs little accuracy.
 """
 
 from __future__ import annotations
@@ -30,12 +33,13 @@ from budgetron.engine.saved_state import triangle
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
 CONFIDENT = 0.01
-"""A filter over Fourier features skips examples whose true class it gives at least 99 %, since an update costs
-O(width²)."""
+"""A filter over Fourier features skips an example if it gives the true class a probability of at least 99 %, because an
+update costs O(width²)."""
 EARLY, MAJORITY_WEIGHT = 512, 0.5
-"""Before this many examples a filter grows if filters have this weight."""
+"""Before `EARLY` examples, a filter grows if all filters together have at least this weight in the mixture."""
 UNDETERMINED = 0.6
-"""Later it grows if less than this share of the prior variance remains, on average over its weights."""
+"""After `EARLY` examples, a filter grows if its Fourier weights have less than this fraction of their prior variance
+left, on average."""
 FOURIER_PRIOR = 0.25
 """Prior variance of the weight of a Fourier feature. A cosine or sine has a mean square of ½."""
 
@@ -72,7 +76,7 @@ class Filter:
         self.full_covariance, self.shared, self.own = full_covariance, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])
         self.theta = np.zeros((outputs, len(prior) if shared else 0))
-        # A covariance of Fourier features is large, and most of the bytes and of the time are for it.
+        # The covariance of Fourier features takes most of the bytes and of the time of a model, hence float32.
         self.single = frequencies > 0
         self.P = (np.diag(prior) if full_covariance else prior) if shared else np.zeros(0)
         if self.single:
@@ -100,9 +104,10 @@ class Filter:
         return np.concatenate([e.linear, e.banks[self.bank][: 2 * self.frequencies]]) if self.frequencies else e.linear
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        # Only one filter grows, because time grows with the square of its frequencies. It does so early, while it has
-        # learned little, since weights that are added late cannot take over what the others have learned; or once the
-        # stream has determined its weights: where most of their prior variance remains, more would not help.
+        # Only one filter grows (the others get weight 0), because the time of an update grows with the square of the
+        # frequencies. It grows early, while it has learned little, because weights that are added late cannot take over
+        # what the others have learned. It also grows once the stream has determined its weights; while most of their
+        # prior variance remains, more weights would not help.
         if seen < EARLY:
             grows = weight >= MAJORITY_WEIGHT
         else:
@@ -114,7 +119,7 @@ class Filter:
         return self.belief.prior * (self.belief.own if self.shared else 1.0)
 
     def related(self, e: Seen) -> list[tuple[float, int, Array]]:
-        """Return coefficient, task id and row of the tasks whose own weights count."""
+        """Return coefficient, task id and row of each task whose own weights are part of f."""
         if not self.own:
             return []
         return [(1.0, e.task_id, e.mine)] if self.plain else e.related
@@ -125,7 +130,7 @@ class Filter:
         return cell
 
     def own_of(self, row: Array) -> tuple[Array, Array]:
-        """Return views of v (outputs, columns) and S of a row."""
+        """Return views of the own weights v (outputs, columns) and their variances S in the row of a task."""
         part = row[self.at : self.at + self.row_width]
         split = self.outputs * self.columns
         return part[:split].reshape(self.outputs, self.columns), part[split:]
@@ -198,7 +203,7 @@ class Filter:
             return
         least = self.belief.floor * self.belief.prior
         if self.full_covariance:
-            # Adding to the diagonal keeps P positive definite.
+            # The variances rise in small steps, example by example. Adding to the diagonal keeps P positive definite.
             low = np.flatnonzero(np.diagonal(self.P) < least)
             self.P[low, low] += 0.01 * least
         else:

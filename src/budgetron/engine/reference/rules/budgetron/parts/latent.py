@@ -1,13 +1,18 @@
 """One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 
-    f = Σ_{q=0..r} u_iq a_q + w_i·φ,   a_q = θ_q·φ;   θ_0 is shared by all tasks (u_i0 = 1), θ_q with q ≥ 1 by some
+    f = Σ_{q=0..r} u_iq a_q + w_i·φ,                  a_q = θ_q·φ,   u_i0 = 1
     V = Σ_q u_iq² φᵀΣ_qφ + āᵀC_iā + Σ S_i φ²,         ā = Σ_c g_c a_·c / g_y   (two classes: a)
     θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
-Σ_0 is that of a filter; the other Σ_q and S_i are diagonal, C_i is r × r. Because u and θ change together, f changes by
-αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of αV, so that
-the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all dimensions
-would learn the same.
+For an example of task i with features φ and label y, f is the margin and V its variance. θ_q are the weights of
+dimension q, with covariance Σ_q. All tasks use θ_0 equally (u_i0 = 1); the other θ_q count as much as the task's point
+says. w_i are the own weights of task i with variances S_i, and C_i is the covariance of its point. g is the gradient
+and α the step of `steps`; c is a class.
+
+Σ_0 is a full matrix, as in a filter; the other Σ_q and S_i are diagonal, C_i is r × r. Because u and θ change together,
+f changes by αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of
+αV, so that the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all
+dimensions would learn the same.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ class Latent:
         self.row_width, self.at = rank + rank * rank + (outputs + 1) * columns, 0
 
     def own_of(self, row: Array) -> tuple[Array, Array, Array, Array]:
-        """Return views of u, C, w and S of a row."""
+        """Return views of the numbers of a task in its row: point u, covariance C, own weights w and variances S."""
         r, part = self.rank, row[self.at : self.at + self.row_width]
         ends = np.cumsum([r, r * r, self.outputs * self.columns])
         u, c, w, s = np.split(part, ends)

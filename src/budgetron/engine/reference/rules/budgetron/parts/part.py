@@ -1,7 +1,7 @@
-"""What the parts of a Budgetron have in common: an example as they see it, and their interface.
+"""The interface `Part` that all parts of a Budgetron implement, and `Seen`, an example with its features.
 
-A part holds one or more beliefs: models of the same task, each with its own margin. The rule mixes all beliefs of all
-parts by how well they predict (`mixture`) and knows nothing else about a part.
+A part holds one or more beliefs: models of the same stream, each with its own margin f. The rule mixes the beliefs of
+all parts by how well they predict (`mixture`), and uses parts only through this interface.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from budgetron.engine.reference.examples.rows import Array, Instance
 
 @dataclass
 class Seen:
-    """One example: its features, computed once, and the rows of weights that its task takes part in."""
+    """One example: its features, computed once for all parts, and the rows of weights that its margin depends on."""
 
     x: Instance
     task_id: int
@@ -24,7 +24,8 @@ class Seen:
     banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none for sparse rows
     mine: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
-    """(coefficient, task id, row) of every related task: f adds coefficient · (f of the own weights in that row)."""
+    """(coefficient, task id, row) of every related task. f contains coefficient · (margin of the own weights in the
+    row). On a complete graph the only related task is the task itself."""
 
 
 SHARED, OWN, RELATED = range(3)
@@ -35,8 +36,8 @@ SOURCES = ("shared", "own", "related")
 class Terms(NamedTuple):
     """f of every belief as a sum of terms, by source."""
 
-    columns: Array  # (3, beliefs, outputs, n): of each feature, the constant last
-    fourier: Array  # (3, beliefs, outputs): of all Fourier features together
+    columns: Array  # (3, beliefs, outputs, n): the term of each of the n features, the last of which is the constant
+    fourier: Array  # (3, beliefs, outputs): the sum of the terms of all Fourier features
 
     @classmethod
     def zeros(cls, beliefs: int, outputs: int, n: int) -> Terms:
@@ -52,23 +53,24 @@ def source_of(e: Seen, row: Array) -> int:
 
 
 class Part(Protocol):
-    """One or more beliefs. Methods get the same `Seen` for the margins and for the update that follows."""
+    """One or more beliefs. `learn` gets the same `Seen` object as the call of `margins` before it."""
 
-    count: int  # beliefs
-    row_width: int  # numbers in the row of a task
-    at: int  # where they begin
-    frequencies: int  # random frequencies that it uses
-    max_frequencies: int  # how many it may use, once the stream has shown that they help
+    count: int  # number of beliefs
+    row_width: int  # how many numbers the part has in the row of a task
+    at: int  # index in the row at which they begin
+    frequencies: int  # random frequencies in use; 0 for parts without Fourier features
+    max_frequencies: int  # how many frequencies it may use within its planned bytes
     frequency_limit: int  # how many it may use if there are spare bytes
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        """Return how many frequencies it should use after `seen` examples, if there are bytes for them.
+        """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.
 
-        `weight` is that of all parts of its kind for the heaviest of them, and 0 for the others.
+        Among parts of the same class, only the one of largest weight grows. For that part, `weight` is the total weight
+        of the class in the mixture; for the others it is 0.
         """
 
     def begin_row(self, row: Array, task_id: int) -> None:
-        """Fill this part of a new row with its prior."""
+        """Write this part's prior into its numbers of a new row."""
 
     def margins(self, e: Seen) -> Array:
         """Return f, (beliefs, outputs)."""

@@ -1,12 +1,13 @@
 """Probabilities of the classes, and the size of a step that cannot overshoot.
 
-A filter with variance V moves f along its own direction to the maximum of the posterior:
+A filter whose margin f has variance V moves f along the gradient to the maximum of the posterior:
 
     α = ω τ ([y] − p(f)),   τ ∈ (0, 1] solves   τ (1 − p_y(f)) = 1 − p_y(f + V α)
 
-For two classes this is the exact maximum. The right side falls with τ, so the root is unique; Newton's method finds it,
-with bisection where Newton leaves the bracket. A confidently wrong example moves f just past the boundary, whatever its
-weight ω.
+p(f) are the class probabilities, p_y is that of the true class y, [y] is 1 for y and 0 for other classes, and ω is the
+weight of the example. For two classes this is the exact maximum. The right side decreases in τ, so the root is unique;
+Newton's method finds it, with bisection where Newton leaves the bracket. A confidently wrong example moves f just past
+the decision boundary, whatever its weight ω.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def log_probabilities(f: Array) -> Array:
 
 
 def gradient(f: Array, code: int) -> Array:
-    """Return [y] − p of each class."""
+    """Return [y] − p of each class: the negative gradient of the log loss with respect to f."""
     p = np.exp(log_probabilities(f))
     g = -p
     g[code] = p.sum() - p[code]  # 1 − p_y without cancellation
@@ -38,8 +39,8 @@ def gradient(f: Array, code: int) -> Array:
 def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
     """Return α, one number per output, and the curvature h = ω p_y (1 − p_y) at the end of the step."""
     g = gradient(f, code)
-    full = omega * g[-len(f):]
-    direction = per_class(v * full)
+    full = omega * g[-len(f):]  # α for τ = 1
+    direction = per_class(v * full)  # the change of f for τ = 1
     # τ is in [low, high] throughout: the residual is positive at 0 and negative at 1.
     low, high, tau, last = 0.0, 1.0, 0.0, 1.0
     for _ in range(100):

@@ -3,13 +3,16 @@
 All weights are in one hashed table of cells. The shared weights of feature j are in the cell hash(j), its own weights
 for task i in the cell hash(j, i). Cells are not checked for collisions: features with the same cell share its weights.
 
-j runs over the non-zero features of a row. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j.
+j runs over the non-zero features of a row x of task i. a_j is the typical |x_j|, a running mean in the cell of j.
 
     v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j)          fixed per belief (`signs`);     φ = v/‖v‖
     n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
     f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    o = 0.3
     G += (gφ)², w += λ gφ/√G                                   AdaGrad for every weight, g the gradient; also b and κ
-    M_jc += |φ_j|,  M_c += |φ_j|                               at the end: the mass seen with class c
+    M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c
+
+b is the bias, w_j and w_ji are the shared and own weights of feature j, and κ is the learned weight of the evidence.
+M_jc is the mass (the sum of |φ_j|) of feature j in examples of class c, M_c that of all features.
 
 In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
 
@@ -38,7 +41,9 @@ MASS = 0.1
 TOTAL_MASS = 1000 * MASS
 """Prior mass of every class: M_c before any example."""
 TYPICAL_RATE = 1 / 8
+"""Step size of the running mean a_j."""
 BAYES_RATE = 0.3
+"""Step size of κ."""
 MIN_ERROR = 1e-5
 """A belief that gives the true class a probability above 99.999 % does not update its weights."""
 MAX_TYPICAL = 1e38
@@ -47,7 +52,7 @@ MAX_TYPICAL = 1e38
 
 @dataclass
 class Entries:
-    """The features of a row that have a cell, n of them."""
+    """The n non-zero features of a row that have a cell."""
 
     cell: Integers  # the cells of the shared weights
     own: list[tuple[float, Integers]]  # per related task (the task itself too): coefficient, cells of its own weights
@@ -117,7 +122,10 @@ class HashedTable:
         return self._margins(entries, self._evidence(entries))
 
     def _evidence(self, entries: Entries) -> Array:
-        """Return n, one number per output. For two classes it is the log ratio of the second class to the first."""
+        """Return the evidence n, one number per output.
+
+        For two classes it is the log ratio of the second class to the first.
+        """
         return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
 
     def _evidence_by_entry(self, entries: Entries) -> Array:
@@ -178,7 +186,7 @@ class HashedTable:
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
         """Update the typical sizes, the masses, and the Bloom filter of features that have occurred."""
         nonzero = e.x.values != 0
-        # Every feature of the row is marked as seen. One that has no cell yet gets one at its next occurrence.
+        # Every feature of the row is marked as seen. A feature without a cell then gets one at its next occurrence.
         self.seen[self._bits(mix64(np.asarray(e.x.indices)[nonzero]))] = True
         for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
             self.used += int(self.typical[cell] == 0)
@@ -199,15 +207,15 @@ class HashedTable:
         """Return one term per entry of the row (zero for features without a cell), then one for the constant."""
         entries = self._entries(e)
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
-        places = np.flatnonzero(e.x.values != 0)[entries.has_cell]
+        positions = np.flatnonzero(e.x.values != 0)[entries.has_cell]
         phi = entries.phi[self.signs.astype(int)]
         terms.columns[SHARED, :, :, -1] = self.bias
         if self.shared:
-            terms.columns[SHARED][:, :, places] += self._by_entry(entries.cell, phi)
+            terms.columns[SHARED][:, :, positions] += self._by_entry(entries.cell, phi)
             n = self._evidence_by_entry(entries) * entries.phi[1][:, None]
-            terms.columns[SHARED][:, :, places] += self.bayes[:, None, None] * n.T
+            terms.columns[SHARED][:, :, positions] += self.bayes[:, None, None] * n.T
         for (r, cell), (_, _, row) in zip(entries.own, e.related, strict=False):
-            terms.columns[source_of(e, row)][:, :, places] += r * self._by_entry(cell, phi)
+            terms.columns[source_of(e, row)][:, :, positions] += r * self._by_entry(cell, phi)
         return terms
 
     def _by_entry(self, cell: Integers, phi: Array) -> Array:
@@ -215,18 +223,18 @@ class HashedTable:
 
     # ---- state
 
-    NAMES = ("total", "bias", "bias_squares", "bayes", "bayes_squares")
+    SAVED_VECTORS = ("total", "bias", "bias_squares", "bayes", "bayes_squares")
 
     def state(self) -> dict[str, Any]:
         arrays = (self.typical, self.mass, self.w, self.squares)
         cells = np.concatenate([array.reshape(self.cells, -1) for array in arrays], axis=1)
-        return {f"table_{name}": getattr(self, name) for name in self.NAMES} | {
+        return {f"table_{name}": getattr(self, name) for name in self.SAVED_VECTORS} | {
             "table_cells": cells, "table_used": self.used,
             "table_seen": np.packbits(self.seen, bitorder="little").astype(np.int64),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in self.NAMES:
+        for name in self.SAVED_VECTORS:
             old = getattr(self, name)
             setattr(self, name, np.array(state[f"table_{name}"], dtype=np.float64).reshape(old.shape))
         cells = np.array(state["table_cells"], dtype=np.float32).reshape(self.cells, -1)

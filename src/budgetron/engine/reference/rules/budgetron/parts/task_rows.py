@@ -72,7 +72,7 @@ class TaskRows:
         return row
 
     def keep(self, rows: dict[RowKey, Array]) -> None:
-        """Store the rows of one example as the most recently updated ones."""
+        """Store the rows of one example, and mark them as the most recently updated ones."""
         if self.width == 0:
             return
         for key in rows:

@@ -21,42 +21,46 @@ from budgetron.graphs import Explicit
 FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 0.3, 0.3), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
 FOURIER_FILTER = 4  # the index of the filter that sees Fourier features
 BANDWIDTHS = (0.5, 8.0)
-"""γ·d of two more filters like it: for smooth functions, and for functions with detail, as of few columns."""
+"""γ·d of two more filters that see Fourier features. The first is for smooth functions, the second for functions with
+fine detail, which are common on streams with few columns."""
 PLAIN = (1.0, 10.0, 0.0)
 """One more filter on an explicit graph, which ignores the graph."""
-FEW = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
+SMALL_BUDGET_FILTERS = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters of a small budget: the first sees Fourier features."""
 LATENT = 6
 """Dimensions of the points of tasks in `Latent`."""
 FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
+"""Step size and own share of each AdaGrad belief over Fourier features."""
 TABLE_RATES, TABLE_SIGNS = (0.3, 0.8), (0.0, 1.0)
+"""Step size of each belief of a table, and 1 if it sees only the signs of the features."""
 FEW_RATES, FEW_SIGNS = (0.4,), (0.0,)
-"""The beliefs of a table with fewer than `ENOUGH_CELLS` cells, in which more cells are worth more than a second
+"""The same for a table with fewer than `ENOUGH_CELLS` cells, in which more cells are worth more than a second
 belief."""
 ENOUGH_CELLS = 2**14
 MAX_FULL_COVARIANCE = 128
 """Filters on at most this many columns have a full covariance matrix."""
 BANK_SHARE = 8
-"""Filters with other bandwidths are left out if, before they grow, they need more than one part in this many of the
-bytes."""
+"""Filters with other bandwidths are left out if they need more than 1/8 of the bytes before they grow."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
 ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
-"""The last plan with rows needs fewer of them to be better than one with hashed biases alone: this many own weights in
-all. With many columns, a bias is a small part of what a task has of its own."""
+"""The alternative to the smallest plan with task rows is a plan with hashed biases alone. Task rows are better if they
+have this many own weights in all and there are at least `MIN_ROWS` of them. With more columns fewer rows are enough,
+because a bias is then a smaller part of what distinguishes a task."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
+"""Limits of the number of hashed biases of a filter."""
 SMALL_BUDGET = 96 * 1024
 """Bytes up to which AdaGrad over Fourier features is a better use of memory than a filter over them."""
 SCARCE = 2**20
 MULTIPLE, SCARCE_MULTIPLE = 4, 16
-"""AdaGrad may have this multiple of the useful frequencies. A budget of up to `SCARCE` bytes is used up. Of a larger
-one, only as much is taken as is worth its time."""
+"""AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
+larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
 TABLE_BYTES = 4 * 2**20
 """The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
-"""Bytes for everything but the rows of tasks, if there is no budget; the number of rows is then unlimited."""
+"""Bytes for everything except the rows of tasks, if there is no budget. The number of rows is then unlimited."""
 NO_TASKS = 2
-"""Rows of a stream without tasks."""
+"""Task rows of a model for a stream without tasks."""
 
 
 def beginning(settings: Settings, kernel: bool) -> Settings:
@@ -89,12 +93,12 @@ def beginning(settings: Settings, kernel: bool) -> Settings:
 
 
 def most_filter_frequencies(settings: Settings) -> int:
-    """Return the most frequencies of a filter: its time and bytes grow with their square."""
+    """Return the largest number of frequencies of a filter, whose time and bytes grow with the square of it."""
     return min(256, 128 * settings.n_features)
 
 
 def has_tasks(settings: Settings) -> bool:
-    """Whether tasks have weights of their own. A stream without tasks has two rows, in case tasks come later."""
+    """Whether tasks have own weights. A model for a stream without tasks has two rows, in case tasks come later."""
     return bool(settings.parameters.own) and settings.parameters.max_task_rows != NO_TASKS
 
 
@@ -119,6 +123,7 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
     lean = _lean(settings)
+    # From the largest model to the smallest.
     candidates = (settings, _one_bandwidth(settings), lean, _cells_only(settings), _diagonal(settings))
     for candidate in (*candidates, smallest(settings)):
         if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
@@ -127,10 +132,10 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1)) if candidate is lean else ENOUGH_ROWS
         rows = min(rows, _wanted_rows(settings))
         enough = plan is not None and (plan.parameters.max_task_rows >= rows or not shapes.row_bytes(plan))
-        # Half of the bytes should remain for everything that has a size. AdaGrad's rates after the first do not count,
-        # or the smallest models would have no Fourier features.
-        further = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
-        if enough and bytes_of(_bare(candidate), compiled) - further <= limit // 2:
+        # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs
+        # after the first is not counted, because otherwise the smallest models would have no Fourier features.
+        not_counted = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
+        if enough and bytes_of(_bare(candidate), compiled) - not_counted <= limit // 2:
             return plan
     return _dense(smallest(settings), limit, compiled)
 
@@ -168,7 +173,7 @@ def _bank_bytes(settings: Settings, compiled: bool) -> int:
 def _lean(settings: Settings) -> Settings:
     """Return the settings with one or two filters, and no `Latent`."""
     parameters = settings.parameters
-    few = FEW if has_tasks(settings) else FEW[:1]
+    few = SMALL_BUDGET_FILTERS if has_tasks(settings) else SMALL_BUDGET_FILTERS[:1]
     settings = _one_bandwidth(settings)
     filters = [(prior, own if parameters.own else 0.0, floor) for prior, own, floor in few]
     fourier_filter = None if parameters.fourier_filter is None else 0
@@ -177,7 +182,8 @@ def _lean(settings: Settings) -> Settings:
 
 def _cells_only(settings: Settings) -> Settings:
     """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
-    filters = [(prior, own if settings.parameters.own else 0.0, floor) for prior, own, floor in FEW[:1]]
+    prior, own, floor = SMALL_BUDGET_FILTERS[0]
+    filters = [(prior, own if settings.parameters.own else 0.0, floor)]
     return _one_bandwidth(settings).with_parameters(filters=filters, fourier_filter=0, plain_filter=None, latent=0)
 
 
@@ -212,7 +218,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
         each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
-        # AdaGrad over Fourier features is the best use of few bytes, a filter over Fourier features is that of many.
+        # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
         share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // each))
         if not tasks:  # with tasks, more frequencies would mean longer own weights, and so fewer tasks with own weights
@@ -236,7 +242,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _bare(settings: Settings) -> Settings:
-    """Return the settings with the smallest sizes: what the beliefs need before any bytes are divided."""
+    """Return the settings with the smallest sizes that these beliefs can have, before bytes are divided among them."""
     few = min(settings.parameters.frequencies, 1)
     return settings.with_parameters(
         max_task_rows=_min_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
@@ -250,7 +256,7 @@ def _min_rows(settings: Settings) -> int:
 
 
 def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Settings:
-    """Return the settings with as many frequencies of filters as the bytes allow."""
+    """Return the settings with the parameter `name`, a number of frequencies, as large as the bytes allow."""
     max_frequencies = min(most_filter_frequencies(settings), int(settings.parameters.frequencies))
     low, high = min(getattr(settings.parameters, name), max_frequencies), max_frequencies + 1
     while high - low > 1:
@@ -261,7 +267,7 @@ def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Set
 
 
 def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Return the settings of a model in use with its beliefs, sized for another limit; None if it is too small."""
+    """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
     if settings.sparse:
         left = limit - bytes_of(settings.with_parameters(cells=0), compiled)
         cells = min(left // shapes.cell_bytes(settings), 2**31)
@@ -277,10 +283,10 @@ def _compiled(limit: int, compiled: bool) -> int:
 
 
 def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
-    """Return the settings of a budget of `count` examples; None: no limit.
+    """Return the settings for a budget of `count` examples, or without a limit if `count` is None.
 
-    The bytes are those of `count` stored rows and two matrices of their size, in the compiled core; a model has the
-    same sizes in either engine. Weights per task come in addition.
+    The model gets the bytes that the compiled core would need for `count` stored rows and two count × count matrices.
+    It has the same sizes in either engine. The rows of tasks, at most `rows` of them, are not counted.
     """
     wanted = settings.parameters.max_task_rows
     tasks = has_tasks(settings)
@@ -291,7 +297,7 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
 
 
 def limit_of_count(settings: Settings, count: int | None) -> int:
-    """Return the bytes of a budget of `count` examples, for all but the rows of tasks."""
+    """Return the bytes of a budget of `count` examples, for everything except the rows of tasks."""
     limit = UNLIMITED
     if count is not None:
         limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
@@ -299,7 +305,7 @@ def limit_of_count(settings: Settings, count: int | None) -> int:
 
 
 def resized_to_count(settings: Settings, count: int) -> Settings | None:
-    """Return the settings of a model in use with its beliefs, sized for `count` examples; rows of tasks stay."""
+    """Return settings with the beliefs and task rows of a model in use, sized for a budget of `count` examples."""
     rows = settings.parameters.max_task_rows
     if has_tasks(settings):
         settings = settings.with_parameters(max_task_rows=16)

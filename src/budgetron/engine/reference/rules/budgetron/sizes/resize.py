@@ -1,13 +1,13 @@
-"""Gives a Budgetron in use another budget: the same beliefs, with other sizes.
+"""Changes the state of a Budgetron in use to another budget: the same beliefs, with other sizes.
 
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
-    rows of tasks       The most recently updated ones stay. cells of the table  A cell covers a range of hashes. In a
-    larger table, a new cell copies the old cell at its middle.
-                        In a smaller one, of the cells that become one, the one of largest mass stays.
+    rows of tasks       The most recently updated ones stay.
+    cells of the table  A cell covers a range of hashes. In a larger table, a new cell copies the old cell at its
+                        middle. In a smaller table, several old cells become one; the one of largest mass stays.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
 
-Called by `learners.lifecycle.resize`. The old state is not changed.
+`learners.lifecycle.resize` calls it through the rule's `resized`. The old state is not changed.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
 
 
 def _bytes_of_dropped(state: State, new: Settings) -> int:
-    """Return the bytes that the dropped parts would have at the new sizes: they are spare."""
-    left, parameters = set(np.asarray(state["part_index"]).tolist()), new.parameters
+    """Return the bytes that the dropped parts would have at the new sizes. The remaining parts may use them."""
+    remaining, parameters = set(np.asarray(state["part_index"]).tolist()), new.parameters
     rows = (parameters.max_task_rows or 0) * parameters.rows_may_grow
-    dropped = [shape for k, shape in enumerate(shapes.shapes_of(new)) if k not in left]
+    dropped = [shape for k, shape in enumerate(shapes.shapes_of(new)) if k not in remaining]
     overhead = shapes.part_overhead(new.n_outputs)
     return int(sum(shape.nbytes + overhead + 8 * shape.row_width * rows for shape in dropped))
 
 
-def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
-    """Store how many frequencies the part uses from now on; return that number, and how many it used."""
+def _set_frequencies(state: State, name: str, planned: int) -> tuple[int, int]:
+    """Store how many frequencies a part uses from now on; return this number and the number before."""
     before = int(np.ravel(state[name])[0])
     used = min(before, planned)
     state[name] = np.array([used, planned])
@@ -67,7 +67,7 @@ def _resized(state: State, name: str, planned: int) -> tuple[int, int]:
 def _resize_filter(state: State, k: int, new: Settings) -> None:
     parameters, name = new.parameters, f"filter{k}"
     bank, planned = shapes.bank_of(parameters, k), shapes.filter_frequencies(new, k)
-    used, before = _resized(state, f"{name}_frequencies", planned)
+    used, before = _set_frequencies(state, f"{name}_frequencies", planned)
     first = min(planned, first_frequencies(bank or 0))
     columns = new.n_features + 1
     n = columns + 2 * max(used, first)
@@ -80,9 +80,9 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
     cells = parameters.fourier_cells if bank is not None and parameters.own else 0
     if len(state[f"{name}_cells"]) != cells:
         prior, own, _ = parameters.filters[k]
-        fresh = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
-        fresh[:, -1] = prior * (own if parameters.shared else 1.0)
-        state[f"{name}_cells"] = fresh
+        prior_cells = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
+        prior_cells[:, -1] = prior * (own if parameters.shared else 1.0)
+        state[f"{name}_cells"] = prior_cells
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:
@@ -99,7 +99,7 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     parameters, columns = new.parameters, new.n_features + 1
-    used, before = _resized(state, f"{part}_frequencies", parameters.frequencies)
+    used, before = _set_frequencies(state, f"{part}_frequencies", parameters.frequencies)
     used = max(used, min(parameters.frequencies, first_frequencies(0)))
     state[f"{part}_frequencies"] = np.array([used, parameters.frequencies])
     if parameters.shared and used != before:
@@ -131,7 +131,7 @@ def _resize_table(state: State, old: int, new: int, classes: int) -> None:
 
 
 def _heaviest(target: Integers, mass: Array, new: int) -> Integers:
-    """Return for each new cell the old one of largest mass among those that become it."""
+    """Return for each new cell the index of the old cell of largest mass among those that are merged into it."""
     order = np.lexsort((-mass, target))
     first = np.searchsorted(target[order], np.arange(new))
     return np.asarray(order[first])

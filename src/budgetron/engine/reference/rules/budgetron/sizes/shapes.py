@@ -1,7 +1,7 @@
-"""The sizes of every part: beliefs, numbers per task, arrays of its state, and bytes. Nothing is allocated.
+"""The sizes of every part, computed from the settings: beliefs, numbers per task, arrays of its state, and bytes.
 
-They must agree with the parts of both engines: the tests compare them with the arrays of a model and with the compiled
-core's own count of bytes.
+Nothing is allocated. The sizes must agree with the parts of both engines: the tests compare them with the arrays of a
+model and with the compiled core's own count of bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from budgetron.graphs.factor import ENTRIES
 OBJECT_BYTES = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 RESERVED_ENTRIES = 64  # non-zeros of a sparse row for which working memory is always allocated
-ENTRY_BYTES = 40  # of one of them
+ENTRY_BYTES = 40  # working memory per non-zero
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _filter(settings: Settings, k: int) -> Shape:
 
     width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
-    features = 8 * n if bank and parameters.shared else 0  # of another bank than the first, which belongs to all parts
+    features = 8 * n if bank and parameters.shared else 0  # bank 0 is not counted here: it is shared by all parts
     return Shape(1, width, fields, _shared_bytes(settings, n, frequencies > 0) + features + 4 * own * cells)
 
 
