@@ -99,16 +99,16 @@ class PrimalLearner : public Learner {
     const auto& clusters = state.integers.at("task_cluster");
     const auto& vectors = state.reals.at("vectors");
     if (size() != 0 || clusters.size() != tasks.size() || vectors.size() != tasks.size() * width_)
-      throw std::invalid_argument("a saved model whose weights do not agree in number");
+      throw std::invalid_argument("saved model: wrong number of weights");
     const bool fixed = rows_.size() != 0;
-    if (fixed && tasks.size() != rows_.size()) throw std::invalid_argument("a saved model whose tasks are not those of its graph");
+    if (fixed && tasks.size() != rows_.size()) throw std::invalid_argument("saved model: its tasks are not those of its graph");
     if (!fixed) {
       rows_.reserve(tasks.size());
       reserve(tasks.size());
     }
     for (std::size_t r = 0; r < tasks.size(); ++r) {
       const std::uint32_t row = row_of(tasks[r]);
-      if (fixed ? row != r : row != RowTable::kNone) throw std::invalid_argument("a saved model with a task twice");
+      if (fixed ? row != r : row != RowTable::kNone) throw std::invalid_argument("saved model: a task occurs twice");
       if (!fixed) rows_.add({tasks[r], false}, clusters[r]);
       std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(r * width_), width_, rows_.values(r));
     }

@@ -132,16 +132,16 @@ class LinearPerceptron final : public PrimalLearner {
     const auto& clusters = state.integers.at("sum_cluster");
     const auto& sums = state.reals.at("sums");
     if (sums.size() != clusters.size() * width_ || (explicit_ && !clusters.empty()))
-      throw std::invalid_argument("a saved model whose sums do not agree in number");
+      throw std::invalid_argument("saved model: wrong number of sums");
     sums_.reserve(clusters.size());
     for (std::size_t c = 0; c < clusters.size(); ++c) {
-      if (sum_of(clusters[c]) != RowTable::kNone) throw std::invalid_argument("a saved model with a cluster twice");
+      if (sum_of(clusters[c]) != RowTable::kNone) throw std::invalid_argument("saved model: a cluster occurs twice");
       sums_.add({clusters[c], true}, clusters[c]);
       std::copy_n(sums.begin() + static_cast<std::ptrdiff_t>(c * width_), width_, sums_.values(c));
     }
     if (coupled())
       for (std::size_t r = 0; r < rows_.size(); ++r)
-        if (sum_of(rows_.row(r).cluster) == RowTable::kNone) throw std::invalid_argument("a saved model without the sum of a cluster");
+        if (sum_of(rows_.row(r).cluster) == RowTable::kNone) throw std::invalid_argument("saved model: the sum of a cluster is missing");
     if (p_ == 0) return;
     const auto norm = state.reals.find("norm"), duals = state.reals.find("dual_sums");
     if (norm == state.reals.end() || duals == state.reals.end() || norm->second.size() != 3 || !(norm->second[1] > 0) ||

@@ -148,7 +148,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     const auto& packed = state.reals.at("precision");
     const auto& labels = state.reals.at("labels");
     if (packed.size() != triangle(size()) || labels.size() != config_.n_outputs * size())
-      throw std::invalid_argument("a saved model whose precision does not agree in number");
+      throw std::invalid_argument("saved model: wrong size of the precision");
     for (std::size_t i = 0; i < size(); ++i)
       for (std::size_t j = 0; j <= i; ++j) r(i, j) = r(j, i) = packed[triangle(i) + j];
     for (std::size_t o = 0; o < config_.n_outputs; ++o)

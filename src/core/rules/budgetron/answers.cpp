@@ -1,7 +1,8 @@
 // The queries of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
 //
-// Queries never change the model. Terms add up to the average of the beliefs' margins. The margin of the model is the logit of their
-// average probability instead, so an explanation has a remainder.
+// Queries never change the model. An explanation splits the average of the beliefs' margins into terms: one per feature, and one for all
+// Fourier features of a part. The margin of the model is not that average, but the logit of the beliefs' average probability. So the
+// terms do not add up to the margin exactly.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -33,30 +34,31 @@ State Budgetron::query(const Query& query) {
   return Learner::query(query);
 }
 
-// Adds the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
+// Appends the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
+// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
-  auto& own = s.rule_scratch<Working>();
+  auto& work = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
   std::size_t at = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!is_awake(p)) continue;
-    parts_[p]->variances(own.seen, v.data() + at);
+    parts_[p]->variances(work.seen, v.data() + at);
     at += parts_[p]->count();
   }
-  const double scale = calibration_.scale * calibration_.scale, mass = mixture_.weight_of(own.awake);
+  const double squared_scale = calibration_.scale * calibration_.scale, total = mixture_.weight_of(work.awake);
   for (std::size_t o = 0; o < outputs(); ++o) {
     double mean = 0, square = 0;
-    for (std::size_t k = 0; k < own.awake.size(); ++k) {
-      const double f = own.values[k * outputs() + o], w = mixture_.weights[own.awake[k]] / mass;
+    for (std::size_t k = 0; k < work.awake.size(); ++k) {
+      const double f = work.values[k * outputs() + o], w = mixture_.weights[work.awake[k]] / total;
       mean += w * f;
       square += w * (v[k] + f * f);
     }
-    out.push_back(scale * std::max(0.0, square - mean * mean));
+    out.push_back(squared_scale * std::max(0.0, square - mean * mean));
   }
 }
 
-// Adds the terms of s sum_b w_b f_b + b, the calibrated average of the beliefs awake: those of the columns (sources × outputs × n) and
-// those of the Fourier features of each part (parts × sources × outputs).
+// Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake: to `columns` those of the
+// features (sources × outputs × n), and to `fourier` those of the Fourier features of each part (parts × sources × outputs).
 void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
@@ -73,7 +75,7 @@ void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::siz
     Terms terms(part.count(), outputs(), n);
     part.terms(e, terms);
     for (std::size_t k = 0; k < part.count(); ++k, ++b)
-      for (std::size_t so = 0; so < kSources * outputs(); ++so) {
+      for (std::size_t so = 0; so < kSources * outputs(); ++so) {  // so = source · outputs + output
         const double weight = scale * mixture_.weights[b];
         const std::size_t row = k * outputs() + so % outputs();
         simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
@@ -83,24 +85,24 @@ void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::siz
   for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
 }
 
-// Adds the weights of the linear features for the task, outputs × (d + 1). These are the terms of a row whose features are all 1.
+// Appends the weights of the linear features for the task, outputs × (d + 1). These are the terms of a row whose features are all 1.
 void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   if (config_.sparse) return;
   const std::size_t n = config_.d + 1;
   const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
-  const auto& own = s.rule_scratch<Working>();
-  Seen e = own.seen;
+  const auto& work = s.rule_scratch<Working>();
+  Seen e = work.seen;
   e.features = ones.data();
   const std::vector<const double*> banks(fourier_.banks(), ones.data());
   e.banks = banks.data();
   std::vector<double> terms, fourier;
-  add_terms(e, own.awake, n, terms, fourier);
+  add_terms(e, work.awake, n, terms, fourier);
   const std::size_t first = out.size();
   out.resize(first + outputs() * n);
   for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
 }
 
-// The margin and the terms of each example. The terms add up to the average of the margins, see above, not to the margin itself.
+// The margin and the terms of each example.
 State Budgetron::explain(const Query& query) const {
   State answer;
   auto& margins = answer.reals["margins"];
@@ -111,8 +113,8 @@ State Budgetron::explain(const Query& query) const {
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
       answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
-    const auto& own = s.rule_scratch<Working>();
-    add_terms(own.seen, own.awake, n + 1, columns, fourier);
+    const auto& work = s.rule_scratch<Working>();
+    add_terms(work.seen, work.awake, n + 1, columns, fourier);
   });
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     answer.integers["part"].push_back(index_[p]);

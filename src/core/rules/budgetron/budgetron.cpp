@@ -1,10 +1,12 @@
-// Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, omega) at a time.
+// Budgetron: features, margins of every belief, their mixture, and the update, one example at a time.
 //
-//   1  features of x, and the rows of the tasks related to i
-//   2  margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture. The example is a
-//      mistake if its true class does not have the largest margin. An example of weight omega = 0 ends here
-//   3  the weights of the beliefs, and the calibration, learn from these margins
-//   4  every part learns. A part that stays without weight is dropped; parts with weight may grow. The scaler updates its estimates
+// An example has a row x, a task i, a label y and a weight omega.
+//
+//   1  Compute the features of x, and find the rows of the tasks related to i.
+//   2  Compute the margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture. The
+//      example is a mistake if its true class does not have the largest margin. An example of weight 0 ends here.
+//   3  Update the weights of the beliefs, and the calibration, from these margins.
+//   4  Update every part. Drop a part that has had negligible weight for long; let parts of large weight grow. Update the scaler.
 //
 // Only the parts know what a belief is, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
 // weights of the beliefs and the calibration must learn from margins that were computed without the label.
@@ -41,9 +43,9 @@ Budgetron::Budgetron(const Config& config)
   size_all(scratch());
 }
 
-template <class PartType, class... Given>
-void Budgetron::add_part(Given&&... given) {
-  parts_.push_back(std::make_unique<PartType>(bytes_, std::forward<Given>(given)...));
+template <class PartType, class... Arguments>
+void Budgetron::add_part(Arguments&&... arguments) {
+  parts_.push_back(std::make_unique<PartType>(bytes_, std::forward<Arguments>(arguments)...));
   parts_.back()->object_bytes = sizeof(PartType);
   bytes_.used += sizeof(PartType);
   index_.push_back(static_cast<std::int64_t>(index_.size()));
@@ -60,9 +62,10 @@ void Budgetron::make_parts() {
   }
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
-  const std::size_t others = fourier_.banks() - 1, limit = config_.parameters.count("max_filter_frequencies", 0);
+  const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
+  // `filters` has three numbers per filter (see FilterBelief). From filter `fourier_filter` on, there is one filter per bank.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
-    const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k <= fourier_filter + others;
+    const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
     const std::size_t frequencies = sees_fourier && shared ? config_.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
     add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
@@ -77,63 +80,64 @@ void Budgetron::make_parts() {
 
 // ---- one example
 
-void Budgetron::find_features(const Instance& x, Working& own) const {
-  double* z = own.columns.data();
+void Budgetron::find_features(const Instance& x, Working& work) const {
+  double* z = work.columns.data();
   with_row(x, [&](const auto* row) { scaler_.features(row, z); });
-  const double root = std::sqrt(static_cast<double>(config_.d));
-  for (std::size_t j = 0; j < config_.d; ++j) own.features[j] = z[j] / root;
-  own.features[config_.d] = 1.0;
-  bool curved = false;
-  for (std::size_t p = 0; p < parts_.size(); ++p) curved = curved || (parts_[p]->frequencies() && is_awake(p));
-  if (!curved) return;
-  fourier_.features(z, own.phases.data(), own.features.data() + config_.d + 1);
-  double* begin = own.bank_features.data();
+  const double sqrt_d = std::sqrt(static_cast<double>(config_.d));
+  for (std::size_t j = 0; j < config_.d; ++j) work.features[j] = z[j] / sqrt_d;
+  work.features[config_.d] = 1.0;
+  bool fourier_needed = false;
+  for (std::size_t p = 0; p < parts_.size(); ++p) fourier_needed = fourier_needed || (parts_[p]->frequencies() && is_awake(p));
+  if (!fourier_needed) return;
+  fourier_.features(z, work.phases.data(), work.features.data() + config_.d + 1);
+  double* begin = work.bank_features.data();
   for (std::size_t p = 0; p < parts_.size(); begin += bank_width(p++)) {
     const std::size_t bank = parts_[p]->bank();
     if (bank == 0 || !is_awake(p)) continue;
-    own.banks[bank - 1] = begin;
-    std::copy_n(own.features.data(), config_.d + 1, begin);
-    fourier_.features_of_bank(bank, own.phases.data(), parts_[p]->frequencies(), begin + config_.d + 1);
+    work.banks[bank - 1] = begin;
+    std::copy_n(work.features.data(), config_.d + 1, begin);
+    fourier_.features_of_bank(bank, work.phases.data(), parts_[p]->frequencies(), begin + config_.d + 1);
   }
 }
 
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
-  auto& own = s.rule_scratch<Working>();
-  if (!config_.sparse) find_features(x, own);
-  own.seen = Seen{x, task.id, own.features.data(), own.banks.data(), nullptr, own.related.data(), 0, &own.entries, own.evidence.data()};
-  rows_.find_related(task, own.related.data(), own.seen.n_related);
-  rows_.find(task, parts_, own.related.data(), own.priors.data(), own.seen);
-  own.awake.clear();
+  auto& work = s.rule_scratch<Working>();
+  if (!config_.sparse) find_features(x, work);
+  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, work.evidence.data()};
+  rows_.find_related(task, work.related.data(), work.seen.n_related);
+  rows_.find(task, parts_, work.related.data(), work.priors.data(), work.seen);
+  work.awake.clear();
   std::size_t b = 0;
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
     if (!is_awake(p)) continue;
-    parts_[p]->margins(own.seen, own.values.data() + own.awake.size() * outputs());
-    for (std::size_t k = 0; k < parts_[p]->count(); ++k) own.awake.push_back(b + k);
+    parts_[p]->margins(work.seen, work.values.data() + work.awake.size() * outputs());
+    for (std::size_t k = 0; k < parts_[p]->count(); ++k) work.awake.push_back(b + k);
   }
-  // Another model's score is added to every belief, which then learns what the score does not explain.
-  for (std::size_t k = 0; x.rows->offsets && k < own.awake.size() * outputs(); ++k) own.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
-  Mixture::logs(own.values.data(), own.awake.size(), outputs(), own.logs.data());
-  mixture_.margins(own.values.data(), own.logs.data(), own.awake, outputs(), own.mixed.data());
-  calibration_.margins(own.mixed.data(), s.margins.data());
+  // An offset is the score of another model. It is added to the margin of every belief, so that the beliefs learn only what it leaves
+  // unexplained.
+  for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
+  Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
+  mixture_.margins(work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
+  calibration_.margins(work.mixed.data(), s.margins.data());
 }
 
-// Larger weights of examples count as this one: a step already ends just past the boundary, and products stay finite.
+// Larger example weights are reduced to this one, so that products stay finite. With it, a step already ends just past the boundary.
 constexpr double kMaxWeight = 1e9;
 
 std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
-  auto& own = s.rule_scratch<Working>();
+  auto& work = s.rule_scratch<Working>();
   Step direction;
   std::uint8_t flags = mistaken(example, s, direction) ? kMistake : 0;
   if (example.weight == 0) return flags;
   const double omega = std::min(example.weight, kMaxWeight);
-  rows_.make(example.task, parts_, own.seen, n_seen_);
-  rows_.find(example.task, parts_, own.related.data(), own.priors.data(), own.seen);
-  calibration_.learn(own.mixed.data(), s.margins.data(), example.label, omega);
-  mixture_.learn(own.logs.data(), own.awake, outputs(), example.label, omega);
-  const double* f = own.values.data();
+  rows_.add_missing(example.task, parts_, work.seen, n_seen_);
+  rows_.find(example.task, parts_, work.related.data(), work.priors.data(), work.seen);
+  calibration_.learn(work.mixed.data(), s.margins.data(), example.label, omega);
+  mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
+  const double* f = work.values.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!is_awake(p)) continue;
-    if (parts_[p]->learn(own.seen, f, example.label, omega)) flags |= kUpdated;
+    if (parts_[p]->learn(work.seen, f, example.label, omega)) flags |= kUpdated;
     f += parts_[p]->count() * outputs();
   }
   use_bytes_when_due(drop_idle());
@@ -143,9 +147,9 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
 
 // ---- working memory
 
-void Budgetron::size_features(Working& own, std::size_t frequencies) const {
-  resize_exactly(own.features, config_.sparse ? 0 : config_.d + 1 + 2 * frequencies);
-  resize_exactly(own.phases, frequencies);
+void Budgetron::size_features(Working& work, std::size_t frequencies) const {
+  resize_exactly(work.features, config_.sparse ? 0 : config_.d + 1 + 2 * frequencies);
+  resize_exactly(work.phases, frequencies);
 }
 
 std::size_t Budgetron::bank_widths() const {
@@ -155,23 +159,23 @@ std::size_t Budgetron::bank_widths() const {
 }
 
 void Budgetron::size_scratch(Scratch& s) const {
-  auto& own = s.rule_scratch<Working>();
-  own.columns.resize(config_.sparse ? 0 : config_.d);
-  size_features(own, fourier_.count());
-  resize_exactly(own.bank_features, bank_widths());
-  own.banks.resize(fourier_.banks() - 1);
-  own.values.resize(n_beliefs() * outputs());
-  own.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
-  own.mixed.resize(outputs());
-  own.evidence.resize(outputs());
-  own.awake.reserve(n_beliefs());
-  if (config_.sparse) own.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily
-  own.related.resize(rows_.most_related());
-  own.priors.resize((rows_.most_related() + 1) * rows_.width());
+  auto& work = s.rule_scratch<Working>();
+  work.columns.resize(config_.sparse ? 0 : config_.d);
+  size_features(work, fourier_.count());
+  resize_exactly(work.bank_features, bank_widths());
+  work.banks.resize(fourier_.banks() - 1);
+  work.values.resize(n_beliefs() * outputs());
+  work.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
+  work.mixed.resize(outputs());
+  work.evidence.resize(outputs());
+  work.awake.reserve(n_beliefs());
+  if (config_.sparse) work.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily
+  work.related.resize(rows_.max_related());
+  work.priors.resize((rows_.max_related() + 1) * rows_.width());
 }
 
 void Budgetron::reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) {
-  rows_.reserve(rows_.missing(from, to, ids, clusters));
+  rows_.reserve(rows_.count_missing(from, to, ids, clusters));
   if (!config_.sparse) return;
   std::int64_t longest = 0;
   for (std::size_t i = from; i < to; ++i) longest = std::max(longest, rows.indptr[i + 1] - rows.indptr[i]);
@@ -182,10 +186,10 @@ void Budgetron::end_reserve() noexcept {
   rows_.end_reserve();
   Vec<TableEntry>& entries = scratch().rule_scratch<Working>().entries;
   if (entries.capacity() <= static_cast<std::size_t>(kShortRow)) return;
-  try {  // frees the space for a long row, unless there is no memory to allocate the usual space
-    Vec<TableEntry> few(bytes_);
-    few.reserve(static_cast<std::size_t>(kShortRow));
-    entries.swap(few);
+  try {  // frees the space for a long row, unless there is no memory for the smaller array that replaces it
+    Vec<TableEntry> smaller(bytes_);
+    smaller.reserve(static_cast<std::size_t>(kShortRow));
+    entries.swap(smaller);
   } catch (const std::bad_alloc&) {
   }
 }

@@ -25,15 +25,16 @@ struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
       : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
   Vec<double> features;
-  Vec<double> bank_features;  // of every part that sees another bank than the first, one after the other
-  Vec<const double*> banks;   // where those of each bank begin
-  Vec<double> columns, phases, values, logs;
+  Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
+  Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
+  Vec<double> columns, phases;
+  Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> evidence;
-  Vec<std::size_t> awake;  // the beliefs that see the example; `values` and `logs` are theirs
+  Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
   Vec<TableEntry> entries;
   Vec<Related> related;
-  Vec<double> priors;  // rows of tasks that have none yet
+  Vec<double> priors;  // rows with the prior, for tasks without a stored row
   Seen seen;
 };
 
@@ -57,7 +58,7 @@ class Budgetron final : public Learner {
   void slot_removed(std::size_t, std::size_t) override {}
 
   bool rule_grows_little(std::size_t n, const std::int64_t* ids) const override {
-    return rows_.limited() || rows_.missing(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
+    return rows_.limited() || rows_.count_missing(0, n, ids, ids) <= std::max<std::size_t>(64, rows_.size());
   }
   void reserve_rule(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) override;
 
@@ -83,13 +84,13 @@ class Budgetron final : public Learner {
 
   // ---- budgetron.cpp
 
-  template <class PartType, class... Given>
-  void add_part(Given&&... given);
+  template <class PartType, class... Arguments>
+  void add_part(Arguments&&... arguments);
   void make_parts();
-  void size_features(Working& own, std::size_t frequencies) const;
+  void size_features(Working& work, std::size_t frequencies) const;
   std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? config_.d + 1 + 2 * parts_[p]->frequencies() : 0; }
   std::size_t bank_widths() const;
-  void find_features(const Instance& x, Working& own) const;
+  void find_features(const Instance& x, Working& work) const;
   template <class Use>
   void with_row(const Instance& x, Use use) const {
     if (config_.single)
@@ -125,7 +126,7 @@ class Budgetron final : public Learner {
   Mixture mixture_;
   Calibration calibration_;
   Parts parts_;
-  Vec<std::int64_t> index_;  // of each part among those that the model began with
+  Vec<std::int64_t> index_;  // of each part: its index among the parts that the model began with
   Vec<std::int64_t> idle_;   // of each part: for how many examples it has had negligible weight
   std::size_t spare_ = 0;  // bytes of parts that were dropped, not used by others yet
 };

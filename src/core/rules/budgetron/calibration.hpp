@@ -1,10 +1,10 @@
 // Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 //
-//   z_c = s m_c + b_c,   g = [y] - p(z)
-//   P <- max(P/(1 + h P), least),   s += P sum_c g_c m_c,   b += rate g      h: variance of m under p(z)
+//   z_c = s m_c + b_c,   g = [y] - p(z)      s: scale, b_c: offset of class c, [y]: 1 for the true class and 0 for the others
+//   P <- max(P/(1 + h P), kMinVariance),   s += P sum_c g_c m_c,   b += kRate g      h: variance of m under p(z)
 //
-// s is learned by a filter whose variance P has a lower bound, so that s keeps following a mixture that becomes more confident as it
-// learns. Scaling alone changes the probabilities, not the predicted class. A weight above 1 counts as 1.
+// s is learned by a Kalman filter. Its variance P has a lower bound, so that s keeps following a mixture that becomes more confident as
+// it learns. Scaling alone changes the probabilities, not the predicted class. An example weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>

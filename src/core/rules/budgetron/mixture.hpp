@@ -1,10 +1,11 @@
-// Mixes the beliefs of all parts by how well they predict.
+// Mixes the beliefs of all parts by how well they predict. Belief b has weight w_b, and gives class c the probability p_b(c).
 //
-//   p = sum_b w_b p_b / sum_b w_b,   margin: its logit (log p_c for more than two classes)
-//   w_b <- w_b p_b(y)^omega, normalised; then every belief gets an equal share of 1e-4, so that it can come back
+//   p = sum_b w_b p_b / sum_b w_b,   margin: the logit of p (log p(c) for more than two classes)
+//   w_b <- w_b p_b(y)^omega, normalised      y: the label, omega: the weight of the example
 //
-// Sums are over the beliefs that are awake for the example; an update does not change the sum of their weights. (Sleeping
-// experts: Freund, Schapire, Singer and Warmuth, Using and combining predictors that specialize, STOC 1997.)
+// After an update, 1e-4 of the weight is shared out equally, so that a belief of almost no weight can regain it. Sums are over the
+// beliefs that are awake for the example; an update does not change the sum of their weights. (Sleeping experts: Freund, Schapire,
+// Singer and Warmuth, Using and combining predictors that specialize, STOC 1997.)
 #pragma once
 
 #include <algorithm>
@@ -19,20 +20,21 @@ namespace budgetron {
 
 class Mixture {
  public:
-  static constexpr double kShare = 1e-4;  // the part of the weight that an update divides equally between the beliefs
+  static constexpr double kShare = 1e-4;  // the fraction of the weight that an update divides equally between the beliefs
 
   Mixture(Bytes& bytes, std::size_t beliefs) : weights(bytes, beliefs, 1.0 / static_cast<double>(beliefs)) {}
 
-  // log p of each class under each belief, from their f.
+  // Computes log p of each class under each belief from the margins f of the beliefs.
   static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    // Smaller probabilities are raised to one in a million: beliefs that are so confident are wrong more often than that.
+    // Smaller probabilities are raised to one in a million: such confident beliefs are wrong more often than once in a million examples.
     const double lowest = std::log(1e-6);
     for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
     for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], lowest);
   }
 
-  // The margins of the mixture of the beliefs `awake`; `f` and `logs` are theirs. A single belief of two classes keeps its f.
+  // Computes the margins of the mixture. `f` and `logs` hold the margins and log probabilities of the beliefs in `awake`, in that order.
+  // With a single belief and two classes, the mixture has the margin of that belief.
   void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
     if (awake.size() == 1 && outputs == 1) {
       out[0] = f[0];
@@ -55,7 +57,8 @@ class Mixture {
     }
   }
 
-  // Relative to the best p_b(y), and in logarithms: the largest finite omega must give neither 0/0 nor inf - inf.
+  // Updates the weights. It works with logarithms, relative to the best p_b(y), so that even the largest finite omega gives neither 0/0
+  // nor inf - inf.
   void learn(const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, std::size_t label, double omega) {
     if (awake.size() == 1) return;
     const std::size_t classes = std::max<std::size_t>(2, outputs);
@@ -72,14 +75,14 @@ class Mixture {
     for (const std::size_t b : awake) weights[b] = mass * ((1 - kShare) * weights[b] / total + share);
   }
 
-  // The weight of beliefs `from` to `from + count`.
+  // The total weight of `count` beliefs, beginning with `from`.
   double weight_of(std::size_t from, std::size_t count) const {
     double sum = 0;
     for (std::size_t b = from; b < from + count; ++b) sum += weights[b];
     return sum;
   }
 
-  // The weight of these beliefs; exactly 1 for all, so that rounding does not accumulate.
+  // The total weight of these beliefs. For all beliefs it is exactly 1, so that rounding errors do not accumulate.
   double weight_of(const Vec<std::size_t>& beliefs) const {
     if (beliefs.size() == weights.size()) return 1.0;
     double sum = 0;
@@ -87,6 +90,7 @@ class Mixture {
     return sum;
   }
 
+  // Removes `count` beliefs, beginning with `from`, and normalises the weights of the others.
   void drop(std::size_t from, std::size_t count) noexcept {
     weights.erase(weights.begin() + static_cast<std::ptrdiff_t>(from), weights.begin() + static_cast<std::ptrdiff_t>(from + count));
     const double total = weight_of(0, weights.size());

@@ -11,37 +11,39 @@ namespace budgetron {
 
 namespace {
 
-constexpr std::int64_t kDropAfter = 5000;    // examples until an idle part is dropped
+constexpr std::int64_t kDropAfter = 5000;    // a part is dropped after this many idle examples
 constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once their weights add up to this
 constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
-constexpr std::size_t kPartOverhead = 640;   // planned bytes of a part beside its arrays, without those of its steps
+constexpr std::size_t kPartOverhead = 640;   // bytes that the plan counts for a part in addition to its arrays
+constexpr std::size_t kStepsBytes = 4 * sizeof(double);  // working memory of Steps, per output
 constexpr std::int64_t kReclaimAfter = 4096;  // examples after which the bytes of unused frequencies may become rows for more tasks
 
-bool sizes_are_reviewed(std::int64_t seen) { return seen >= kFirstReview && (seen & (seen - 1)) == 0; }
+bool is_review_due(std::int64_t seen) { return seen >= kFirstReview && (seen & (seen - 1)) == 0; }
 
 }  // namespace
 
 void Budgetron::use_bytes_when_due(bool dropped) {
-  if (dropped || sizes_are_reviewed(n_seen_ + 1)) use_bytes();
+  if (dropped || is_review_due(n_seen_ + 1)) use_bytes();
 }
 
 // Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-// the parts with Fourier features have nearly all of the weight, they use as many as are useful, and the heaviest of them gets the bytes
-// of parts that were dropped. Otherwise these bytes become rows for more tasks. If memory runs out, the sizes stay until the next review.
+// the parts with Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them
+// gets the bytes of dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the sizes do not change until
+// the next review.
 void Budgetron::use_bytes() {
-  double curved = 0, largest_weight = -1;
+  double fourier_weight = 0, largest_weight = -1;
   std::size_t b = 0, heaviest = parts_.size();
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
     if (parts_[p]->max_frequencies() == 0) continue;
     const double weight = mixture_.weight_of(b, parts_[p]->count());
-    curved += weight;
+    fourier_weight += weight;
     if (weight > largest_weight) {
       largest_weight = weight;
       heaviest = p;
     }
   }
   try {
-    if (curved < kEnoughWeight) {
+    if (fourier_weight < kEnoughWeight) {
       if (n_seen_ + 1 >= kReclaimAfter && rows_.wants_more()) reclaim_frequencies();
       spare_ = rows_.take(spare_);
       return;
@@ -79,7 +81,7 @@ void Budgetron::grow_kind(Kind kind, const Part& favoured) {
   }
 }
 
-// Takes back the bytes of frequencies that have not been needed.
+// Counts the bytes that were planned for frequencies, and are not in use, as spare. Parts can no longer grow into them.
 void Budgetron::reclaim_frequencies() {
   const std::size_t frequencies = frequency_bytes();
   for (const auto& part : parts_) {
@@ -97,7 +99,7 @@ std::size_t Budgetron::frequencies_in_use() const {
   return max_count;
 }
 
-// The bytes of the frequencies, which all parts share, if every part used as many as it may.
+// All parts share the frequencies. Returns their bytes if every part used as many as its plan allows.
 std::size_t Budgetron::frequency_bytes() const {
   std::size_t max_count = 0;
   for (const auto& part : parts_) max_count = std::max(max_count, part->max_frequencies());
@@ -109,7 +111,7 @@ std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
   return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
 }
 
-// How many frequencies a part can have, of those that it wants, if it uses all spare bytes.
+// How many frequencies, up to `wanted`, a part can have if it uses all spare bytes.
 std::size_t Budgetron::affordable(const Part& part, std::size_t wanted) const {
   const std::size_t now = cost(part, part.max_frequencies());
   std::size_t frequencies = part.max_frequencies();
@@ -121,9 +123,9 @@ std::size_t Budgetron::affordable(const Part& part, std::size_t wanted) const {
 
 void Budgetron::grow(Part& part, std::size_t frequencies) {
   if (frequencies <= part.frequencies()) return;
-  // If growing fails afterwards, working memory is larger than it must be, which is harmless.
+  // Working memory grows first. If a later allocation fails, working memory is larger than necessary, which is harmless.
   if (part.bank()) resize_exactly(scratch().rule_scratch<Working>().bank_features, bank_widths() + 2 * (frequencies - part.frequencies()));
-  if (frequencies > fourier_.count()) {  // working memory first: it may be larger than the frequencies need, but not smaller
+  if (frequencies > fourier_.count()) {
     size_features(scratch().rule_scratch<Working>(), frequencies);
     fourier_.resize(frequencies);
   }
@@ -131,14 +133,14 @@ void Budgetron::grow(Part& part, std::size_t frequencies) {
 }
 
 bool Budgetron::drop_idle() {
-  std::size_t b = 0, longest = 0;
+  std::size_t b = 0, longest_idle = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
     b += parts_[p]->count();
-    if (idle_[p] > idle_[longest]) longest = p;
+    if (idle_[p] > idle_[longest_idle]) longest_idle = p;
   }
-  if (idle_[longest] < kDropAfter) return false;
-  drop_part(longest);
+  if (idle_[longest_idle] < kDropAfter) return false;
+  drop_part(longest_idle);
   return true;
 }
 
@@ -146,15 +148,15 @@ void Budgetron::drop_part(std::size_t p) {
   std::size_t b = 0;
   for (std::size_t q = 0; q < p; ++q) b += parts_[q]->count();
   mixture_.drop(b, parts_[p]->count());
-  const std::size_t at = parts_[p]->at, width = parts_[p]->row_width(), frequencies = frequency_bytes();
-  const auto place = static_cast<std::ptrdiff_t>(p);
+  const std::size_t row_offset = parts_[p]->row_offset, width = parts_[p]->row_width(), frequencies = frequency_bytes();
+  const auto position = static_cast<std::ptrdiff_t>(p);
   bytes_.used -= parts_[p]->object_bytes;
-  spare_ += parts_[p]->bytes(parts_[p]->max_frequencies()) + kPartOverhead + 32 * outputs();
-  parts_.erase(parts_.begin() + place);
-  index_.erase(index_.begin() + place);
-  idle_.erase(idle_.begin() + place);
+  spare_ += parts_[p]->bytes(parts_[p]->max_frequencies()) + kPartOverhead + kStepsBytes * outputs();
+  parts_.erase(parts_.begin() + position);
+  index_.erase(index_.begin() + position);
+  idle_.erase(idle_.begin() + position);
   spare_ += frequencies - frequency_bytes();
-  spare_ += rows_.drop_part(parts_, at, width);
+  spare_ += rows_.drop_part(parts_, row_offset, width);
   Vec<double>& bank_features = scratch().rule_scratch<Working>().bank_features;
   bank_features.resize(bank_widths());  // fewer than before, so nothing is allocated
   shrink(bank_features);

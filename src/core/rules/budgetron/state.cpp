@@ -21,8 +21,8 @@ void Budgetron::save_rule(State& state) {
 }
 
 void Budgetron::load_rule(const State& state) {
-  const auto require = [](bool holds) {
-    if (!holds) throw std::invalid_argument("a saved Budgetron whose arrays do not agree in number");
+  const auto require = [](bool condition) {
+    if (!condition) throw std::invalid_argument("saved model: the sizes of its parts, beliefs and outputs are inconsistent");
   };
   const auto& index = state.integers.at("part_index");
   const auto& idle = state.integers.at("part_idle");
@@ -35,7 +35,7 @@ void Budgetron::load_rule(const State& state) {
   const auto& offset = state.reals.at("calibration_offset");
   const std::int64_t spare = state.integers.at("spare_bytes").at(0);
   require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && offset.size() == outputs() && spare >= 0);
-  require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // some part has weight, so that some part is always awake
+  require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // at least one part must not be idle: some part is always awake
   std::copy(idle.begin(), idle.end(), idle_.begin());
   std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
   std::copy(offset.begin(), offset.end(), calibration_.offset.begin());

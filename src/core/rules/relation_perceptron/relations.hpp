@@ -89,7 +89,7 @@ class Relations {
   }
   static void load_matrix(const State& state, const std::string& name, std::size_t size, double* out) {
     const auto& saved = state.reals.at(name);
-    if (saved.size() != size) throw std::invalid_argument("a saved model whose relations do not agree in number");
+    if (saved.size() != size) throw std::invalid_argument("saved model: wrong number of relations");
     std::copy(saved.begin(), saved.end(), out);
   }
 

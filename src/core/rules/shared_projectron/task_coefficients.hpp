@@ -210,20 +210,20 @@ class TaskCoefficients {
     const std::size_t rows = task_ids.size(), width = n_outputs_ * n;
     if (clusters.size() != rows || stamps.size() != rows || common.size() != rows || table.size() != rows * width ||
         (max_rows_ && rows > max_rows_))
-      throw std::invalid_argument("a saved model whose weight rows do not agree in number");
+      throw std::invalid_argument("saved model: wrong number of weight rows");
     const auto evictions = state.integers.find("table_evictions");
     const bool in_batches = evictions != state.integers.end() && clique_ && may_use_gram_;
     if (in_batches) {
       if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMaxEvictions))
-        throw std::invalid_argument("a saved model with evictions that are not counted");
+        throw std::invalid_argument("saved model: it contains evictions that it does not count");
       allocate_batches();
       log_.resume(static_cast<std::size_t>(evictions->second[0]));
     }
     for (std::size_t i = 0; i < rows; ++i) {
       const RowTable::Name name{task_ids[i], common[i] != 0};
-      if (table_.find(name) != RowTable::kNone) throw std::invalid_argument("a saved model with one weight row twice");
+      if (table_.find(name) != RowTable::kNone) throw std::invalid_argument("saved model: a weight row occurs twice");
       if (explicit_ && (task_ids[i] < 0 || static_cast<std::size_t>(task_ids[i]) >= explicit_->tasks()))
-        throw std::invalid_argument("a saved model with a weight row of a task that its graph does not have");
+        throw std::invalid_argument("saved model: a weight row belongs to a task that is not in the graph");
       table_.reserve(1);
       const auto at = add_row(name, clusters[i]);
       for (std::size_t o = 0; o < n_outputs_; ++o)

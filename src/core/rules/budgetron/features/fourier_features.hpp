@@ -1,7 +1,8 @@
 // Random Fourier features of Gaussian kernels on standardised columns: cos and sin of w·z for random frequencies w.
 //
-// Frequencies are drawn from N(0, I) as small integers in units of 1/32, one byte each, column by column, and scaled by
-// sqrt(2 gamma). Each is computed from its number alone, so that more can be added later.
+// A Gaussian kernel is exp(-gamma |z - z'|^2); d is the number of columns. Frequencies are drawn from N(0, I) as small integers in units
+// of 1/32, one byte each, column by column, and scaled by sqrt(2 gamma). Each is computed from its index alone, so that more can be
+// added later.
 //
 // All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
 // differently. The features at one scaling are called a bank. In bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32

@@ -22,6 +22,7 @@ namespace budgetron {
 
 class Scaler {
  public:
+  // kNormal is the median distance of a standard normal variable from its median, and 1/kNormal = 1.48.
   static constexpr double kBend = 3.0, kClip = 3.0, kMinRate = 0.001, kNear = 0.02, kNormal = 0.6745;
   static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is absurd
 
@@ -42,7 +43,7 @@ class Scaler {
   void learn(const T* x) {
     const std::size_t d = centre.size();
     if (++count <= kFirst) {
-      for (std::size_t j = 0; j < d; ++j) begin(j, static_cast<double>(x[j]));
+      for (std::size_t j = 0; j < d; ++j) learn_first(j, static_cast<double>(x[j]));
       return;
     }
     const double t = static_cast<double>(count - 1);
@@ -54,7 +55,7 @@ class Scaler {
       const double away = compressed(j, static_cast<double>(x[j])) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
-      // A value this close to the median changes neither estimate. In a column of mostly zeros, the spread is then that of the others.
+      // A value this close to the median changes neither estimate. So in a column of mostly zeros, the spread is that of the other values.
       if (!(size > kNear * spread[j])) continue;
       const bool wider = size > kNormal * spread[j];
       centre[j] += std::copysign(0.7 * rate * spread[j], r);
@@ -70,7 +71,7 @@ class Scaler {
     count = state.integers.at("scaler_count").at(0);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
-      if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose columns do not agree in number");
+      if (saved.size() != values->size()) throw std::invalid_argument("saved model: wrong number of columns");
       std::copy(saved.begin(), saved.end(), values->begin());
     }
   }
@@ -93,8 +94,8 @@ class Scaler {
     return centre[j] + std::copysign(s * (kBend + std::log(size / s - (kBend - 1.0))), r);
   }
 
-  // The first rows wait in the arrays of the estimates, which are not needed before the third.
-  void begin(std::size_t j, double x) {
+  // Estimates the median and the spread from the first three rows. The arrays of the estimates hold the first two rows until then.
+  void learn_first(std::size_t j, double x) {
     if (count < kFirst) {
       (count == 1 ? centre : spread)[j] = x;
       return;

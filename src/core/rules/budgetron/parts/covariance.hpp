@@ -1,7 +1,8 @@
-// Weights with a full covariance matrix P, stored as its lower triangle:  f = theta·phi,  V = phi' P phi.
+// Weights theta with a full covariance matrix P, stored as its lower triangle. For features phi:  f = theta·phi,  V = phi' P phi.
 //
-//   learn:  t = P phi,   theta += alpha t,   P -= c t t'     (done in the next pass over P, so that P is read once per example)
+//   learn:  t = P phi,   theta += alpha t,   P -= c t t'
 //
+// P -= c t t' is postponed to the next pass over P, so that P is read once per example.
 // A large P is stored in float32, in half of the bytes and about the same time. All arithmetic is in float64. Rounding is harmless:
 // examples with a small V are skipped (kNegligibleStep), long before the entries of c t t' are lost in rounding.
 #pragma once
@@ -54,8 +55,8 @@ class Covariance {
     n_ = n;
   }
 
-  // t = P phi; returns phi' P phi.
-  double spread(const double* phi) {
+  // Computes t = P phi and returns phi' P phi.
+  double variance(const double* phi) {
     pass(phi);
     t_.swap(work_);
     return std::max(0.0, simd().dot(t_.data(), phi, n_));
@@ -71,14 +72,14 @@ class Covariance {
     return sum / static_cast<double>(n_ - skipped);
   }
 
-  // After spread().
+  // After variance().
   void learn(const double* alpha, double c) {
     for (std::size_t o = 0; o < outputs_; ++o) simd().axpy(alpha[o], t_.data(), n_, theta(o));
     pending_ = -c;
   }
 
-  // Raises variances that have fallen below `least` a little. Only after learn().
-  void hold_floor(double least) {
+  // Adds 1 % of `least` to every variance below `least`. Only after learn().
+  void raise_to_floor(double least) {
     settle();
     with_triangle([&](auto& p) {
       for (std::size_t j = 0; j < n_; ++j) {
@@ -88,7 +89,7 @@ class Covariance {
     });
   }
 
-  // Applies the pending update. The arithmetic is that of spread(), so that P does not depend on which of them applies it.
+  // Applies the pending update. The arithmetic is that of variance(), so that P is the same whichever of the two applies it.
   void settle() {
     if (pending_ != 0.0) pass(t_.data());
   }

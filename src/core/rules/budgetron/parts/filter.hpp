@@ -4,11 +4,13 @@
 //   alpha, h from Steps;  c = h/(1 + hV)
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
-// R_ij are the coefficients of the related tasks. P is a full matrix, or only its diagonal if there are many columns. With
-// frequencies, phi also has random Fourier features; own weights use only the linear features. In a filter with cells, the only own
-// weight of a task is its bias: outputs + 1 numbers per task in a hashed array, which is the cheapest kind of own weights. Tasks with
-// the same hash share a cell. A plain filter ignores the graph: a task uses no own weights but its own, so that a wrong graph costs
-// little.
+// phi are the features of an example of task i, theta the shared weights with covariance P, v_j the own weights of task j with variances
+// S_j, and R_ij the coefficients of the related tasks. f is the margin, V its variance. P is a full matrix, or only its diagonal if there
+// are many columns. With frequencies, phi also has random Fourier features; own weights use only the linear features.
+//
+// In a filter with cells, the only own weight of a task is its bias: outputs + 1 numbers per task in a hashed array, which is the
+// cheapest kind of own weights. Tasks with the same hash share a cell. A plain filter ignores the graph: a task uses only its own
+// weights and the shared ones, so that a wrong graph costs little.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +29,8 @@ namespace budgetron {
 
 constexpr double kNegligibleStep = 1e-3;  // a step that would change f by less is not taken
 
-// Own weights with a diagonal covariance: `outputs` rows of weights, then the variances, each `columns` long.
-struct OwnWeights {
+// A view of weights with a diagonal covariance: `w` has `outputs` rows, and `s` one row of variances, each `columns` long.
+struct DiagonalWeights {
   double *w, *s;
   std::size_t columns, outputs;
 
@@ -38,6 +40,7 @@ struct OwnWeights {
     for (std::size_t j = 0; j < columns; ++j) sum += s[j] * phi[j] * phi[j];
     return sum;
   }
+  // `r` is the coefficient with which these weights enter f.
   void learn(const double* phi, const double* alpha, double h, double r, double floor) const {
     for (std::size_t j = 0; j < columns; ++j) {
       const double t = r * s[j] * phi[j];
@@ -64,7 +67,7 @@ class SharedWeights {
     } else {
       diagonal_.assign((outputs_ + 1) * columns, 0.0);
       columns_ = columns;
-      own().begin(prior);
+      as_diagonal().begin(prior);
     }
   }
   bool full_covariance() const { return full_; }
@@ -73,15 +76,15 @@ class SharedWeights {
     return full_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
   }
   const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
-  double variance(const double* phi) { return full_ ? dense_.spread(phi) : own().variance(phi); }
+  double variance(const double* phi) { return full_ ? dense_.variance(phi) : as_diagonal().variance(phi); }
   // After variance() of the same example.
   void learn(const double* phi, const double* alpha, double h, double v, double floor) {
     if (!full_) {
-      own().learn(phi, alpha, h, 1.0, floor);
+      as_diagonal().learn(phi, alpha, h, 1.0, floor);
       return;
     }
     dense_.learn(alpha, h / (1.0 + h * v));
-    if (floor > 0) dense_.hold_floor(floor);
+    if (floor > 0) dense_.raise_to_floor(floor);
   }
   Covariance& dense() { return dense_; }
 
@@ -93,7 +96,7 @@ class SharedWeights {
   void load(const State& state, const std::string& name);
 
  private:
-  OwnWeights own() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
+  DiagonalWeights as_diagonal() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
 
   bool full_;
   std::size_t outputs_, columns_ = 0;
@@ -119,7 +122,7 @@ inline void SharedWeights::load(const State& state, const std::string& name) {
   const auto& weights = state.reals.at(name + "_weights");
   const auto& covariance = state.reals.at(name + "_covariance");
   if (weights.size() != outputs_ * n || covariance.size() != (full_ ? triangle(n) : n))
-    throw std::invalid_argument("a saved model whose weights do not agree in number");
+    throw std::invalid_argument("saved model: wrong number of weights");
   if (!full_) {
     std::copy(weights.begin(), weights.end(), diagonal_.begin());
     std::copy(covariance.begin(), covariance.end(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
@@ -140,8 +143,10 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
-  static constexpr double kConfident = 0.01;      // examples whose true class has at least 99 % are skipped with Fourier features
-  static constexpr double kFourierPrior = 0.25;
+  static constexpr double kConfident = 0.01;  // with Fourier features, examples whose true class has a probability above 99 % are skipped
+  static constexpr double kFourierPrior = 0.25;  // prior variance of a weight of a Fourier feature
+  // When a filter grows, see useful_frequencies(): the weight it needs in the first kEarly examples, and later the share of the prior
+  // variance below which its weights count as determined.
   static constexpr double kMajorityWeight = 0.5, kUndetermined = 0.6;
   static constexpr std::int64_t kEarly = 512;
 
@@ -208,9 +213,9 @@ class Filter final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
-  // Only one filter grows, because time grows with the square of its frequencies. It does so early, while it has learned little, since
-  // weights that are added late cannot take over what the others have learned; or once the stream has determined its weights: where
-  // most of their prior variance remains, more weights would not help.
+  // Only the heaviest filter grows, because time grows with the square of its frequencies. It grows early, while it has learned little,
+  // since weights that are added late cannot take over what the other weights have learned. Or it grows once the stream has determined
+  // its weights: while most of their prior variance remains, more weights would not help.
   std::size_t useful_frequencies(double weight, std::int64_t seen) override {
     const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;
@@ -225,7 +230,7 @@ class Filter final : public Part {
     frequencies_ = count;
     shape_.frequencies = std::max(shape_.frequencies, count);
   }
-  // The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
+  // Counts the features of its bank, if only this filter uses them. All parts share those of bank 0.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
     return SharedWeights::bytes(width, shape_.outputs, shape_.full_covariance, single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
@@ -242,14 +247,14 @@ class Filter final : public Part {
     shape_.frequencies = saved_frequencies(state, name_ + "_frequencies", 1);
     shared_.load(state, name_);
     const auto& cells = state.reals.at(name_ + "_cells");
-    if (cells.size() != cells_.size()) throw std::invalid_argument("a saved model whose cells do not agree in number");
+    if (cells.size() != cells_.size()) throw std::invalid_argument("saved model: wrong number of cells");
     std::transform(cells.begin(), cells.end(), cells_.begin(), [](double x) { return static_cast<float>(x); });
   }
 
  private:
   const double* phi(const Seen& e) const { return shape_.bank ? e.banks[shape_.bank - 1] : e.features; }
-  OwnWeights own(double* row) const {
-    double* w = row + at;
+  DiagonalWeights own(double* row) const {
+    double* w = row + row_offset;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
   }
   bool has_rows() const { return shape_.own && shape_.cells == 0; }
@@ -262,7 +267,7 @@ class Filter final : public Part {
     }
     for (std::size_t j = 0; j < e.n_related; ++j) use(e.related[j]);
   }
-  // The weight of the bias for each output, then their variance.
+  // The bias of the task for each output, then the variance of these biases.
   const float* cell(std::int64_t id) const { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
   float* cell(std::int64_t id) { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
 
@@ -297,7 +302,7 @@ class Filter final : public Part {
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;
-  std::size_t frequencies_ = 0;  // that are in use
+  std::size_t frequencies_ = 0;  // in use; shape_.frequencies is how many the filter may use
 };
 
 }  // namespace budgetron

@@ -4,10 +4,13 @@
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
 //   g = omega ([y] - p), the negative gradient of the log loss with respect to an output
 //
+// w are the shared weights and w_i the own weights of task i; G sums the squared gradients of a weight. omega is the weight of the
+// example, p the probability of the output's class, and [y] is 1 for the true class and 0 for the others.
+//
 // The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
 // id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
 // When the part starts to use more frequencies, shared weights are scaled so that f does not change, and G of the new weights begins with
-// a quarter of the mean G of the others: from 0, thousands of new weights would take a step of lambda at once, and f would be far off.
+// a quarter of the mean G of the others. If it began with 0, thousands of new weights would each take a step of lambda at once.
 // Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for
 // the planned frequencies; frequencies that are added later have no own weights.
 #pragma once
@@ -35,7 +38,7 @@ class FourierAdaGrad final : public Part {
  public:
   FourierAdaGrad(Bytes& bytes, std::string name, double rate, double own, std::size_t outputs, std::size_t columns, std::size_t frequencies, std::size_t frequency_limit, bool shared,
               std::size_t own_cells)
-      : name_(std::move(name)), rate_(rate), root_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), max_frequencies_(frequencies), limit_(frequency_limit), shared_(shared),
+      : name_(std::move(name)), rate_(rate), sqrt_own_(shared ? std::sqrt(own) : 1.0), outputs_(outputs), columns_(columns), planned_(frequencies), max_frequencies_(frequencies), limit_(frequency_limit), shared_(shared),
         own_cells_(own_cells >= columns + 2 * frequencies ? own_cells : 0), steps_(bytes, outputs), w_(bytes), squares_(bytes),
         own_w_(bytes, outputs * own_cells_), own_squares_(bytes, own_w_.size()) {
     set_frequencies(std::min(frequencies, first_frequencies(0)));
@@ -48,7 +51,7 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // AdaGrad has no posterior variance. Returned instead is how far a step at the present rate would move f, which falls as squared
+  // AdaGrad has no posterior variance. This returns instead how far a step at the present rate would move f. It falls as squared
   // gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
@@ -81,8 +84,8 @@ class FourierAdaGrad final : public Part {
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return max_frequencies_; }
   std::size_t frequency_limit() const override { return limit_; }
-  // With more frequencies it needs more examples, and then overtakes the filters. So it may grow to the limit as soon as its weight is
-  // not negligible; waiting for a large weight would be too late.
+  // With more frequencies this part needs more examples, but then predicts better than the filters. So it may grow to the limit as soon
+  // as its weight is not negligible; waiting for a large weight would be too late.
   std::size_t useful_frequencies(double weight, std::int64_t) override {
     return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
   }
@@ -123,7 +126,7 @@ class FourierAdaGrad final : public Part {
     max_frequencies_ = saved_frequencies(state, name_ + "_frequencies", 1);
     for (const auto& [name, values] : arrays()) {
       const auto& saved = state.reals.at(name);
-      if (saved.size() != values->size()) throw std::invalid_argument("a saved model whose weights do not agree in number");
+      if (saved.size() != values->size()) throw std::invalid_argument("saved model: wrong number of weights");
       std::transform(saved.begin(), saved.end(), values->begin(), [](double x) { return static_cast<float>(x); });
     }
   }
@@ -139,11 +142,11 @@ class FourierAdaGrad final : public Part {
   // Calls use(coefficient, first cell of the run, whether it is the task itself) for each related task.
   template <class Use>
   void for_each_run(const Seen& e, Use use) const {
-    for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(root_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
+    for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(sqrt_own_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // One run of weights: of the columns, then of the Fourier features of this many frequencies.
+  // The layout of one run of weights: those of the columns, then those of the Fourier features of `frequencies` frequencies.
   struct Run {
     std::size_t frequencies;
     double amplitude;
@@ -178,7 +181,7 @@ class FourierAdaGrad final : public Part {
   }
 
   std::string name_;
-  double rate_, root_;  // root_: sqrt(rho)
+  double rate_, sqrt_own_;  // lambda and sqrt(rho); without shared weights, rho is 1
   std::size_t outputs_, columns_, frequencies_ = 0, planned_, max_frequencies_, limit_;
   bool shared_;
   std::size_t own_cells_;

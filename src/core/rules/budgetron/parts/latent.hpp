@@ -4,8 +4,9 @@
 //   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
-// g, alpha and the curvature h are those of steps.hpp. Sigma_0 is that of a filter; the other Sigma_q and S_i are diagonal, C_i is
-// r × r. Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
+// phi are the features, and i is the task of the example. g, alpha and the curvature h are those of steps.hpp. w_i are the own weights of
+// the task. Sigma_q is the covariance of theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is that of a filter; the other Sigma_q
+// and S_i are diagonal; C_i is r × r. Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
 // epsilon = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until alpha^2 epsilon is at most half of alpha V, so that the
 // product of u and theta cannot diverge. Points and theta_q start at small random values: if all were equal, all dimensions would
 // learn the same.
@@ -38,7 +39,7 @@ class Latent final : public Part {
   std::size_t row_width() const override { return rank_ + rank_ * rank_ + (outputs_ + 1) * columns_; }
 
   void begin_row(double* row, std::int64_t task_id) const override {
-    const Row r = parts(row);
+    const Row r = view(row);
     for (std::size_t q = 0; q < rank_; ++q) {
       r.u[q] = kStart / 32.0 * gaussian_integer(mix64(mix64(task_id) ^ mix64(static_cast<std::uint64_t>(q + 2000000))));
       for (std::size_t s = 0; s < rank_; ++s) r.c[q * rank_ + s] = q == s;
@@ -47,21 +48,22 @@ class Latent final : public Part {
   }
 
   void margins(const Seen& e, double* f) const override {
-    const Row r = parts(e.mine);
+    const Row r = view(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
       f[o] = shared_.value(o, e.features) + r.own.value(o, e.features);
       for (std::size_t q = 0; q < rank_; ++q) f[o] += r.u[q] * simd().dot(theta(q, o), e.features, columns_);
     }
   }
 
+  // The term b' C_i b of V is left out, because b depends on the label.
   void variances(const Seen& e, double* v) override {
-    const Row r = parts(e.mine);
+    const Row r = view(e.mine);
     v[0] = shared_.variance(e.features) + r.own.variance(e.features);
     for (std::size_t q = 0; q < rank_; ++q) v[0] += r.u[q] * r.u[q] * latent_variance(q, e.features);
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    const Row r = parts(e.mine);
+    const Row r = view(e.mine);
     const double* phi = e.features;
     const double error = steps_.gradient(f, label);  // 1 - p_y
     find_direction(phi, label);
@@ -72,13 +74,14 @@ class Latent final : public Part {
       v += r.u[q] * r.u[q] * spread_[q] + b_[q] * cb_[q];
       epsilon += r.u[q] * spread_[q] * cb_[q];
     }
-    if (!(omega * error * v >= kNegligibleStep)) return false;  // negated, because b and v can be NaN if the error is 0
+    // If the error is 0, b and v can be NaN. The comparison is then false, and no step is taken.
+    if (!(omega * error * v >= kNegligibleStep)) return false;
     const double h = steps_.solve(f, omega, v);
     double size = std::abs(steps_.alpha()[outputs_ == 1 ? 0 : label]);
     if (size * std::abs(epsilon) > v / 2) {
-      const double shorter = v / 2 / (size * std::abs(epsilon));
-      for (std::size_t o = 0; o < outputs_; ++o) steps_.alpha()[o] *= shorter;
-      size *= shorter;
+      const double factor = v / 2 / (size * std::abs(epsilon));
+      for (std::size_t o = 0; o < outputs_; ++o) steps_.alpha()[o] *= factor;
+      size *= factor;
     }
     shared_.learn(phi, steps_.alpha(), h, v, 0.0);
     for (std::size_t q = 0; q < rank_; ++q) learn_dimension(q, r.u[q], phi, h);
@@ -93,7 +96,7 @@ class Latent final : public Part {
 
   // sum_q u_iq theta_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
   void terms(const Seen& e, Terms& to) const override {
-    const Row r = parts(e.mine);
+    const Row r = view(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
       multiply_add(1.0, shared_.weights(o), e.features, columns_, to.columns(kShared, o));
       multiply_add(1.0, r.own.w + o * columns_, e.features, columns_, to.columns(kOwn, o));
@@ -115,7 +118,7 @@ class Latent final : public Part {
     const auto& theta = state.reals.at("latent_dimensions");
     const auto& sigma = state.reals.at("latent_variances");
     if (theta.size() != theta_.size() || sigma.size() != sigma_.size())
-      throw std::invalid_argument("a saved model whose learned dimensions do not agree in number");
+      throw std::invalid_argument("saved model: wrong number of learned dimensions");
     std::copy(theta.begin(), theta.end(), theta_.begin());
     std::copy(sigma.begin(), sigma.end(), sigma_.begin());
   }
@@ -123,10 +126,10 @@ class Latent final : public Part {
  private:
   struct Row {
     double *u, *c;
-    OwnWeights own;
+    DiagonalWeights own;
   };
-  Row parts(double* row) const {
-    double* u = row + at;
+  Row view(double* row) const {
+    double* u = row + row_offset;
     double* w = u + rank_ + rank_ * rank_;
     return {u, u + rank_, {w, w + outputs_ * columns_, columns_, outputs_}};
   }
@@ -149,7 +152,7 @@ class Latent final : public Part {
     }
   }
   void learn_dimension(std::size_t q, double u, const double* phi, double h) {
-    const OwnWeights dimension{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
+    const DiagonalWeights dimension{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
     dimension.learn(phi, steps_.alpha(), h, u, 0.0);
   }
 
@@ -157,7 +160,7 @@ class Latent final : public Part {
   SharedWeights shared_;
   Vec<double> theta_, sigma_;  // of the learned dimensions: rank × outputs × columns, and rank × columns
   Steps steps_;
-  Vec<double> b_, cb_, spread_;
+  Vec<double> b_, cb_, spread_;  // b, C_i b, and phi' Sigma_q phi of each dimension
 };
 
 }  // namespace budgetron

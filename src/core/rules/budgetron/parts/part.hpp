@@ -1,6 +1,6 @@
 // What the parts of a Budgetron have in common: an example as they see it, and their interface.
 //
-// A part holds one or more beliefs, models that each have a margin of their own. The rule mixes all beliefs of all parts by
+// A part holds one or more beliefs: models that each compute a margin of their own, called f. The rule mixes all beliefs of all parts by
 // how well they predict, and knows nothing else about a part.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Related {
   double coefficient;
   std::int64_t id;
   double* row;
-  bool own;  // whether it is the example's task itself; a cluster may have the number of a task
+  bool own;  // whether this is the example's task itself; comparing ids is not enough, since a cluster may have the id of a task
 };
 
 // A non-zero feature of a sparse row: its hash, its cell in the table, |x|, and its two scaled values (see table.hpp).
@@ -45,10 +45,10 @@ struct Seen {
   double* evidence = nullptr;  // one number per output
 };
 
-// How many frequencies a saved part uses (0), or may use (1).
+// Reads how many frequencies a saved part uses (`which` = 0), or may use (`which` = 1).
 inline std::size_t saved_frequencies(const State& state, const std::string& name, std::size_t which) {
   const std::int64_t frequencies = state.integers.at(name).at(which);
-  if (frequencies < 0 || frequencies > 1 << 20) throw std::invalid_argument("a saved model whose number of frequencies is out of range");
+  if (frequencies < 0 || frequencies > 1 << 20) throw std::invalid_argument("saved model: the number of frequencies is out of range");
   return static_cast<std::size_t>(frequencies);
 }
 
@@ -61,7 +61,7 @@ class Terms {
   Terms(std::size_t beliefs, std::size_t outputs, std::size_t features)
       : n(features), rows_(beliefs * outputs), columns_(kSources * rows_ * n), fourier_(kSources * rows_) {}
 
-  // Of row belief * outputs + output.
+  // `row` is belief * outputs + output.
   double* columns(std::size_t source, std::size_t row) { return columns_.data() + (source * rows_ + row) * n; }
   double& fourier(std::size_t source, std::size_t row) { return fourier_[source * rows_ + row]; }
 
@@ -72,7 +72,7 @@ class Terms {
   std::vector<double> columns_, fourier_;
 };
 
-// out += factor · weight · phi, one by one.
+// Element by element: out += factor · weight · phi.
 template <class Weight>
 void multiply_add(double factor, const Weight* weights, const double* phi, std::size_t n, double* out) {
   for (std::size_t j = 0; j < n; ++j) out[j] += factor * static_cast<double>(weights[j]) * phi[j];
@@ -80,31 +80,33 @@ void multiply_add(double factor, const Weight* weights, const double* phi, std::
 
 constexpr double kNegligible = 0.01;  // a part whose beliefs together have less weight is idle
 
-enum class Kind { linear, filter, adagrad };  // of a part with Fourier features; linear: it has none
+enum class Kind { linear, filter, adagrad };  // parts of the kinds filter and adagrad can have Fourier features, linear ones cannot
 
 class Part {
  public:
   virtual ~Part() = default;
 
-  virtual std::size_t count() const { return 1; }  // beliefs
-  virtual std::size_t row_width() const { return 0; }
-  virtual void begin_row(double*, std::int64_t) const {}  // the prior of this part of a task's row
+  virtual std::size_t count() const { return 1; }      // number of beliefs
+  virtual std::size_t row_width() const { return 0; }  // how many numbers it stores per task
+  // Writes the prior of a task to this part's numbers in the row of the task.
+  virtual void begin_row(double* /*row*/, std::int64_t /*task_id*/) const {}
 
-  virtual void margins(const Seen& e, double* f) const = 0;       // beliefs × outputs
-  virtual void variances(const Seen& e, double* v) = 0;           // one per belief
-  // `f` is what margins() gave for the same example. Returns whether anything changed. Allocates nothing.
+  virtual void margins(const Seen& e, double* f) const = 0;  // beliefs × outputs
+  virtual void variances(const Seen& e, double* v) = 0;      // one per belief
+  // `f` is what margins() gave for the same example, `omega` its weight. Returns whether anything changed. Allocates nothing.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
-  virtual void terms(const Seen& e, Terms& to) const = 0;         // after margins() of the same example; added to zeros
+  // Only after margins() of the same example. `to` contains zeros.
+  virtual void terms(const Seen& e, Terms& to) const = 0;
 
-  virtual std::size_t frequencies() const { return 0; }       // random frequencies that it uses
+  virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
   virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help
   virtual std::size_t frequency_limit() const { return 0; }  // how many it may use if there are spare bytes
-  // How many it should use, if there are bytes for them. Given are the weight of all parts of its kind if it is the heaviest of them,
-  // and 0 otherwise; and how many examples have been learned.
-  virtual std::size_t useful_frequencies(double, std::int64_t) { return 0; }
-  virtual std::size_t bank() const { return 0; }               // of Fourier features, that it sees
+  // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
+  // and 0 otherwise. `seen` is the number of examples so far.
+  virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }
+  virtual std::size_t bank() const { return 0; }  // the bank of Fourier features that it uses
   virtual Kind kind() const { return Kind::linear; }
-  virtual void stop_growing() {}  // from now on, max_frequencies() is frequencies()
+  virtual void stop_growing() {}  // lowers max_frequencies() to frequencies()
   virtual void set_frequencies(std::size_t) {}  // not fewer than before. If it throws, nothing has changed
   virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with this many frequencies, without the rows of tasks
 
@@ -112,7 +114,7 @@ class Part {
   virtual void load(const State& state) = 0;
 
   std::size_t object_bytes = 0;  // of the object itself, counted by the rule
-  std::size_t at = 0;  // where the numbers of this part begin in the row of a task
+  std::size_t row_offset = 0;  // where the numbers of this part begin in the row of a task
 };
 
 }  // namespace budgetron

@@ -1,12 +1,12 @@
 // Probabilities of the classes, and the size of a step that cannot overshoot.
 //
-// A filter with variance V moves f along its own direction to the maximum of the posterior:
+// An update moves the margin f by V alpha, where V is the variance of f. It moves f along the gradient to the maximum of the posterior:
 //
 //   alpha = w tau ([y] - p(f)),   tau in (0, 1] solves   tau (1 - p_y(f)) = 1 - p_y(f + V alpha)
 //
-// For two classes this is the exact maximum. The right side falls with tau, so the root is unique; Newton's method finds
-// it, with bisection where Newton leaves the bracket. A confidently wrong example moves f just past the boundary, whatever
-// its weight w.
+// w is the weight of the example, p(f) the probabilities of the classes, and [y] is 1 for the true class y and 0 for the others. For two
+// classes this is the exact maximum. The right side falls with tau, so the root is unique; Newton's method finds it, with bisection where
+// Newton leaves the bracket. An example that is wrong with high confidence moves f just past the boundary, whatever its weight.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace budgetron {
 // log p of each class: two numbers (first, second class) for one output, otherwise one per output.
 inline void log_probabilities(const double* f, std::size_t outputs, double* out) {
   if (outputs == 1) {
-    const double size = std::abs(f[0]), likely = -std::log1p(std::exp(-size));
-    out[f[0] >= 0] = likely;
-    out[f[0] < 0] = likely - size;
+    const double size = std::abs(f[0]), log_likely = -std::log1p(std::exp(-size));
+    out[f[0] >= 0] = log_likely;
+    out[f[0] < 0] = log_likely - size;
     return;
   }
   double top = f[0], sum = 0;
@@ -32,7 +32,7 @@ inline void log_probabilities(const double* f, std::size_t outputs, double* out)
   for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - log_sum;
 }
 
-// The gradient of one belief and the step that follows from it. Holds its own working memory.
+// Computes the gradient of one belief, then its step. The object is the working memory for both.
 class Steps {
  public:
   Steps(Bytes& bytes, std::size_t outputs)
@@ -52,21 +52,21 @@ class Steps {
   }
   const double* g() const { return g_.data(); }
   double* alpha() { return alpha_.data(); }
-  double sign() const { return label_ ? 1.0 : -1.0; }
+  double sign() const { return label_ ? 1.0 : -1.0; }  // of the label; two classes only
 
-  // After gradient(). Leaves alpha; returns the curvature h = w p_y (1 - p_y) at the end of the step.
+  // Only after gradient() of the same example. Computes alpha(); returns the curvature h = w p_y (1 - p_y) at the end of the step.
   double solve(const double* f, double omega, double v) {
     for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] = omega * g_[c];
     double low = 0.0, high = 1.0, tau = 0.0, last = 1.0, rest = error_;
     for (int iteration = 0; iteration < 100; ++iteration) {
-      double along = 0.0;  // d p_y / d tau, divided by p_y
-      rest = at(f, v, tau, along);
+      double slope = 0.0;  // d p_y / d tau, divided by p_y
+      rest = error_after(f, v, tau, slope);
       const double residual = rest / error_ - tau;
       (residual > 0 ? low : high) = tau;
-      const double move = residual / (1.0 + (1.0 - rest) * along / error_);
-      // Newton, unless it leaves the bracket or does not even halve its step: then bisection.
-      const bool slow = !(tau + move >= low && tau + move <= high) || std::abs(2 * move) > std::abs(last);
-      last = slow ? (low + high) / 2 - tau : move;
+      const double move = residual / (1.0 + (1.0 - rest) * slope / error_);
+      // Bisect if Newton's step leaves the bracket, or is more than half as long as the step before.
+      const bool bisect = !(tau + move >= low && tau + move <= high) || std::abs(2 * move) > std::abs(last);
+      last = bisect ? (low + high) / 2 - tau : move;
       if (std::abs(last) <= 1e-12 * tau) break;
       tau += last;
     }
@@ -75,7 +75,7 @@ class Steps {
   }
 
  private:
-  // Probabilities of the outputs' classes into p; returns 1 - p_y without cancellation.
+  // Writes the probabilities of the outputs' classes to p. Returns 1 - p_y, computed without cancellation.
   double probabilities(const double* f, double* p) const {
     if (outputs_ == 1) {
       const double e = std::exp(-std::abs(f[0])), likely = 1.0 / (1.0 + e), unlikely = e / (1.0 + e);
@@ -92,16 +92,17 @@ class Steps {
     return rest;
   }
 
-  double at(const double* f, double v, double tau, double& along) {
+  // 1 - p_y after a step of length tau. Also computes `slope`, see solve().
+  double error_after(const double* f, double v, double tau, double& slope) {
     for (std::size_t c = 0; c < outputs_; ++c) moved_[c] = f[c] + tau * v * alpha_[c];
     const double rest = probabilities(moved_.data(), p_.data());
     if (outputs_ == 1) {
-      along = std::abs(v * alpha_[0]) * rest;
+      slope = std::abs(v * alpha_[0]) * rest;
       return rest;
     }
     double mean = 0;
     for (std::size_t c = 0; c < outputs_; ++c) mean += p_[c] * v * alpha_[c];
-    along = v * alpha_[label_] - mean;
+    slope = v * alpha_[label_] - mean;
     return rest;
   }
 

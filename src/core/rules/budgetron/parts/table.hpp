@@ -1,11 +1,15 @@
-// Beliefs on sparse rows, one per rate. One hashed table of cells has the shared and own weights of all features.
+// The beliefs of a Budgetron on sparse rows, one per rate lambda. One hashed table of cells has the shared and own weights of all
+// features.
 //
-// j runs over the non-zero features of a row. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j:
+// j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j:
 //
 //   v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j), by belief;   phi = v/|v|
-//   n   = sum_j phi_j log(M_jc/M_c)           naive Bayes: mass |phi_j| seen with class c, phi of the signs
+//   n   = sum_j phi_j log(M_jc/M_c)           the evidence of naive Bayes for class c, with phi of the signs
 //   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
 //   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad); b and k likewise; then M_jc += |phi_j|
+//
+// M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
+// times [y] - p, as in fourier_adagrad.hpp.
 //
 // Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words of a text occur
 // only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature) records which features have
@@ -31,14 +35,15 @@ namespace budgetron {
 class HashedTable final : public Part {
  public:
   static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
-  static constexpr double kOwnShare = 0.3, kMass = 0.1, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+  static constexpr double kOwnShare = 0.3, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+  static constexpr double kPriorMass = 0.1;  // is added to every M_jc, so that a class without the feature keeps some probability
   static constexpr double kMaxTypical = 1e38;  // typical sizes are float32 and must stay finite; rows may be float64
 
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
       : rates_(rates), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
-        own_(own), root_own_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
-        total_(bytes, classes_, 1000 * kMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
+        own_(own), own_factor_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
+        total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), gradient_(bytes, width()) {
     for (const double sign : signs) values_.push_back(sign != 0);
   }
@@ -46,35 +51,35 @@ class HashedTable final : public Part {
   std::size_t count() const override { return rates_.size(); }
 
   void margins(const Seen& e, double* f) const override {
-    find(e);
+    find_entries(e);
     find_evidence(e);
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o) f[b * outputs_ + o] = bias_[b * outputs_ + o] + bayes_[b] * e.evidence[o];
     for (const TableEntry& entry : *e.entries) {
-      if (shared_) read(weights(entry.cell), entry, 1.0, f);
+      if (shared_) add_margins(weights(entry.cell), entry, 1.0, f);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        read(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient, f);
+        add_margins(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient, f);
     }
   }
 
   void variances(const Seen& e, double* v) override {
-    find(e);
+    find_entries(e);
     for (std::size_t b = 0; b < rates_.size(); ++b) v[b] = rates_[b];
     for (const TableEntry& entry : *e.entries) {
       if (shared_) add_step_sizes(weights(entry.cell), entry, 1.0, v);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j) {
-        const double r = root_own_ * e.related[j].coefficient;
+        const double r = own_factor_ * e.related[j].coefficient;
         add_step_sizes(weights(own_cell(entry, e.related[j].id)), entry, r * r, v);
       }
     }
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    const bool moving = find_gradients(f, label, omega);
+    const bool any_steps = find_gradients(f, label, omega);
     for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
       if (shared_) step(weights(entry.cell), entry, 1.0);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        step(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient);
+        step(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient);
     }
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double bayes_gradient = 0;
@@ -87,8 +92,8 @@ class HashedTable final : public Part {
       bayes_squares_[b] += bayes_gradient * bayes_gradient;
       bayes_[b] += kBayesRate * bayes_gradient / std::sqrt(bayes_squares_[b]);
     }
-    remember(e, label);
-    return moving;
+    update_statistics(e, label);
+    return any_steps;
   }
 
   // One term per entry of the row, zero for features without a cell, and the constant.
@@ -96,16 +101,16 @@ class HashedTable final : public Part {
     for (std::size_t k = 0; k < width(); ++k) to.columns(kShared, k)[to.n - 1] = bias_[k];
     const Rows& rows = *e.x.rows;
     const auto first = rows.indptr[e.x.at];
-    auto place = first;
-    for (const TableEntry& entry : *e.entries) {  // they are in the order of the row
-      while (mix64(static_cast<std::int64_t>(rows.indices[place])) != entry.hash) ++place;
-      const auto column = static_cast<std::size_t>(place++ - first);
+    auto position = first;
+    for (const TableEntry& entry : *e.entries) {  // entries are in the order of the row
+      while (mix64(static_cast<std::int64_t>(rows.indices[position])) != entry.hash) ++position;
+      const auto column = static_cast<std::size_t>(position++ - first);
       if (shared_) {
         add_terms(weights(entry.cell), entry, 1.0, kShared, column, to);
         add_evidence(entry, column, to);
       }
       for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        add_terms(weights(own_cell(entry, e.related[j].id)), entry, root_own_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated, column, to);
+        add_terms(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated, column, to);
     }
   }
 
@@ -141,7 +146,7 @@ class HashedTable final : public Part {
   }
 
   // Writes the features that have a cell to e.entries, with both of their values.
-  void find(const Seen& e) const {
+  void find_entries(const Seen& e) const {
     Vec<TableEntry>& entries = *e.entries;
     entries.clear();
     const bool only_seen = 4 * used_ > cells_;  // new features get no cell yet
@@ -175,20 +180,20 @@ class HashedTable final : public Part {
     if (outputs_ == 1) {
       for (const TableEntry& entry : *e.entries) {
         const float* m = mass(entry.cell);
-        n[0] += entry.phi[1] * std::log((static_cast<double>(m[1]) + kMass) * total_[0] / ((static_cast<double>(m[0]) + kMass) * total_[1]));
+        n[0] += entry.phi[1] * std::log((static_cast<double>(m[1]) + kPriorMass) * total_[0] / ((static_cast<double>(m[0]) + kPriorMass) * total_[1]));
       }
       return;
     }
     double mean = 0;
     for (std::size_t c = 0; c < classes_; ++c) {
       for (const TableEntry& entry : *e.entries)
-        n[c] += entry.phi[1] * std::log((static_cast<double>(mass(entry.cell)[c]) + kMass) / total_[c]);
+        n[c] += entry.phi[1] * std::log((static_cast<double>(mass(entry.cell)[c]) + kPriorMass) / total_[c]);
       mean += n[c] / static_cast<double>(classes_);
     }
     for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
   }
 
-  void read(const float* w, const TableEntry& entry, double r, double* f) const {
+  void add_margins(const float* w, const TableEntry& entry, double r, double* f) const {
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o)
         f[b * outputs_ + o] += r * static_cast<double>(w[b * outputs_ + o]) * entry.phi[values_[b]];
@@ -199,7 +204,7 @@ class HashedTable final : public Part {
   // The evidence of one feature, see find_evidence().
   void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const {
     const float* m = mass(entry.cell);
-    const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(m[c]) + kMass) / total_[c]); };
+    const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(m[c]) + kPriorMass) / total_[c]); };
     double centre = outputs_ == 1 ? log_share(0) : 0.0;
     for (std::size_t c = 0; outputs_ > 1 && c < classes_; ++c) centre += log_share(c) / static_cast<double>(classes_);
     for (std::size_t o = 0; o < outputs_; ++o) {
@@ -230,17 +235,17 @@ class HashedTable final : public Part {
 
   // Sets gradient_ to omega ([y] - p) of every belief and output, or to 0 for beliefs that take no step. Returns whether any takes a step.
   bool find_gradients(const double* f, std::size_t label, double omega) {
-    bool moving = false;
+    bool any_steps = false;
     for (std::size_t b = 0; b < rates_.size(); ++b) {
-      const bool moves = omega * steps_.gradient(f + b * outputs_, label) >= kMinError;
-      for (std::size_t o = 0; o < outputs_; ++o) gradient_[b * outputs_ + o] = moves ? omega * steps_.g()[o] : 0.0;
-      moving |= moves;
+      const bool steps = omega * steps_.gradient(f + b * outputs_, label) >= kMinError;
+      for (std::size_t o = 0; o < outputs_; ++o) gradient_[b * outputs_ + o] = steps ? omega * steps_.g()[o] : 0.0;
+      any_steps |= steps;
     }
-    return moving;
+    return any_steps;
   }
 
   // Updates the typical sizes, the masses, and the Bloom filter of features that have occurred.
-  void remember(const Seen& e, std::size_t label) {
+  void update_statistics(const Seen& e, std::size_t label) {
     for_each_nonzero(e.x, [&](std::uint64_t h, double) { seen_[cell_of(h)] |= static_cast<std::uint8_t>(1u << (h & 7)); });
     for (const TableEntry& entry : *e.entries) {
       used_ += typical(entry.cell) == 0;
@@ -255,10 +260,10 @@ class HashedTable final : public Part {
   std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
   std::size_t outputs_, classes_, cells_;
   bool single_, shared_, own_;
-  double root_own_;
+  double own_factor_;
   Steps steps_;
   Vec<float> data_;         // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
-  Vec<std::uint8_t> seen_;  // eight bits per cell: features that have been seen
+  Vec<std::uint8_t> seen_;  // the Bloom filter: eight bits per cell, for features that have occurred
   std::size_t used_ = 0;    // cells that hold a shared feature
   Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, gradient_;
 };
@@ -278,10 +283,10 @@ inline void HashedTable::load(const State& state) {
   const auto& cells = state.reals.at("table_cells");
   const auto& seen = state.integers.at("table_seen");
   const auto copy = [](const std::vector<double>& from, Vec<double>& to) {
-    if (from.size() != to.size()) throw std::invalid_argument("a saved model whose table does not agree in size");
+    if (from.size() != to.size()) throw std::invalid_argument("saved model: wrong size of the table");
     std::copy(from.begin(), from.end(), to.begin());
   };
-  if (cells.size() != data_.size() || seen.size() != seen_.size()) throw std::invalid_argument("a saved model whose table does not agree in size");
+  if (cells.size() != data_.size() || seen.size() != seen_.size()) throw std::invalid_argument("saved model: wrong size of the table");
   std::transform(cells.begin(), cells.end(), data_.begin(), [](double x) { return static_cast<float>(x); });
   std::transform(seen.begin(), seen.end(), seen_.begin(), [](std::int64_t x) { return static_cast<std::uint8_t>(x); });
   used_ = static_cast<std::size_t>(state.integers.at("table_used").at(0));

@@ -1,8 +1,9 @@
 // The rows of weights of tasks and clusters, and which of them an example uses.
 //
-// On an explicit graph, an example uses the rows of the tasks in row i of a sparse factor R of A⁻¹. With clusters it uses the common row
-// of its cluster and the row of its task, otherwise only the row of its task. A row holds the numbers that each part has for a task, one
-// part after the other. A task without a row has the prior of every part. At the limit, the least recently updated row is evicted.
+// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹, where A is
+// the coupling of the tasks). With clusters it uses the common row of its cluster and the row of its task, otherwise only the row of its
+// task. A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of every
+// part. At the limit, the least recently updated row is evicted.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ using Parts = Vec<std::unique_ptr<Part>>;
 
 class TaskRows {
  public:
-  static constexpr std::size_t kRowOverhead = 112;  // bytes of a row beside its numbers: headers and its place in the index
+  static constexpr std::size_t kRowOverhead = 112;  // bytes of a row in addition to its numbers: headers and its entry in the hash table
 
   TaskRows(Bytes& bytes, const Config& config)
       : factor_(dynamic_cast<const Factored*>(config.similarity.get())),
@@ -36,27 +37,27 @@ class TaskRows {
   std::size_t row_bytes() const { return width_ * sizeof(double) + kRowOverhead; }
   bool limited() const { return rows_.limited(); }
   std::size_t size() const { return rows_.size(); }
-  std::size_t most_related() const { return factor_ ? factor_->longest_row() : clustered_ ? 2 : 1; }
+  std::size_t max_related() const { return factor_ ? factor_->longest_row() : clustered_ ? 2 : 1; }
 
   // Sets where the numbers of each part begin in a row.
   void lay_out(const Parts& parts) {
-    set_places(parts);
+    set_row_offsets(parts);
     rows_.widen(width_);
   }
 
   // Removes the numbers of a part from every row; returns the bytes that this frees.
   std::size_t drop_part(const Parts& remaining, std::size_t at, std::size_t width) noexcept {
-    const std::size_t before = width_;
-    set_places(remaining);
+    const std::size_t old_width = width_;
+    set_row_offsets(remaining);
     if (width == 0) return 0;
-    rows_.narrow(width_, [&](double* row) { std::copy(row + at + width, row + before, row + at); });
+    rows_.narrow(width_, [&](double* row) { std::copy(row + at + width, row + old_width, row + at); });
     return may_grow_ ? rows_.limit() * width * sizeof(double) : 0;
   }
 
   bool wants_more() const { return may_grow_ && width_ && rows_.at_limit(); }
 
-  // Uses spare bytes for more rows, if all rows are in use; returns the bytes that remain. The rows are allocated at once, because
-  // reserve() allocated no more than the old limit for the examples of this block.
+  // Uses spare bytes for more rows, if all rows are in use; returns the bytes that remain. The new rows are allocated here, because
+  // reserve() has allocated no more than the old limit for the examples of the current batch.
   std::size_t take(std::size_t spare) {
     if (!wants_more()) return spare;
     const std::size_t more = spare / row_bytes();
@@ -64,7 +65,7 @@ class TaskRows {
     return spare - more * row_bytes();
   }
 
-  // Coefficients and ids of the tasks whose own weights this task uses.
+  // Finds the coefficients and ids of the tasks whose own weights this task uses.
   void find_related(Task task, Related* out, std::size_t& n) const {
     n = 0;
     if (factor_) {
@@ -77,12 +78,12 @@ class TaskRows {
     out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
-  // Finds the rows of an example. `priors` has space for those that do not exist yet. Scoring only reads the rows, but learning writes
+  // Finds the rows of an example. Rows that do not exist yet get the prior, in `priors`. Scoring only reads the rows, but learning writes
   // to them through the same pointers. That is why const is cast away, here and nowhere else.
   void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
     if (width_ == 0) return;
     std::size_t missing = 0;
-    const auto find = [&](RowTable::Name name) {
+    const auto row_of = [&](RowTable::Name name) {
       const auto at = rows_.find(name);
       if (at != RowTable::kNone) return const_cast<double*>(rows_.values(at));
       double* row = priors + missing++ * width_;
@@ -91,17 +92,17 @@ class TaskRows {
     };
     seen.mine = nullptr;
     for (std::size_t j = 0; j < seen.n_related; ++j) {
-      related[j].row = find(name_of(j, seen));
+      related[j].row = row_of(name_of(j, seen));
       if (related[j].id == task.id && !name_of(j, seen).common) seen.mine = related[j].row;
     }
-    if (!seen.mine) seen.mine = find({task.id, false});
+    if (!seen.mine) seen.mine = row_of({task.id, false});
   }
 
   // Before learning: adds the rows that do not exist yet, and marks all rows of the example as updated. Existing rows are marked first,
   // so that a new row of this example evicts none of them.
-  void make(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
+  void add_missing(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
-    const auto each = [&](auto use) {
+    const auto for_each_name = [&](auto use) {
       bool mine = false;
       for (std::size_t j = 0; j < seen.n_related; ++j) {
         const RowTable::Name name = name_of(j, seen);
@@ -110,11 +111,11 @@ class TaskRows {
       }
       if (!mine) use(RowTable::Name{task.id, false});
     };
-    each([&](RowTable::Name name) {
+    for_each_name([&](RowTable::Name name) {
       const auto at = rows_.find(name);
       if (at != RowTable::kNone) rows_.touch(at, now);
     });
-    each([&](RowTable::Name name) {
+    for_each_name([&](RowTable::Name name) {
       if (rows_.find(name) != RowTable::kNone) return;
       if (rows_.at_limit()) rows_.drop(rows_.oldest());
       const auto at = rows_.add(name, 0);
@@ -124,11 +125,11 @@ class TaskRows {
   }
 
   // The largest number of rows that learning these examples can add.
-  std::size_t missing(std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) const {
+  std::size_t count_missing(std::size_t from, std::size_t to, const std::int64_t* ids, const std::int64_t* clusters) const {
     if (width_ == 0) return 0;
     Bytes temporary;
     Vec<std::int64_t> absent(temporary), absent_clusters(temporary);
-    Vec<Related> related(temporary, most_related());
+    Vec<Related> related(temporary, max_related());
     for (std::size_t i = from; i < to; ++i) {
       std::size_t n = 0;
       find_related({ids[i], clusters[i]}, related.data(), n);
@@ -149,7 +150,7 @@ class TaskRows {
     rows_.end_reserve();
   }
 
-  // In the order of their last update, oldest first.
+  // Saves the rows in the order of their last update, oldest first.
   void save(State& state) const {
     state.integers["row_limit"] = {static_cast<std::int64_t>(rows_.limit())};
     auto& ids = state.integers["row_id"];
@@ -163,8 +164,8 @@ class TaskRows {
   }
 
   void load(const State& state, std::int64_t now) {
-    const auto require = [](bool holds) {
-      if (!holds) throw std::invalid_argument("a saved Budgetron whose rows do not agree in number");
+    const auto require = [](bool condition) {
+      if (!condition) throw std::invalid_argument("saved model: the rows of its tasks are inconsistent");
     };
     const auto& ids = state.integers.at("row_id");
     const auto& common = state.integers.at("row_common");
@@ -183,10 +184,10 @@ class TaskRows {
   }
 
  private:
-  void set_places(const Parts& parts) noexcept {
+  void set_row_offsets(const Parts& parts) noexcept {
     width_ = 0;
     for (const auto& part : parts) {
-      part->at = width_;
+      part->row_offset = width_;
       width_ += part->row_width();
     }
   }
