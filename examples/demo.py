@@ -143,8 +143,9 @@ def _conclusions(results: list[Result]) -> Iterator[str]:
     for result in results:
         if result.entry.section == NO_LIMIT:
             yield (
-                f"{result.entry.name}, no limit: {result.error:.1%}, {_points(result, best)} than {best.entry.name}, "
-                f"in {_times(result.memory / best.memory)} the memory ({result.stored:,.0f} examples)."
+                f"{result.entry.name}, no limit: {result.error:.1%}, {_points(result, best)} than {best.entry.name} in "
+                f"{_size(best.memory)}. It takes {_times(result.memory / best.memory)} the memory, for "
+                f"{result.stored:,.0f} stored examples."
             )
 
 

@@ -1,13 +1,17 @@
 """python benchmarks/accuracy/picture.py [--to docs/figures/error-against-bytes.svg]
 
-Draw errors against bytes, ours and the peers', from the rows in `results` that `run.py` left. Each panel says whether
-its rows come from a complete stream. The README and the front page show it.
+Draw the picture of the README and the front page: the errors of Budgetron and of other learners against their memory,
+one panel per stream. Measures nothing. The figures are those that `run.py` has recorded in `results`, and the table in
+the README that `make demo` prints.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +19,84 @@ from budgetron.engine.memory import budget_of
 from budgetron.plots import COLOURS, as_svg, new_figure
 
 HERE = Path(__file__).parent
-FIGURE = HERE.parents[1] / "docs" / "figures" / "error-against-bytes.svg"
+ROOT = HERE.parents[1]
+FIGURE = ROOT / "docs" / "figures" / "error-against-bytes.svg"
 OURS = "Budgetron"
+ITEMS = ("text", "dense-bytes", "doubling", "classic")
+"""The items of `run.py` whose results are read."""
 PANELS = {
+    "chem97": ("doubling", "Is a student's grade good?", "2,410 schools"),
     "sentiment": ("text", "Is a review positive?", "4 departments"),
     "spam": ("text", "Is a message spam?", "3 mailboxes"),
-    "ijcnn1": ("dense-bytes", "Is an engine misfiring?", "ijcnn1"),
-    "magic04": ("dense-bytes", "Gamma ray or not?", "magic04"),
+    "ijcnn1": ("dense-bytes", "Is an engine misfiring?", "no tasks (ijcnn1)"),
+    "magic04": ("dense-bytes", "Gamma ray or not?", "no tasks (magic04)"),
 }
-"""Streams with several budgets: the item of `run.py`, and what a reader should know of them."""
-LEGENDS = {"ijcnn1": ("upper right", 1.4), "magic04": ("lower left", 1.08)}
-"""Where no line runs: the corner of the legend, and the top of the axis as a multiple of the largest error."""
-SHORT = {
-    "AdaGrad, hashed, crossed": "AdaGrad", "Vowpal Wabbit -q": "Vowpal Wabbit",
-    "random features, diagonal filter": "random features", "version 0.1": "Budgetron 0.1",
-}  # fmt: skip
+"""Streams with several budgets: the item of `run.py`, the question that is learned, and the tasks."""
+NAMES = {
+    OURS: OURS,
+    "version 0.1": "Budgetron 0.1",
+    "AdaGrad, hashed, crossed": "AdaGrad",
+    "AdaGrad, shared and own": "AdaGrad",
+    "Vowpal Wabbit -q": "Vowpal Wabbit",
+    "random features, diagonal filter": "Fourier features",
+    "FOGD": "FOGD",
+    "NOGD": "NOGD",
+    "SharedProjectron": "SharedProjectron",
+}
+"""Learners in the results → their names in the legend, in the order of the legend."""
+BLACK = "#000000"  # dashed, because it is close to the dark grey of the palette
+LEARNER_COLOURS = dict(zip(dict.fromkeys(NAMES.values()), (*COLOURS, BLACK), strict=True))
+"""One colour per learner, the same in all panels."""
+ADAGRAD_BYTES = (2410 + 1) * (3 + 1) * 2 * 4
+"""Bytes of AdaGrad on Chem97: for each school and for all schools together, a weight and a sum of squared gradients per
+feature (three features and a constant), in float32."""
 
 
-def size(row: dict[str, Any]) -> int:
-    """The budget of a row in bytes."""
-    budget = row["budget"] if isinstance(row["budget"], int) else budget_of("picture", row["budget"]).bytes
-    assert budget is not None
-    return int(budget)
+@dataclass(frozen=True)
+class Measurement:
+    """The error of one learner on one stream within one budget."""
+
+    learner: str
+    budget: int | None
+    bytes: float
+    error: float  # in percent
 
 
-def points(rows: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Learner → (bytes, error %), sorted by bytes. The bytes of a peer are its budget, ours are what was allocated."""
-    points: dict[str, list[tuple[float, float]]] = {}
+def measured(rows: list[dict[str, Any]], stream: str) -> Iterator[Measurement]:
+    """The rows of one stream with a budget in bytes. A peer has no allocated bytes: its budget counts instead."""
     for row in rows:
-        points.setdefault(row["learner"], []).append((float(row.get("bytes", size(row))), row["error"]))
-    return {name: sorted(each) for name, each in points.items() if len(each) > 1}
+        if row["stream"] == stream and row["budget"] is not None:
+            budget = _bytes(row["budget"])
+            yield Measurement(row["learner"], budget, float(row.get("bytes", budget)), row["error"])
 
 
-def fewest(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """The number of sizes at which Budgetron has the fewest errors, and the number of sizes."""
-    ours = {size(row): row["error"] for row in rows if row["learner"] == OURS}
-    best = {budget: min(row["error"] for row in rows if size(row) == budget) for budget in ours}
-    return sum(ours[budget] <= best[budget] for budget in ours), len(ours)
+def other_learners_on_chem97(classic: list[dict[str, Any]]) -> Iterator[Measurement]:
+    """Version 0.1 and AdaGrad from the item `classic`; SharedProjectron from the README's table of `make demo`."""
+    for row in classic:
+        if row["stream"] == "chem97" and row["learner"] != OURS:
+            allocated = row.get("bytes", ADAGRAD_BYTES)
+            yield Measurement(row["learner"], None, float(allocated), row["error"])
+    table = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^  SharedProjectron +([\d.]+) .* ([\d.]+ [KM]iB) ", table, re.MULTILINE)
+    assert len(lines) == 2, "the README's table has SharedProjectron with two budgets"
+    for (error, size), budget in zip(lines, (None, _bytes("64 KiB")), strict=True):
+        yield Measurement("SharedProjectron", budget, float(_bytes(size)), float(error))
+
+
+def _bytes(size: int | str) -> int:
+    count = size if isinstance(size, int) else budget_of("picture", size).bytes
+    assert count is not None
+    return count
+
+
+def budgets_won(rows: list[Measurement]) -> tuple[int, int]:
+    """Of the budgets at which Budgetron and another learner were measured: where Budgetron is best, and all."""
+    ours = {row.budget: row.error for row in rows if row.learner == OURS}
+    others: dict[int | None, float] = {}
+    for row in rows:
+        if row.learner != OURS and row.budget in ours:
+            others[row.budget] = min(row.error, others.get(row.budget, row.error))
+    return sum(ours[budget] <= error for budget, error in others.items()), len(others)
 
 
 def main() -> None:
@@ -59,50 +104,70 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--to", type=Path, default=FIGURE)
     arguments = parser.parse_args()
-    read = {
-        item: json.loads((arguments.results / f"{item}.json").read_text(encoding="utf-8"))
-        for item in dict.fromkeys(item for item, _, _ in PANELS.values())
-    }
-    figure = new_figure("picture", 6.2, 6.8)  # narrow, so that it can be read on a phone
-    won = sizes = 0
-    for ax, (stream, (item, title, about)) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
-        rows = [row for row in read[item]["rows"] if row["stream"] == stream and row["budget"] is not None]
-        rows_used = "first 3,000 rows" if read[item]["quick"] else "whole stream"
-        draw(ax, points(rows), f"{title}\n{about}; {rows_used}", *LEGENDS.get(stream, ("upper right", 1.08)))
-        won, sizes = won + fewest(rows)[0], sizes + fewest(rows)[1]
+    results = {item: json.loads((arguments.results / f"{item}.json").read_text(encoding="utf-8")) for item in ITEMS}
+    figure = new_figure("picture", 6.2, 9.6)  # narrow, so that it can be read on a phone
+    panels = list(figure.subplots(3, 2).flat)
+    won = compared = 0
+    for ax, (stream, (item, question, about)) in zip(panels[:-1], PANELS.items(), strict=True):
+        rows = list(measured(results[item]["rows"], stream))
+        if stream == "chem97":
+            rows += other_learners_on_chem97(results["classic"]["rows"])
+        draw(ax, rows, f"{question}\n{about}" + ("; first 3,000 rows" if results[item]["quick"] else ""))
+        here, of = budgets_won(rows)
+        won, compared = won + here, compared + of
+    draw_legend(panels[-1])
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
     figure.suptitle(
-        f"Errors of one pass, against memory. Lower is better.\nBudgetron has the fewest at {won} of {sizes} sizes.",
+        f"Errors in one pass against memory. Lower is better.\nBudgetron has the fewest at {won} of {compared} sizes.",
         fontsize=13,
     )
     arguments.to.write_text(as_svg(figure) + "\n", encoding="utf-8")
     print(f"Wrote {arguments.to}")
 
 
-def draw(ax: Any, lines: dict[str, list[tuple[float, float]]], title: str, legend: str, top: float) -> None:
-    others = [name for name in lines if name != OURS]
-    for place, name in enumerate([*others, OURS]):
-        ours = name == OURS
-        colour = COLOURS[0] if ours else (COLOURS[2:6])[place % 4]
-        xs, ys = zip(*lines.get(name, [(1, 0)]), strict=True)
-        width, order = (3, 3) if ours else (1.3, 2)
-        ax.plot(xs, ys, marker="o", markersize=6 if ours else 4, color=colour, linewidth=width, zorder=order,
-                label=SHORT.get(name, name))  # fmt: skip
+def draw(ax: Any, rows: list[Measurement], title: str) -> None:
+    """Draw one panel: a line per learner, or a single point where a learner was measured once."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        curves.setdefault(NAMES[row.learner], []).append((row.bytes, row.error))
+    for name, points in curves.items():
+        bytes_used, errors = zip(*sorted(points), strict=True)
+        style = _style(name)
+        if len(points) == 1:
+            style["zorder"] = 4  # a line would hide a single point
+        ax.plot(bytes_used, errors, **style)
     ax.set_xscale("log", base=2)
-    ticks = [2**k for k in range(14, 26, 3 if max(map(len, lines.values())) > 3 else 2)]
     low, high = ax.get_xlim()
+    ticks = [2**power for power in range(14, 26, 3 if high / low > 2**7 else 2)]
     shown = [tick for tick in ticks if low <= tick <= high]
     ax.set_xticks(shown, [f"{t // 2**20} MiB" if t >= 2**20 else f"{t // 2**10} KiB" for t in shown])
     ax.minorticks_off()
-    ax.set_ylim(0, top * max(error for each in lines.values() for _, error in each))
+    ax.set_ylim(0, 1.08 * max(row.error for row in rows))
     ax.set_ylabel("error, %")
     ax.tick_params(labelsize=11)
     ax.yaxis.label.set_size(11)
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(title, loc="left", fontsize=11)
-    drawn = ax.legend(fontsize=10, frameon=False, reverse=True, loc=legend, borderaxespad=0.1)
-    drawn.get_texts()[0].set_fontweight("bold")  # ours
+
+
+def draw_legend(ax: Any) -> None:
+    """Fill the last cell with the legend of all panels."""
+    ax.axis("off")
+    for name in LEARNER_COLOURS:
+        ax.plot([], [], label=name, **_style(name))
+    legend = ax.legend(fontsize=11, frameon=False, loc="center left", borderaxespad=0.0)
+    legend.get_texts()[0].set_fontweight("bold")  # Budgetron
+
+
+def _style(name: str) -> dict[str, Any]:
+    ours = name == OURS
+    width, marker, order = (3, 6, 3) if ours else (1.3, 4, 2)
+    dashes = "--" if LEARNER_COLOURS[name] == BLACK else "-"
+    return {
+        "color": LEARNER_COLOURS[name], "linewidth": width, "linestyle": dashes,
+        "marker": "o", "markersize": marker, "zorder": order,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
