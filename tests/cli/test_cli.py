@@ -123,10 +123,10 @@ def test_datasets_export_writes_a_csv_file(runner: CliRunner, tmp_path: Path) ->
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert [int(row["label"]) for row in rows] == exam.y.tolist()
     assert [int(row["task"]) for row in rows] == exam.tasks.tolist()
-    for place, name in enumerate(exam.feature_names):
+    for i, name in enumerate(exam.feature_names):
         group, _, value = name.partition("=")
         written = [float(row[group] == value) if value else float(row[name]) for row in rows]
-        assert written == exam.X[:, place].tolist()
+        assert written == exam.X[:, i].tolist()
     again = runner.invoke(main, ["datasets", "export", "exam", str(path)])
     assert again.exit_code == 2 and "--overwrite" in again.output
     printed = runner.invoke(main, ["datasets", "export", "exam", "-", "--shuffle", "3", "--rows", "50"])

@@ -17,7 +17,7 @@ def clicks(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     x = rng.normal(size=3000)
     labels = np.where(rng.random(3000) < 0.08 * np.exp(x - 0.5), "yes", "no")
-    lines = [f"{x[place]:.3f},u{place % 5},{labels[place]}" for place in range(3000)]
+    lines = [f"{x[i]:.3f},u{i % 5},{labels[i]}" for i in range(3000)]
     path = tmp_path / "clicks.csv"
     path.write_text("\n".join(["x,user,click", *lines]) + "\n", encoding="utf-8")
     return path
@@ -34,8 +34,8 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     assert "the decision is yes" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}
-    cut = result["high"]
-    assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= cut - 1e-5) for row in rows[:500])
+    threshold = result["high"]
+    assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= threshold - 1e-5) for row in rows[:500])
     # Other settings are chosen from the same counts, without learning again.
     careful = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--max-error", 0.15).stdout)))
     assert {row["decision"] for row in careful} == {"no", "ask"}

@@ -1,4 +1,4 @@
-"""What the commands say about a file that may be misread, and the options that change it."""
+"""What the commands guess about a file: task column, encoding, number format; and the options that correct a guess."""
 
 from __future__ import annotations
 

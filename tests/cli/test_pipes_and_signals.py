@@ -26,8 +26,8 @@ COMMAND = [sys.executable, "-m", "budgetron"]
 TIMEOUT = 600  # seconds; only ends a test that hangs
 
 
-def processed(*words, **more) -> subprocess.CompletedProcess:
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, **more)
+def run_command(*words, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=TIMEOUT, **options)
 
 
 def wait_until(condition, process: subprocess.Popen) -> None:
@@ -38,9 +38,9 @@ def wait_until(condition, process: subprocess.Popen) -> None:
 
 
 @contextlib.contextmanager
-def started(*words, **more):
+def start_command(*words, **options):
     with default_signals():
-        process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE, text=True, **more)
+        process = subprocess.Popen([*COMMAND, *map(str, words)], stdin=subprocess.PIPE, text=True, **options)
     try:
         yield process
     finally:
@@ -54,15 +54,17 @@ def started(*words, **more):
 
 def test_predict_reads_from_a_pipe_and_writes_to_a_pipe(tmp_path: Path) -> None:
     text = write_mail(tmp_path / "mail.csv", 300).read_text()
-    learned = processed("run", "-", "--budget", 20, "--save", tmp_path / "m", input=text)
+    learned = run_command("run", "-", "--budget", 20, "--save", tmp_path / "m", input=text)
     assert (learned.returncode, learned.stderr) == (0, "")
     assert learned.stdout.startswith("standard input: 300 examples")
     long = tmp_path / "long.csv"
     lines = text.splitlines()
     long.write_text("\n".join([lines[0], *lines[1:] * 300]))  # more than a pipe holds
     errors = tmp_path / "errors"
-    with errors.open("w") as stderr, started("predict", tmp_path / "m", long, stdout=subprocess.PIPE,
-                                           stderr=stderr) as process:  # fmt: skip
+    with (
+        errors.open("w") as stderr,
+        start_command("predict", tmp_path / "m", long, stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
         assert process.stdout.readline().startswith("line,task,prediction")
         process.stdout.close()  # like head -1
         assert process.wait(TIMEOUT) == 1
@@ -75,11 +77,14 @@ def test_predict_reads_from_a_pipe_and_writes_to_a_pipe(tmp_path: Path) -> None:
 def test_a_signal_saves_what_was_learned(tmp_path: Path, number: int, name: str) -> None:
     lines = write_mail(tmp_path / "mail.csv", 5000).read_text()
     model, errors = tmp_path / "m", tmp_path / "errors"
-    with errors.open("w") as stderr, started("run", "-", "--save", model, "--budget", 20, "--kernel", "gaussian:0.3",
-                                           stdout=subprocess.DEVNULL, stderr=stderr) as process:  # fmt: skip
+    options = ["--save", model, "--budget", 20, "--kernel", "gaussian:0.3"]
+    with (
+        errors.open("w") as stderr,
+        start_command("run", "-", *options, stdout=subprocess.DEVNULL, stderr=stderr) as process,
+    ):
         process.stdin.write(lines)
         process.stdin.flush()
-        wait_until(lambda: _waits(process), process)
+        wait_until(lambda: _waits_for_input(process), process)
         process.send_signal(number)
         assert process.wait(TIMEOUT) == 130
     output = errors.read_text()
@@ -99,7 +104,7 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
     try:
         process.stdin.write(lines)
         process.stdin.flush()
-        wait_until(lambda: _waits(process), process)
+        wait_until(lambda: _waits_for_input(process), process)
         process.send_signal(signal.SIGHUP)
         process.stdin.close()
         assert process.wait(TIMEOUT) == 0, errors.read_text()
@@ -109,7 +114,7 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
     assert budgetron.load(tmp_path / "m").n_seen_ == 5000
 
 
-def _waits(process: subprocess.Popen) -> bool:
+def _waits_for_input(process: subprocess.Popen) -> bool:
     """Whether the process has read all of the pipe and waits for more."""
     for _ in range(5):
         unread = array.array("i", [1])
@@ -123,9 +128,11 @@ def _waits(process: subprocess.Popen) -> bool:
 
 def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
     errors = tmp_path / "errors"
-    with errors.open("w") as stderr, started("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL,
-                                           stderr=stderr) as process:  # fmt: skip
-        process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds: it reads
+    with (
+        errors.open("w") as stderr,
+        start_command("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL, stderr=stderr) as process,
+    ):
+        process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds, so it has begun to read
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 130
@@ -161,7 +168,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     for words in (rf"[\d,]+ seen  [\d,]+/s  error [\d.]+ %  {metric}  [\d,]+ KiB  \d+:\d\d left", "30,000 examples"):
         assert re.search(words, sent), sent
     assert "\x1b[1m" in sent  # bold headings
-    plain = processed("run", stream, "--budget", 20)
+    plain = run_command("run", stream, "--budget", 20)
     assert "\x1b" not in plain.stdout and plain.stderr == ""
 
 
@@ -193,10 +200,10 @@ def test_completion_scripts_are_valid_shell_code(shell: str, tmp_path: Path) -> 
     ],
 )
 def test_the_shell_completes_commands_and_options(words: str, expected: set[str]) -> None:
-    place = len(words.split()) - (0 if words.endswith(" ") else 1)
+    word_index = len(words.split()) - (0 if words.endswith(" ") else 1)
     environment = os.environ | {
-        "_BUDGETRON_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(place)
+        "_BUDGETRON_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(word_index)
     }  # fmt: skip
-    answered = processed(env=environment).stdout.split()
-    answers = {answer.removeprefix("plain,") for answer in answered}
+    output = run_command(env=environment).stdout.split()
+    answers = {answer.removeprefix("plain,") for answer in output}
     assert expected <= answers and (len(expected) > 1 or answers == expected)

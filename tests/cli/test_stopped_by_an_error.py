@@ -13,7 +13,7 @@ from budgetron import graphs
 
 
 @pytest.fixture
-def late(tmp_path: Path) -> Path:
+def bad_line_file(tmp_path: Path) -> Path:
     """A file whose line 5,002 is bad; types are inferred from the first 4,096 rows."""
     rows = [f"u{i % 5},{i % 7 - 3},{i % 11 / 4},{int(i % 7 > 3)}" for i in range(6000)]
     rows[5000] = rows[5000].replace(",", ",oops", 1)
@@ -28,10 +28,10 @@ def printed_command(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("delay", [0, 7])
-def test_the_model_is_saved_and_can_be_continued(late: Path, tmp_path: Path, budgetron, delay: int) -> None:
+def test_the_model_is_saved_and_can_be_continued(bad_line_file: Path, tmp_path: Path, budgetron, delay: int) -> None:
     part, whole = tmp_path / "part", tmp_path / "whole"
     options = ["--learner", "Forgetron", "--budget", 20]
-    stopped = budgetron("run", late, *options, "--delay", delay, "--save", part, code=2)
+    stopped = budgetron("run", bad_line_file, *options, "--delay", delay, "--save", part, code=2)
     assert library.load(part).n_seen_ == 5000 and "5,000 examples" in stopped.stdout
     assert "Stopped by an error after 5,000 examples. What was learned is saved in" in stopped.stderr
     assert "line 5002: column 'a' should be a number but contains 'oops" in stopped.stderr.splitlines()[-1]
@@ -39,19 +39,19 @@ def test_the_model_is_saved_and_can_be_continued(late: Path, tmp_path: Path, bud
     assert command[command.index("--skip") + 1] == "5000" and "--on-error" in command
     assert budgetron(*command).exit_code == 0
     if not delay:
-        budgetron("run", late, *options, "--on-error", "skip", "--save", whole)
+        budgetron("run", bad_line_file, *options, "--on-error", "skip", "--save", whole)
         assert part.read_bytes() == whole.read_bytes()
 
 
-def test_without_save_no_command_to_continue_is_printed(late: Path, budgetron, as_json) -> None:
-    stopped = budgetron("run", late, "--kernel", "none", "--json", code=2)
+def test_without_save_no_command_to_continue_is_printed(bad_line_file: Path, budgetron, as_json) -> None:
+    stopped = budgetron("run", bad_line_file, "--kernel", "none", "--json", code=2)
     assert "Nothing was saved" in stopped.stderr and '"stopped": "an error"' in stopped.stdout
     assert "'oops" in stopped.stdout
 
 
-def test_a_comparison_shows_the_figures_before_the_bad_line(late: Path, budgetron) -> None:
-    stopped = budgetron("compare", late, "--learners", "Forgetron", "--budgets", 20, code=2)
-    assert "5,000 examples of 5 tasks" in stopped.stdout and "the figures cover these" in stopped.stderr
+def test_a_comparison_shows_the_results_before_the_bad_line(bad_line_file: Path, budgetron) -> None:
+    stopped = budgetron("compare", bad_line_file, "--learners", "Forgetron", "--budgets", 20, code=2)
+    assert "5,000 examples of 5 tasks" in stopped.stdout and "the results cover these" in stopped.stderr
     assert "line 5002" in stopped.stderr
 
 

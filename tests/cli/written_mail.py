@@ -18,6 +18,6 @@ def write_mail(path: Path, n: int = 600, seed: int = 0, labels: tuple[str, ...] 
             user = ["ann", "bob", "cid"][rng.integers(3)]
             size, links = rng.normal(), rng.normal()
             score = size + links * (0.2 if user == "cid" else 1.0) + 0.3 * rng.normal()
-            place = min(int((score > 0) + (len(labels) > 2 and score > 1)), len(labels) - 1)
-            table.writerow([user, f"{size:.4f}", f"{links:.4f}", ["red", "blue"][rng.integers(2)], labels[place]])
+            class_index = min(int((score > 0) + (len(labels) > 2 and score > 1)), len(labels) - 1)
+            table.writerow([user, f"{size:.4f}", f"{links:.4f}", ["red", "blue"][rng.integers(2)], labels[class_index]])
     return path

@@ -1,3 +1,5 @@
+"""A running service with three models, for the tests of the clients."""
+
 from __future__ import annotations
 
 import sys

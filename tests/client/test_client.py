@@ -23,7 +23,7 @@ def stream(n=120, seed=0):
     return X, np.where(X[:, 0] > 0.2 * X[:, 1], "spam", "ham"), rng.choice(["ann", "bob"], n)
 
 
-def bare():
+def local_model():
     return budgetron.RandomBudgetPerceptron(budget=30, kernel=kernels.Gaussian(gamma=0.5))
 
 
@@ -31,7 +31,7 @@ def test_learning_and_predicting_equal_a_local_model(service, tmp_path):
     X, y, tasks = stream()
     with budgetron.Client(service.url, model="bare") as client:  # a model that no other test uses
         margins = client.learn_many(X, y, tasks, classes=["ham", "spam"], batch=50)
-        model = bare()
+        model = local_model()
         assert np.array_equal(margins, model.predict_then_learn(X, y, tasks=tasks, classes=["ham", "spam"]))
         answers = client.predict_many(X, tasks, batch=70)
         assert [answer.margin for answer in answers] == model.decision_function(X, tasks=tasks).tolist()
@@ -42,8 +42,8 @@ def test_learning_and_predicting_equal_a_local_model(service, tmp_path):
         assert client.feedback(prediction.id, "spam")["status"] == "repeated"
         model.learn_one(X[0], "spam", task=tasks[0].item())
         client.snapshot(tmp_path / "now.budgetron")
-        model.save(tmp_path / "bare.budgetron")
-        assert (tmp_path / "now.budgetron").read_bytes() == (tmp_path / "bare.budgetron").read_bytes()
+        model.save(tmp_path / "local.budgetron")
+        assert (tmp_path / "now.budgetron").read_bytes() == (tmp_path / "local.budgetron").read_bytes()
         learned = client.learn(X[1], y[1], tasks[1], key="once")
         again = client.learn(X[1], y[1], tasks[1], key="once")
         assert again.repeated and again.margins == learned.margins and again.position == learned.position
@@ -84,8 +84,8 @@ def test_the_async_client_gives_the_same_results(service):
                 assert state["model"] == "flag"
                 break
 
-    with ThreadPoolExecutor(1) as apart:  # a browser of other tests may have a loop in this thread
-        apart.submit(asyncio.run, work()).result()
+    with ThreadPoolExecutor(1) as pool:  # another thread, because a browser of other tests may run a loop in this one
+        pool.submit(asyncio.run, work()).result()
 
 
 def test_an_error_has_the_message_of_the_service(service):
@@ -122,7 +122,7 @@ def test_an_unreachable_service_is_reported():
             client.model()
 
 
-class Forgetful(threading.Thread):
+class LossyProxy(threading.Thread):
     """A proxy that forwards requests, and drops every second response."""
 
     def __init__(self, port):
@@ -139,9 +139,9 @@ class Forgetful(threading.Thread):
             except OSError:
                 return
             with client, socket.create_connection(("127.0.0.1", self._port)) as service:
-                while request := _message(client):
+                while request := _receive_message(client):
                     service.sendall(request)
-                    answer = _message(service)
+                    answer = _receive_message(service)
                     number += 1
                     if number % 2:
                         self.lost += 1
@@ -152,24 +152,24 @@ class Forgetful(threading.Thread):
         self._socket.close()
 
 
-def _message(wire):
-    """One HTTP message with a length."""
+def _receive_message(connection):
+    """Receive one HTTP message, headers and body; empty if the connection was closed."""
     content = b""
     while b"\r\n\r\n" not in content:
-        piece = wire.recv(65536)
+        piece = connection.recv(65536)
         if not piece:
             return b""
         content += piece
     head, _, body = content.partition(b"\r\n\r\n")
     lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
     while lengths and len(body) < int(lengths[0]):
-        body += wire.recv(65536)
+        body += connection.recv(65536)
     return head + b"\r\n\r\n" + body
 
 
 def test_lost_responses_are_retried_and_nothing_is_learned_twice(service):
     X, y, tasks = stream(60, seed=2)
-    proxy = Forgetful(int(service.url.rsplit(":", 1)[1]))
+    proxy = LossyProxy(int(service.url.rsplit(":", 1)[1]))
     proxy.start()
     with budgetron.Client(service.url) as direct, budgetron.Client(proxy.url) as client:
         direct.learn_many(X[:2], y[:2], tasks[:2], classes=["ham", "spam"])

@@ -116,7 +116,7 @@ def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
     """
     import logging
 
-    class Printed(logging.Handler):
+    class PrintingHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if logger.handlers != [self]:  # `serve` has set up its own log
                 return
@@ -124,9 +124,8 @@ def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
             click.echo(f"{kind}: {with_options(record.getMessage())}", err=True)
 
     # Everything that is changed here is restored below: tests and programs may call `main` several times.
-    logger, handler = logging.getLogger("budgetron"), Printed()
-    before = logger.propagate
-    level = logger.level
+    logger, handler = logging.getLogger("budgetron"), PrintingHandler()
+    propagate_before, level_before = logger.propagate, logger.level
     logger.addHandler(handler)
     handler.setLevel(logging.INFO if verbose else logging.WARNING)
     if verbose:
@@ -136,8 +135,8 @@ def _warnings_on_standard_error(verbose: bool) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.propagate = before
-        logger.setLevel(level)
+        logger.propagate = propagate_before
+        logger.setLevel(level_before)
 
 
 def _exit_with_error(sentence: str, exit_code: int) -> NoReturn:

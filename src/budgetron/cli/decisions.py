@@ -16,19 +16,23 @@ NAMES = ("threshold", "costs", "max_error", "confidence")
 
 def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that set an operating point."""
-    between = click.FloatRange(0, 1, min_open=True, max_open=True)
+    between_0_and_1 = click.FloatRange(0, 1, min_open=True, max_open=True)
     options = [
         click.option("--threshold", type=float, metavar="P", help="Decide for the second label at P or above."),
-        click.option("--costs", metavar="fp=1,fn=20", help="Choose the cheapest threshold; with ask=C, two of them."),
+        click.option(
+            "--costs",
+            metavar="fp=1,fn=20",
+            help="Choose the threshold of least cost; with ask=C, two thresholds.",
+        ),
         click.option(
             "--max-error",
-            type=between,
+            type=between_0_and_1,
             metavar="SHARE",
             help="Largest share of wrong decisions; a person is asked about the other examples.",
         ),
         click.option(
             "--confidence",
-            type=between,
+            type=between_0_and_1,
             default=0.95,
             show_default=True,
             metavar="P",
@@ -43,13 +47,13 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def settings_from_options(who: str, option_values: dict[str, Any]) -> dict[str, Any] | None:
     """Take these options out of `option_values`, and return the settings of an operating point; None without them."""
-    taken = {name: option_values.pop(name) for name in NAMES}
-    if taken["costs"] is not None:
-        taken["costs"] = _costs(who, taken["costs"])
-    if taken["threshold"] is not None and taken["costs"] is not None:
+    settings = {name: option_values.pop(name) for name in NAMES}
+    if settings["costs"] is not None:
+        settings["costs"] = _costs(who, settings["costs"])
+    if settings["threshold"] is not None and settings["costs"] is not None:
         raise input_error(who, "--threshold and --costs", "given one at a time", "both", "Costs choose the threshold.")
     # --confidence always has a value; alone it sets nothing.
-    return taken if any(taken[name] is not None for name in NAMES[:3]) else None
+    return settings if any(settings[name] is not None for name in NAMES[:3]) else None
 
 
 def _costs(who: str, text: str) -> dict[str, float]:
@@ -62,8 +66,8 @@ def _costs(who: str, text: str) -> dict[str, float]:
             costs[name] = float(value)
         except ValueError:
             raise input_error(who, "--costs", accepted, shown(text)) from None
-        positive = costs[name] >= 0 if name == "ask" else costs[name] > 0
-        if not positive or costs[name] == float("inf"):
+        is_allowed = costs[name] >= 0 if name == "ask" else costs[name] > 0
+        if not is_allowed or costs[name] == float("inf"):
             raise input_error(who, "--costs", accepted, shown(text))
     if not {"fp", "fn"} <= costs.keys() <= {"fp", "fn", "ask"}:
         raise input_error(who, "--costs", accepted, shown(text))
@@ -75,11 +79,15 @@ def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
     if settings is None:
         return
     if not hasattr(type(model), "operating_point"):
-        named = next(f"--{name.replace('_', '-')}" for name in NAMES if settings[name] is not None)
+        name = next(name for name in NAMES if settings[name] is not None)
         raise input_error(
-            who, named, "left out for a model in shards", "it", "Decide on its probabilities in your program."
+            who,
+            f"--{name.replace('_', '-')}",
+            "left out for a model in shards",
+            shown(settings[name]),
+            "Decide on its probabilities in your program.",
         )
-    with _named_by_options(who):
+    with _errors_name_options(who):
         model.change_operating_point(settings)
 
 
@@ -90,12 +98,12 @@ def check_labels(who: str, settings: dict[str, Any] | None, labels: Sequence[Any
 
         from budgetron.decisions import OperatingPoint
 
-        with _named_by_options(who):
+        with _errors_name_options(who):
             OperatingPoint(**settings, margins=True).check(np.asarray(labels))
 
 
 @contextmanager
-def _named_by_options(who: str) -> Iterator[None]:
+def _errors_name_options(who: str) -> Iterator[None]:
     """Replace argument names by option names in errors about an operating point."""
     try:
         yield

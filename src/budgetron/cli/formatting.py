@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-NOTHING = "–"  # shown in place of a figure that is undefined
+UNDEFINED = "–"  # shown in place of an undefined value
 SHOWN_LETTERS = 40  # names from user data are cut to this length
 _PIPE_WIDTH = 160  # characters per line in a pipe or file, which has no width of its own; no table needs more
 
 
 def percent(share: float | None, unit: str = " %") -> str:
-    return NOTHING if share is None else f"{100 * share:.1f}{unit}"
+    return UNDEFINED if share is None else f"{100 * share:.1f}{unit}"
 
 
 def decimal(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.3f}"
+    return UNDEFINED if value is None else f"{value:.3f}"
 
 
 def size(count: float) -> str:
@@ -69,9 +69,9 @@ def kernel_words(kernel: Any) -> str:
     if kernel is None:
         return "no kernel"
     # Flags and names are not numbers; `normalize` is shown as a word below.
-    figures = [f"{name} {value:.3g}" for name, value in vars(kernel).items() if not isinstance(value, bool | str)]
-    figures += ["normalised"] if kernel.normalize else []
-    return f"{type(kernel).__name__} kernel" + (f" ({', '.join(figures)})" if figures else "")
+    words = [f"{name} {value:.3g}" for name, value in vars(kernel).items() if not isinstance(value, bool | str)]
+    words += ["normalised"] if kernel.normalize else []
+    return f"{type(kernel).__name__} kernel" + (f" ({', '.join(words)})" if words else "")
 
 
 def table(columns: Sequence[str], left: Sequence[str] = ()) -> Table:

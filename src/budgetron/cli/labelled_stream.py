@@ -1,4 +1,7 @@
-"""`LabelledStream`: reads a stream with labels for `run`, `compare` and `tune`, and checks its label column."""
+"""`LabelledStream`: reads a stream with labels for `run`, `calibrate`, `compare` and `tune`.
+
+It checks that the first rows can be learned: the label column is plausible, and clusters name tasks of the stream.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class LabelledStream:
         skip: int = 0,
     ) -> None:
         self._who, self._options = who, options
-        self._clustered: list[Sequence[Any]] = []  # the tasks in the file of --graph clusters:FILE, per model
+        self._cluster_tasks: list[Sequence[Any]] = []  # per model: the tasks in the file of --graph clusters:FILE
         self.stream = io.read(
             options.source,
             format=options.file_format,
@@ -87,7 +90,7 @@ class LabelledStream:
         for block in guard.blocks(self.stream):
             # Only the first block is checked: later blocks of a long stream may well contain a single label.
             if not checked:
-                self._check(block.y)
+                self._check_labels(block.y)
                 self._check_clusters(block.tasks)
                 checked = True
             yield Rows(block.X, block.y, block.tasks, block.weights, block.offsets)
@@ -95,22 +98,22 @@ class LabelledStream:
     def expect_tasks_of(self, models: Collection[Any]) -> None:
         """Treat a row as a bad line if its task is missing from the graph of one of these models."""
         # An open graph accepts any task. Several models learn the same rows, hence the intersection.
-        named = [set(model.graph.tasks) for model in models if not model.graph.is_open]
-        self.stream.tasks = set.intersection(*named) if named else None
+        fixed = [set(model.graph.tasks) for model in models if not model.graph.is_open]
+        self.stream.tasks = set.intersection(*fixed) if fixed else None
         mappings = [getattr(model.graph, "mapped", None) for model in models]
-        self._clustered = [mapping.names for mapping in mappings if mapping is not None]
+        self._cluster_tasks = [mapping.names for mapping in mappings if mapping is not None]
 
     def _check_clusters(self, tasks: Any) -> None:
         """Reject clusters that contain none of the tasks of the stream, because they would silently have no effect."""
         # The distinct tasks of the first block, in the order of appearance.
         distinct = [] if tasks is None else list(dict.fromkeys(tasks.tolist()))
-        for named in self._clustered:
-            known = set(named)
+        for cluster_tasks in self._cluster_tasks:
+            known = set(cluster_tasks)
             others = [task for task in distinct if task not in known]
             if len(others) == len(distinct):
                 came = "no column is the task" if tasks is None else f"column {self.stream.columns.task!r} has "
                 raise InputError(
-                    f"{self._who}: --graph clusters names tasks such as {shown(list(named[:3]))}, but {came}"
+                    f"{self._who}: --graph clusters names tasks such as {shown(list(cluster_tasks[:3]))}, but {came}"
                     f"{'' if tasks is None else shown(distinct[:3])}. Name the column of these tasks with --task "
                     "COLUMN, or correct the file of the clusters."
                 )
@@ -120,8 +123,8 @@ class LabelledStream:
                     "a cluster of its own.", len(others), len(distinct), shown(others[0]),
                 )  # fmt: skip
 
-    def _check(self, labels: NDArray[Any]) -> None:
-        """Reject a label column that, judging by the first rows, cannot be right."""
+    def _check_labels(self, labels: NDArray[Any]) -> None:
+        """Reject a column whose values in the first rows show that it is not the label."""
         distinct = np.unique(labels).tolist()
         label = self.stream.columns.label
         if len(distinct) > _MAX_GUESSED_CLASSES and self._options.label is None and not self._options.classes:

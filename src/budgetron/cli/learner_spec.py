@@ -114,7 +114,7 @@ def learner_named(who: str, text: str) -> str:
     for name in learner_names():
         if text.lower() == name.lower():
             return name
-    for name in learner_names():  # the second search, because it imports the learners
+    for name in learner_names():  # searched second, because this imports the learners
         if text.lower() == learner_class(name).paper_name:
             return name
         if text.lower() in learner_class(name).presets:
@@ -192,7 +192,7 @@ def graph_of(who: str, text: str, rows: Sequence[Sequence[str]]) -> TaskGraph:
     pairs = [(parse_task(row[0]), parse_task(row[1])) for row in edges]
     # Tasks without edges are listed too, so that the graph accepts their examples.
     tasks = list(dict.fromkeys(parse_task(row[0]) for row in rows))
-    return graphs.from_edges(pairs, [_weight(who, text, row) for row in edges], tasks=tasks)
+    return graphs.from_edges(pairs, [_edge_weight(who, text, row) for row in edges], tasks=tasks)
 
 
 def _graph_rows(who: str, text: str) -> list[list[str]]:
@@ -202,12 +202,12 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
         return []
     if kind not in ("clusters", "edges") or not rest:
         raise input_error(who, "--graph", GRAPHS, shown(text))
-    max_fields, wanted = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
+    max_fields, line_format = (2, "task,cluster") if kind == "clusters" else (3, "task,task or task,task,weight")
     rows: list[list[str]] = []
     # utf-8-sig drops the byte order mark that spreadsheet programs write.
     with open(rest, newline="", encoding="utf-8-sig") as file:
         tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
-        for number, row in enumerate(csv.reader(_lines(file), delimiter="\t" if tabs else ","), start=1):
+        for number, row in enumerate(csv.reader(_without_comments(file), delimiter="\t" if tabs else ","), start=1):
             row = [cell.strip() for cell in row]
             # Skip blank lines and a header line such as task,cluster.
             if not any(row) or (number == 1 and _is_header(row, kind)):
@@ -216,17 +216,17 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
                 row.append("")  # a task without edges
             if not 2 <= len(row) <= max_fields or not row[0] or (kind == "clusters" and not row[1]):
                 raise input_error(
-                    who, "--graph", f"a file with lines {wanted}", f"{shown(row)} in line {number} of {rest}"
+                    who, "--graph", f"a file with lines {line_format}", f"{shown(row)} in line {number} of {rest}"
                 )
             if len(rows) >= _MAX_GRAPH_LINES:
                 raise input_error(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
             rows.append(row)
     if not rows:
-        raise input_error(who, "--graph", f"a file with lines {wanted}", f"{rest}, which has no such lines")
+        raise input_error(who, "--graph", f"a file with lines {line_format}", f"{rest}, which has no such lines")
     return rows
 
 
-def _lines(file: Iterable[str]) -> Iterable[str]:
+def _without_comments(file: Iterable[str]) -> Iterable[str]:
     return (line for line in file if not line.startswith("#"))
 
 
@@ -235,7 +235,7 @@ def _is_header(row: Sequence[str], kind: str) -> bool:
     return row[0].lower() in names and len(row) > 1
 
 
-def _weight(who: str, text: str, row: Sequence[str]) -> float:
+def _edge_weight(who: str, text: str, row: Sequence[str]) -> float:
     try:
         return float(row[2]) if len(row) > 2 and row[2] else 1.0
     except ValueError:
@@ -253,11 +253,11 @@ def _parameters(who: str, learner: str, others: Iterable[str]) -> Mapping[str, A
         if not equals or name not in known:
             names = ", ".join(sorted(known))
             raise input_error(who, "--set", f"NAME=VALUE, where NAME is a parameter of {learner}: {names}", shown(text))
-        arguments[name] = _weights(value) if name == "class_weight" else _value(value)
+        arguments[name] = _class_weights(value) if name == "class_weight" else _value(value)
     return arguments
 
 
-def _weights(text: str) -> dict[Any, Any]:
+def _class_weights(text: str) -> dict[Any, Any]:
     """Parse class weights, as in ham:1,spam:5."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return {_value(label): _value(weight) for label, _, weight in pairs}

@@ -40,17 +40,17 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
     """Open a sharded model to continue learning, in its own directory or as a copy in a new directory."""
     from budgetron.distributed import class_at, is_live
 
-    kind = class_at(path)
+    model_class = class_at(path)
     options: dict[str, Any] = {"workers": workers, "backend": "local" if ray is None else "ray"}
     # A directory in use continues in place, unless --ray names another directory.
     if is_live(path) and (ray is None or Path(path).absolute() == Path(ray).absolute()):
-        return kind.open(path, **options)
+        return model_class.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():
         came = f"{ray!r}, which --save wrote"
         raise input_error(
             who, "--ray", "a new directory", came, f"Continue in another one: --resume {path} --ray ANOTHER."
         )
-    return kind.load(path, directory=ray, **options)
+    return model_class.load(path, directory=ray, **options)
 
 
 def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> Any:

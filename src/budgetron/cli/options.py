@@ -44,7 +44,7 @@ encoding_option = click.option(
 
 def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for reading a labelled stream."""
-    names: list[Decorator] = [
+    options: list[Decorator] = [
         format_option,
         click.option("--label", metavar="COLUMN", help="The column to predict."),
         click.option("--task", metavar="COLUMN", help="The column with the task: user, machine, shop."),
@@ -62,7 +62,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
         on_error_option,
         limit_option,
     ]
-    return _all(command, names)
+    return _with_options(command, options)
 
 
 class LearnerName(click.ParamType):  # type: ignore[type-arg]
@@ -82,7 +82,7 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
 
 def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose and configure a learner."""
-    names: list[Decorator] = [
+    options: list[Decorator] = [
         click.option(
             "--learner",
             type=LearnerName(),
@@ -106,10 +106,10 @@ def learner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--graph", default="complete", show_default=True, help=f"{GRAPHS}."),
         click.option("--set", "others", multiple=True, metavar="NAME=VALUE", help="Any other parameter."),
     ]
-    return _all(command, names)
+    return _with_options(command, options)
 
 
-def _all(command: Callable[..., Any], options: list[Decorator]) -> Callable[..., Any]:
+def _with_options(command: Callable[..., Any], options: list[Decorator]) -> Callable[..., Any]:
     # Decorators are applied from the last to the first, so that --help lists them in this order.
     for option in reversed(options):
         command = option(command)
@@ -148,18 +148,18 @@ class StreamOptions:
         if labels is not None and len(set(classes)) < 2:
             raise input_error("the command line", "--classes", "two labels or more, separated by commas", shown(labels))
         names = ("file_format", "label", "task", "weight", "offset", "decimal", "encoding", "on_error", "limit")
-        plain: dict[str, Any] = {name: option_values.pop(name) for name in names}
-        return cls(source, **plain, **lists, classes=classes)
+        single: dict[str, Any] = {name: option_values.pop(name) for name in names}
+        return cls(source, **single, **lists, classes=classes)
 
     def words(self, columns: bool = True) -> list[str]:
         """Return the options for reading the same stream again. A saved model knows its columns: `columns=False`."""
-        plain = StreamOptions(self.source)
+        defaults = StreamOptions(self.source)
         names = ["file_format", "encoding"]
         names += ["label", "task", "weight", "offset", "decimal", *_LISTS, "classes"] if columns else []
         words = []
         for name in names:
             value = getattr(self, name)
-            if value != getattr(plain, name):
+            if value != getattr(defaults, name):
                 text = ",".join(value) if isinstance(value, tuple) else value
                 words.append(f"--{name.removeprefix('file_').replace('_', '-')} {shlex.quote(text)}")
         return words

@@ -38,8 +38,8 @@ def check(
     if not os.access(folder, os.W_OK):
         raise input_error(who, option, "in a folder you may write to", repr(path))
     # `samefile` also recognises a symbolic link to the model that is resumed.
-    mine = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
-    if target.exists() and target.is_file() and not (overwrite or mine):
+    is_own = own is not None and Path(own).exists() and target.exists() and target.samefile(own)
+    if target.exists() and target.is_file() and not (overwrite or is_own):
         raise input_error(who, option, "a new file", f"{path!r}, which exists", "Replace it with --overwrite.")
 
 
@@ -52,15 +52,15 @@ def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: 
     target = Path(path)
     if target.exists() and not target.is_dir():
         raise input_error(who, option, "a folder, because the model is in shards", f"{path!r}, which is a file")
-    above = target.absolute().parent
-    if not above.is_dir():
-        raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {above}.")
+    parent = target.absolute().parent
+    if not parent.is_dir():
+        raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {parent}.")
     if not target.exists() or not any(target.iterdir()):
         return
     if not is_in_shards(path) or is_live(path):
         raise input_error(who, option, "a new folder, or one that --save wrote", f"{path!r}, which holds other files")
-    mine = own is not None and Path(own).exists() and target.samefile(own)
-    if not (overwrite or mine):
+    is_own = own is not None and Path(own).exists() and target.samefile(own)
+    if not (overwrite or is_own):
         raise input_error(who, option, "a new folder", f"{path!r}, which holds a model", "Replace it with --overwrite.")
 
 
@@ -77,13 +77,13 @@ def text_file(path: str | None) -> Iterator[IO[str]]:
             yield file
         return
     # In the same folder, because `os.replace` is atomic only within one file system.
-    beside = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
+    temporary = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
     try:
-        with open(beside, "x", newline="", encoding="utf-8") as file:
+        with open(temporary, "x", newline="", encoding="utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a power failure could leave an empty file under the final name
-        os.replace(beside, target)
+        os.replace(temporary, target)
     finally:
         with suppress(FileNotFoundError):
-            beside.unlink()
+            temporary.unlink()

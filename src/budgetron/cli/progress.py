@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from budgetron.cli.formatting import NOTHING, decimal, percent, rate
+from budgetron.cli.formatting import UNDEFINED, decimal, percent, rate
 
 if TYPE_CHECKING:
     from budgetron.evaluate import Figures
     from budgetron.io import Stream
 
 _WIDE = 100  # from this many columns on, the bar is long and words are not abbreviated
-_INTERVAL = 0.1  # seconds between updates; computing the figures costs time
+_INTERVAL = 0.1  # seconds between updates; computing the error and the AUC takes time
 
 
 class Line:
     """A progress line. Without a display it prints nothing but still measures time."""
 
     def __init__(self, display: Any = None, limit: int | None = None, wide: bool = True) -> None:
-        self.begun = time.perf_counter()
+        self._started = time.perf_counter()
         self._unit = "examples" if wide else "seen"
         self._display, self._limit, self._updated = display, limit, 0.0
         # The total is unknown until the first block tells how large the file is.
@@ -32,26 +32,26 @@ class Line:
 
     @property
     def seconds(self) -> float:
-        return max(time.perf_counter() - self.begun, 1e-9)
+        return max(time.perf_counter() - self._started, 1e-9)
 
     def due(self) -> bool:
-        """Return whether it is time to compute and show new figures."""
+        """Return whether it is time to update the line."""
         return self._display is not None and time.perf_counter() - self._updated > _INTERVAL
 
-    def show(self, n: int, stream: Stream | None, figures: Figures | None = None, full: str = "") -> None:
-        """Show that n examples are done."""
+    def show(self, n: int, stream: Stream | None, figures: Figures | None = None, note: str = "") -> None:
+        """Show that n examples are done, with the error and AUC so far, and a note at the end."""
         if self._display is None:
             return
         self._updated = time.perf_counter()
         words = [f"{n:,} {self._unit}", f"{rate(n / self.seconds)}/s"]
         if figures is not None:
             words += [f"error {percent(figures.error)}", f"AUC {decimal(figures.auc)}"]
-        words += [full] if full else []
+        words += [note] if note else []
         done = _share(n, self._limit, stream)
         if done is not None:
             # The estimate is shown only after 2 % or two seconds: before that it jumps.
             left = self.seconds * (1 - done) / max(done, 1e-9)
-            words.append(f"{_clock(left)} left" if done > 0.02 or self.seconds > 2 else f"{NOTHING} left")
+            words.append(f"{_clock(left)} left" if done > 0.02 or self.seconds > 2 else f"{UNDEFINED} left")
         total = None if done is None else 1.0
         self._display.update(self._bar, total=total, completed=done or 0, words="  ".join(words))
 
@@ -72,7 +72,7 @@ def progress_line(quiet: bool, limit: int | None = None) -> Iterator[Line]:
         yield Line(display, limit, wide)
 
 
-def full_words(model: Any) -> str:
+def budget_words(model: Any) -> str:
     """Describe how much of the budget is used."""
     capacity = model.capacity_
     if capacity == 0:  # this learner stores weights, not examples

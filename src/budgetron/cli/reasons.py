@@ -18,7 +18,7 @@ WHO = "inspect"
 _REASONS = 12  # how many terms are printed; --json has all of them
 
 
-def explained(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
+def explain_example(path: str, model: Any, columns: Any, text: str, task: str | None, nearest: int) -> dict[str, Any]:
     """Predict the example in `text` (JSON) and explain the prediction. Returns values for JSON."""
     import numpy as np
 
@@ -46,43 +46,44 @@ def explained(path: str, model: Any, columns: Any, text: str, task: str | None, 
     if warning is not None:
         logging.getLogger("budgetron.cli").warning("%s", warning)
     row, tasks, scores = block.X, block.tasks, block.offsets
-    whose = None if tasks is None else plain(tasks[0])
+    row_task = None if tasks is None else plain(tasks[0])
     arguments = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
     margins = model.decision_function(row, **arguments)
-    # In a sharded model, the shard of the task explains.
-    learner = model.learner_of(whose) if hasattr(model, "learner_of") else model
+    # A sharded model has one learner per shard; take that of the task's shard.
+    learner = model.learner_of(row_task) if hasattr(model, "learner_of") else model
     # `explain` takes a single row: a sparse matrix of one row, or a vector.
     vector = row if hasattr(row, "indptr") else row[0]
     score = None if scores is None else scores[0]
-    reasons = learner.explain(vector, task=whose, offset=score, nearest=nearest, names=columns.names_of([record]))
+    reasons = learner.explain(vector, task=row_task, offset=score, nearest=nearest, names=columns.names_of([record]))
     explained: dict[str, Any] = {
-        "task": whose,
+        "task": row_task,
         "missing": [name for name in columns.names if name not in record],
         "prediction": plain(model.predict(row, **arguments)[0]),
         "margin": margins[0].tolist(),
         "reasons": reasons.to_dict(),
-        "nearest": list(_nearest(reasons, learner, vector, whose, nearest)),
+        "nearest": list(_nearest_examples(reasons, learner, vector, row_task, nearest)),
     }
     if getattr(model, "operating_point", None) is not None:
         explained["decision"] = plain(model.decide(row, tasks=tasks)[0])
     if hasattr(model, "predict_std"):
         explained["std"] = np.ravel(model.predict_std(row, **arguments)).tolist()
     if hasattr(model, "predict_proba"):
-        shares = model.predict_proba(row, **arguments)[0].tolist()
-        explained["probability"] = {
-            label_text(label): share for label, share in zip(model.classes_, shares, strict=True)
-        }
+        probabilities = model.predict_proba(row, **arguments)[0].tolist()
+        explained["probability"] = dict(zip(map(label_text, model.classes_), probabilities, strict=True))
     return explained
 
 
-def _nearest(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
+def _nearest_examples(reasons: Any, model: Any, row: Any, task: Any, n: int) -> Iterator[dict[str, Any]]:
     """Yield the stored examples with the largest kernel values, and what each of them adds to the margin."""
     classes = model.classes_.tolist()
     # The keys of the JSON are those of version 0.1: "alike" is the kernel value, "pull" is what the example adds to the
     # margin. With two classes that is the margin of the second class, otherwise one number per class.
-    each = [reasons] if len(classes) == 2 else [model.explain(row, task=task, label=c, nearest=n) for c in classes]
+    if len(classes) == 2:
+        explanations = [reasons]
+    else:
+        explanations = [model.explain(row, task=task, label=label, nearest=n) for label in classes]
     for i, near in enumerate(reasons.nearest):
-        contributions = [explanation.nearest[i].contribution for explanation in each]
+        contributions = [explanation.nearest[i].contribution for explanation in explanations]
         pull = contributions[0] if len(contributions) == 1 else contributions
         yield {"arrival": near.arrival, "task": plain(near.task), "alike": near.similarity, "pull": pull}
 
@@ -101,9 +102,9 @@ def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, An
             names = block.names() if block.names is not None else {}
             for i in range(len(block)):
                 row = block.X[i]
-                whose = None if block.tasks is None else plain(block.tasks[i])
+                task = None if block.tasks is None else plain(block.tasks[i])
                 score = None if block.offsets is None else block.offsets[i]
-                total.add(model.explain(row, task=whose, offset=score, names=names, nearest=0))
+                total.add(model.explain(row, task=task, offset=score, names=names, nearest=0))
     return {"examples": total.n, "features": [asdict(feature) for feature in total.top(100)]}
 
 
@@ -120,7 +121,7 @@ def show_importance(out: Console, importance: dict[str, Any]) -> None:
     out.print(rows)
 
 
-def _reasons(out: Console, reasons: dict[str, Any]) -> None:
+def _show_reasons(out: Console, reasons: dict[str, Any]) -> None:
     """Print the terms of an explanation as a table."""
     out.print(f"What speaks for {shorten(reasons['label'], 20)} (above 0) or against it (below 0):")
     rows = table(["reason", "adds", "shared", "own", "related"], left=["reason"])
@@ -138,15 +139,15 @@ def _reasons(out: Console, reasons: dict[str, Any]) -> None:
 
 def show_example(out: Console, explained: dict[str, Any]) -> None:
     """Print the prediction of an example, its reasons and the nearest stored examples."""
-    whose = "" if explained["task"] is None else f" for task {shorten(explained['task'])}"
-    out.print(f"\nThe example{whose} is predicted as {shorten(explained['prediction'])}")
+    of_task = "" if explained["task"] is None else f" for task {shorten(explained['task'])}"
+    out.print(f"\nThe example{of_task} is predicted as {shorten(explained['prediction'])}")
     if "decision" in explained:
-        asked = explained["decision"] is None
+        asks = explained["decision"] is None
         out.print(
-            "  the decision is to ask a person" if asked else f"  the decision is {shorten(explained['decision'])}"
+            "  the decision is to ask a person" if asks else f"  the decision is {shorten(explained['decision'])}"
         )
-    for label, share in explained.get("probability", {}).items():
-        out.print(f"  {shorten(label, 20)}: {percent(share)}")
+    for label, probability in explained.get("probability", {}).items():
+        out.print(f"  {shorten(label, 20)}: {percent(probability)}")
     if explained["missing"]:
         out.print(f"  not given: {', '.join(shorten(name, 20) for name in explained['missing'][:10])}")
     if "std" in explained:
@@ -154,7 +155,7 @@ def show_example(out: Console, explained: dict[str, Any]) -> None:
         out.print(f"  standard deviation of the log odds: {spread}")
     elif not explained["nearest"]:
         out.print("  no stored examples to compare it with")
-    _reasons(out, explained["reasons"])
+    _show_reasons(out, explained["reasons"])
     if not explained["nearest"]:
         return
     two_classes = not isinstance(explained["nearest"][0]["pull"], list)

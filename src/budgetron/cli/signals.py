@@ -26,7 +26,7 @@ class SignalGuard:
 
     def __init__(self, source: str) -> None:
         self.signal_name: str | None = None
-        self._endless = not _is_regular(source)
+        self._may_block = not _is_regular(source)  # reading a pipe may wait for ever, reading a file does not
         self._waiting = True  # whether the run waits for input
         self._before: dict[int, Any] = {}
 
@@ -44,12 +44,12 @@ class SignalGuard:
 
     def blocks(self, stream: Iterable[Any]) -> Iterator[Any]:
         """Yield the blocks of a stream until a signal comes."""
-        pieces = iter(stream)
+        blocks = iter(stream)
         while self.signal_name is None:
             try:
                 self._waiting = True
                 # `_waiting` tells the handler that nothing is being learned, so that it may raise at once.
-                block = next(pieces, None)
+                block = next(blocks, None)
                 self._waiting = False
             except KeyboardInterrupt:
                 return
@@ -62,7 +62,7 @@ class SignalGuard:
         again, self.signal_name = self.signal_name is not None, _NAMES[number]
         # Only an exception ends a read that waits for a pipe. While a block is being learned, an exception could stop
         # the model in the middle of a block, so the flag is checked between blocks instead.
-        if again or (self._waiting and self._endless):
+        if again or (self._waiting and self._may_block):
             self._waiting = False
             raise KeyboardInterrupt
         if sys.stderr.isatty():

@@ -30,15 +30,15 @@ _MAX_ALARMS = 5
 
 
 def show(result: RunResult, n_tasks: int) -> None:
-    """Print the stream, the model, its figures and the tasks with the most significant errors."""
+    """Print the stream, the model, its results and the tasks with the most significant errors."""
     out = console()
-    out.print(f"{source_words(result.source)}: {_read(result)}")
+    out.print(f"{source_words(result.source)}: {_stream_words(result)}")
     out.print(f"{model_words(result.model)}\n")
-    for name, figure, more in _figures(result):
-        out.print(f"{name:<9}{figure:<10}{more}".rstrip() if figure else f"{name:<9}{more}", soft_wrap=True)
+    for name, value, comment in _lines(result):
+        out.print(f"{name:<9}{value:<10}{comment}".rstrip() if value else f"{name:<9}{comment}", soft_wrap=True)
     if n_tasks and len(result.validation.per_task) > 1:
         out.print()
-        _tasks(out, result, n_tasks)
+        _show_tasks(out, result, n_tasks)
     out.print()
     for line in alarm_lines(result.validation):
         out.print(line, soft_wrap=True)
@@ -50,29 +50,30 @@ def show(result: RunResult, n_tasks: int) -> None:
         out.print(note, soft_wrap=True)
 
 
-def _figures(result: RunResult) -> Iterator[tuple[str, str, str]]:
+def _lines(result: RunResult) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of the summary: a name, a value, and a comment on the value."""
     model, validation = result.model, result.validation
     overall = validation.overall
     errors = [
         ("error", percent(overall.error), constant_words(validation)),
-        ("F", percent(overall.f_measure), _precision(model, overall)),
+        ("F", percent(overall.f_measure), _precision_words(model, overall)),
     ]
-    ranked = list(_ranked(model, validation))
+    ranking = list(_ranking_lines(model, validation))
     # If a label is rare, error and F say little, because always predicting the other label has nearly the same error.
-    yield from [*errors, *ranked] if validation.rare is None else [*ranked, *errors]
+    yield from [*errors, *ranking] if validation.rare is None else [*ranking, *errors]
     if overall.log_loss is not None and validation.calibration is not None:
         off = f"probabilities are off by {percent(validation.calibration.ece)} on average"
         yield "log loss", f"{overall.log_loss:.3f}", f"Brier score {decimal(overall.brier)}; {off}"
     for name, value in point_lines(getattr(model, "operating_point", None)):
         yield name, "", value
     if model.capacity_ != 0:
-        yield "stored", f"{model.n_stored_:,}", _stored(model)
+        yield "stored", f"{model.n_stored_:,}", _stored_words(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
     yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{overall.n:,} examples in {result.seconds:.1f} s"
 
 
-def _ranked(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
-    """Yield the figures of the ranking: AUC and average precision."""
+def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines about the ranking by score: AUC and average precision."""
     overall, classes = validation.overall, model.classes_.tolist()
     if overall.auc is None:
         return
@@ -111,13 +112,13 @@ def alarm_lines(validation: Validation) -> Iterator[str]:
 
 
 def rare_words(validation: Validation) -> str:
-    """Return advice on which figures to read if one label is rare; empty if none is rare."""
+    """Return advice on which metrics to read if one label is rare; empty if none is rare."""
     from budgetron.evaluate.metrics.confusion import rare_sentence
 
     return "" if validation.rare is None else rare_sentence(shorten(validation.rare[0], 20), validation.rare[1])
 
 
-def _read(result: RunResult) -> str:
+def _stream_words(result: RunResult) -> str:
     """Describe what was read: examples, tasks and labels."""
     validation = result.validation
     words = [counted(validation.overall.n, "example")]
@@ -162,37 +163,37 @@ def constant_words(validation: Validation) -> str:
     return "" if constant is None else f"always predicting {shorten(constant[0], 20)}: {percent(constant[1])}"
 
 
-def _precision(model: Any, overall: Any) -> str:
-    figures = f"precision {percent(overall.precision)}, recall {percent(overall.recall)}"
+def _precision_words(model: Any, overall: Any) -> str:
+    values = f"precision {percent(overall.precision)}, recall {percent(overall.recall)}"
     classes = model.classes_.tolist()
-    return f"of {shorten(classes[1], 20)}: {figures}" if len(classes) == 2 else f"mean over classes: {figures}"
+    return f"of {shorten(classes[1], 20)}: {values}" if len(classes) == 2 else f"mean over classes: {values}"
 
 
-def _stored(model: Any) -> str:
+def _stored_words(model: Any) -> str:
     capacity = model.capacity_
     share = model.budget_share_
     stored = "examples, without limit" if capacity is None else f"of at most {capacity:,} examples"
     return f"{stored}, from {counted(len(share), 'task')}"
 
 
-def _tasks(out: Any, result: RunResult, n_tasks: int) -> None:
+def _show_tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     """Print a table of the worst tasks."""
     validation = result.validation
     worst = validation.worst_first()
-    more = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
-    out.print(f"{more} {counted(len(worst), 'task')}")
+    heading = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
+    out.print(f"{heading} {counted(len(worst), 'task')}")
     share, stores = result.model.budget_share_, result.model.capacity_ != 0
     rows = table(["task", "examples", "error %", "F %", "AUC", *(["stored %"] if stores else [])], left=["task"])
-    for task, row in worst[:n_tasks]:
+    for task, figures in worst[:n_tasks]:
         stored = [percent(share.get(task, 0.0), "")] if stores else []
-        rows.add_row(shorten(task), *_task_figures(row), *stored)
+        rows.add_row(shorten(task), *_task_cells(figures), *stored)
     if validation.others is not None:
-        rows.add_row("later tasks", *_task_figures(validation.others))
+        rows.add_row("later tasks", *_task_cells(validation.others))
     out.print(rows)
 
 
-def _task_figures(row: Figures) -> list[str]:
-    return [f"{row.n:,}", percent(row.error, ""), percent(row.f_measure, ""), decimal(row.auc)]
+def _task_cells(figures: Figures) -> list[str]:
+    return [f"{figures.n:,}", percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc)]
 
 
 def _notes(result: RunResult) -> Iterator[str]:

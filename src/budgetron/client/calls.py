@@ -33,8 +33,8 @@ class Call:
     answer: Any = None  # the type of the decoded response; None for bytes
     headers: dict[str, str] = field(default_factory=dict)
 
-    def sent(self) -> tuple[bytes | None, dict[str, str]]:
-        """The body and the headers."""
+    def encoded(self) -> tuple[bytes | None, dict[str, str]]:
+        """The bytes of the body, and the headers."""
         if self.body is None:
             return self.content, self.headers
         return msgspec.json.encode(self.body), {"Content-Type": "application/json", **self.headers}
@@ -80,19 +80,19 @@ def predict(
     settings: ClientSettings, features: Any, task: Any, offset: Any, remember: bool, explain: bool, ask: float | None
 ) -> Call:
     body = {"features": to_json(features)} | ({} if task is None else {"task": task})
-    body |= {} if offset is None else {"offset": _scores(offset)}
-    return Call("POST", settings.path("predict"), body | _asked(remember, explain, ask), answer=Prediction)
+    body |= {} if offset is None else {"offset": _offset_json(offset)}
+    return Call("POST", settings.path("predict"), body | _options(remember, explain, ask), answer=Prediction)
 
 
 def predict_many(
     settings: ClientSettings, examples: list[dict[str, Any]], remember: bool, explain: bool, ask: float | None
 ) -> Call:
-    body = {"examples": examples} | _asked(remember, explain, ask)
+    body = {"examples": examples} | _options(remember, explain, ask)
     return Call("POST", settings.path("predict"), body, answer=_PredictionList)
 
 
-def _asked(remember: bool, explain: bool, ask: float | None) -> dict[str, Any]:
-    # What is not asked for is left out: an earlier service rejects fields that it does not know.
+def _options(remember: bool, explain: bool, ask: float | None) -> dict[str, Any]:
+    # Options with their default values are left out: an earlier service rejects fields that it does not know.
     return {"remember": remember} | ({"explain": True} if explain else {}) | ({} if ask is None else {"ask": ask})
 
 
@@ -112,8 +112,8 @@ def no_operating_point(settings: ClientSettings) -> Call:
     return Call("DELETE", settings.path("operating-point"), answer=dict[str, Any])
 
 
-def feedback(settings: ClientSettings, name: str, label: Any, correct: bool = False) -> Call:
-    body = {"id": name, "label": _item(label)} | ({"correct": True} if correct else {})
+def feedback(settings: ClientSettings, prediction_id: str, label: Any, correct: bool = False) -> Call:
+    body = {"id": prediction_id, "label": _item(label)} | ({"correct": True} if correct else {})
     return Call("POST", settings.path("feedback"), body, answer=dict[str, Any])
 
 
@@ -140,7 +140,7 @@ def get(settings: ClientSettings, rest: str) -> Call:
 
 
 def task_path(task: Any) -> str:
-    """The URL path of a task. A string of digits is quoted, so that the service does not read it as a number."""
+    """The URL path of a task. A string of digits is put in quotes, so that the service does not read it as a number."""
     text = str(task)
     if isinstance(task, str) and (text.removeprefix("-").isdigit() or text[:1] == text[-1:] == '"'):
         text = f'"{text}"'
@@ -157,8 +157,8 @@ def to_json(features: Any) -> Any:
     if sparse.issparse(features):
         row = features.tocsr()
         if row.shape[0] != 1:
-            several = "Use predict_many or learn_many for several rows."
-            raise input_error("Client", "features", "one row", f"{row.shape[0]} rows", several)
+            remedy = "Use predict_many or learn_many for several rows."
+            raise input_error("Client", "features", "one row", f"{row.shape[0]} rows", remedy)
         return {"indices": row.indices.tolist(), "values": row.data.tolist()}
     if isinstance(features, np.ndarray):
         return features.tolist()
@@ -167,8 +167,8 @@ def to_json(features: Any) -> Any:
     return [_item(value) for value in features]
 
 
-def _scores(offset: Any) -> Any:
-    """Another model's score, or one per class, as JSON."""
+def _offset_json(offset: Any) -> Any:
+    """The offset of an example as JSON: another model's score, or one score per class."""
     return offset.tolist() if hasattr(offset, "tolist") else offset
 
 
@@ -186,20 +186,21 @@ def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any
         X = X.to_numpy()
     rows = (X[i] for i in range(X.shape[0])) if sparse.issparse(X) else X
     labels = _endless_none() if y is None else y
-    names = _endless_none() if tasks is None else tasks
-    scores = _endless_none() if offset is None else offset
-    sides = [values for values in (y, tasks, offset) if values is not None]
-    if hasattr(X, "__len__") and any(hasattr(side, "__len__") and len(side) != _length(X) for side in sides):
-        accepted, came = f"as long as X, {_length(X)}", f"lengths {[len(side) for side in sides]}"
+    row_tasks = _endless_none() if tasks is None else tasks
+    offsets = _endless_none() if offset is None else offset
+    # Generators have no length to check; `zip` ends with the shortest of them.
+    sized = [values for values in (y, tasks, offset) if hasattr(values, "__len__")]
+    if hasattr(X, "__len__") and any(len(values) != _length(X) for values in sized):
+        accepted, came = f"as long as X, {_length(X)}", f"lengths {[len(values) for values in sized]}"
         raise input_error("Client", "y, tasks and offset", accepted, came)
-    for row, label, task, score in zip(rows, labels, names, scores, strict=False):
+    for row, label, task, row_offset in zip(rows, labels, row_tasks, offsets, strict=False):
         example = {"features": to_json(row)}
         if y is not None:
             example["label"] = _item(label)
         if tasks is not None:
             example["task"] = _item(task)
         if offset is not None:
-            example["offset"] = _scores(score)
+            example["offset"] = _offset_json(row_offset)
         yield example
 
 
@@ -213,4 +214,5 @@ def _endless_none() -> Iterator[None]:
 
 
 def _item(value: Any) -> Any:
+    """A NumPy scalar as a Python value, which JSON can hold."""
     return value.item() if isinstance(value, np.generic) else value

@@ -13,7 +13,7 @@ from budgetron.errors import BudgetronError, InputError, OperationalError
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A prediction. The other fields are None if they do not apply.
+    """A prediction: label and margin. Fields that do not apply are None.
 
     `probabilities` is set if the model has them. `id` is set if the service remembers the prediction for feedback.
 

@@ -1,7 +1,8 @@
 """The retry loop of both clients, which differ only in how they send and sleep.
 
     for wait in attempts:          # seconds, 0 for the first attempt
-        sleep(wait); attempts.on_response(response) or attempts.on_no_response(error)
+        sleep(wait)                # then send `attempts.request`, and
+        attempts.on_response(response) or attempts.on_no_response(error)
     attempts.answer
 
 The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may go
@@ -27,12 +28,12 @@ class Retries:
 
     def __init__(self, settings: ClientSettings, call: Call) -> None:
         self._settings, self._call = settings, call
-        content, headers = call.sent()
+        content, headers = call.encoded()
         self.request = {"method": call.method, "url": call.path, "content": content, "headers": headers}
         self.answer: Any = None
         self._is_answered = False
         self._retry_after: str | None = None
-        self._refused: Exception | None = None
+        self._error: Exception | None = None
 
     def __iter__(self) -> Iterator[float]:
         yield 0.0
@@ -41,24 +42,24 @@ class Retries:
                 return
             yield _wait(attempt, self._retry_after)
         if not self._is_answered:
-            assert self._refused is not None
-            raise self._refused
+            assert self._error is not None
+            raise self._error
 
     def on_response(self, answer: Any) -> None:
         """Handle a response: decode it, keep an error for a retry, or raise an error that a retry would not change."""
         if answer.status_code == 200:
             self.answer, self._is_answered = self._call.decoded(answer.content), True
             return
-        self._refused = error_of(answer.status_code, answer.content)
+        self._error = error_of(answer.status_code, answer.content)
         if answer.status_code not in RETRIED_STATUSES:
-            raise self._refused
+            raise self._error
         self._retry_after = answer.headers.get("retry-after")
 
     def on_no_response(self, error: Exception) -> None:
         """Handle a failed connection or a timeout: keep the error, which is raised after the last retry."""
         self._retry_after = None
         attempts = self._settings.retries + 1
-        self._refused = Unreachable(
+        self._error = Unreachable(
             f"Client: {self._settings.url} did not respond in {attempts} attempts. The last error was "
             f"{type(error).__name__}: {error}. Check the URL and that the service is running."
         )

@@ -1,4 +1,4 @@
-"""`budgetron compare` and `tune`: figures equal those of separate runs; advice needs a significant difference."""
+"""`budgetron compare` and `tune`: results equal those of separate runs; advice needs a significant difference."""
 
 from __future__ import annotations
 
@@ -8,25 +8,15 @@ import numpy as np
 import pytest
 
 
-def test_a_comparison_gives_each_learner_the_figures_of_a_separate_run(mail: Path, as_json) -> None:
-    budgets, both = ["--budgets", "5,32KiB"], ["--graphs", "complete,disconnected"]
-    result = as_json("compare", mail, "--learners", "Forgetron,mtrbp", *budgets, *both)
+def test_a_comparison_gives_each_learner_the_results_of_a_separate_run(mail: Path, as_json) -> None:
+    budgets, graph_options = ["--budgets", "5,32KiB"], ["--graphs", "complete,disconnected"]
+    result = as_json("compare", mail, "--learners", "Forgetron,mtrbp", *budgets, *graph_options)
     assert len(result["learners"]) == 8
     for learner in result["learners"]:
-        words = [
-            "--learner",
-            learner["learner"],
-            "--budget",
-            learner["budget"],
-            "--graph",
-            learner["graph"],
-            "--window",
-            1000,
-        ]
-        alone = as_json("run", mail, *words)
-        assert (
-            alone["validation"]["overall"].items() <= learner.items() and learner["stored"] == alone["model"]["stored"]
-        )
+        options = ["--learner", learner["learner"], "--budget", learner["budget"], "--graph", learner["graph"]]
+        separate = as_json("run", mail, *options, "--window", 1000)
+        assert separate["validation"]["overall"].items() <= learner.items()
+        assert learner["stored"] == separate["model"]["stored"]
 
 
 def test_the_smallest_of_the_best_models_is_recommended(mail: Path, as_json, budgetron) -> None:
@@ -41,7 +31,7 @@ def test_the_smallest_of_the_best_models_is_recommended(mail: Path, as_json, bud
     assert f"Take {result['recommended']}" in shown and result["command"] in shown
 
 
-def test_learners_are_compared_with_the_constant_answer(tmp_path: Path, as_json, budgetron) -> None:
+def test_learners_are_compared_with_a_constant_prediction(tmp_path: Path, as_json, budgetron) -> None:
     rng, stream = np.random.default_rng(0), tmp_path / "noise.csv"
     rows = (f"{x:.3f},{int(y > 0.7)}" for x, y in rng.random((400, 2)))
     stream.write_text("\n".join(["x,label", *rows]) + "\n")
@@ -53,7 +43,7 @@ def test_learners_are_compared_with_the_constant_answer(tmp_path: Path, as_json,
     assert "None of them is better" in " ".join(budgetron(*words).stdout.split())
 
 
-def test_a_recommendation_below_the_constant_answer_does_not_hide_the_best(tmp_path: Path, as_json) -> None:
+def test_a_recommendation_worse_than_a_constant_prediction_does_not_hide_the_best(tmp_path: Path, as_json) -> None:
     rng, stream = np.random.default_rng(1), tmp_path / "weak.csv"
     rows = (f"{x:.3f},{int(u < 0.75 * (x > 0.5) + 0.15)}" for x, u in rng.random((60, 2)))
     stream.write_text("\n".join(["x,label", *rows]) + "\n")
@@ -72,7 +62,7 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["--learners", "nosuch"], "--learner must be one of"),
         (["--budgets", "0"], "--budget must be"),
@@ -80,12 +70,13 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_pat
         (["--learners", "mtrbp,bpa-s", "--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 118"),
     ],
 )
-def test_compare_refuses_invalid_learners_and_budgets(mail: Path, budgetron, words: list[str], says: str) -> None:
-    assert says in budgetron("compare", mail, *words, code=2).output
+def test_compare_refuses_invalid_learners_and_budgets(mail: Path, budgetron, words: list[str], message: str) -> None:
+    assert message in budgetron("compare", mail, *words, code=2).output
 
 
-def chequered(path: Path, n: int = 1500, squares: int = 6) -> Path:
-    """A chequerboard; six squares are too small for the default bandwidth."""
+def write_chequerboard(path: Path, n: int = 1500, squares: int = 6) -> Path:
+    """Write points whose label is their colour on a chequerboard; six squares per side are too small for the default
+    bandwidth."""
     X = np.random.default_rng(0).random((n, 2))
     y = np.floor(squares * X).astype(int).sum(axis=1) % 2
     path.write_text("a,b,label\n" + "".join(f"{a:.4f},{b:.4f},{label}\n" for (a, b), label in zip(X, y, strict=True)))
@@ -93,7 +84,7 @@ def chequered(path: Path, n: int = 1500, squares: int = 6) -> Path:
 
 
 def test_tune_finds_better_settings(tmp_path: Path, as_json, budgetron) -> None:
-    stream = chequered(tmp_path / "s.csv")
+    stream = write_chequerboard(tmp_path / "s.csv")
     result = as_json("tune", stream, "--learner", "RandomBudgetPerceptron", "--budget", 400)
     bandwidth, budget = result["rounds"]
     tried = {setting["value"]: setting["error"] for setting in bandwidth["tried"]}
@@ -135,8 +126,8 @@ def test_a_model_without_a_kernel_is_recommended_if_it_is_as_good(
         "budget",
     ]
     assert "To train as well at less cost" in budgetron("tune", mail).stdout
-    curved = chequered(tmp_path / "s.csv", squares=2)
-    assert as_json("tune", curved)["rounds"][0]["chosen"] == "gaussian"  # no line divides a chequerboard
+    curved = write_chequerboard(tmp_path / "s.csv", squares=2)
+    assert as_json("tune", curved)["rounds"][0]["chosen"] == "gaussian"  # a linear model cannot separate it
 
 
 def test_a_smaller_budget_is_recommended_only_after_all_examples(mail: Path, as_json) -> None:
@@ -148,7 +139,7 @@ def test_a_smaller_budget_is_recommended_only_after_all_examples(mail: Path, as_
         assert f"--budget {chosen}" in result["command"]
 
 
-def test_the_recommended_command_has_the_figures_of_the_comparison(mail: Path, as_json) -> None:
+def test_the_recommended_command_has_the_results_of_the_comparison(mail: Path, as_json) -> None:
     result = as_json("compare", mail, "--learners", "Budgetron,BudgetProjectron", "--budgets", "64KiB")
     for learner in result["learners"]:
         options = ["--learner", learner["learner"], "--budget", learner["budget"], "--kernel", learner["kernel"]]

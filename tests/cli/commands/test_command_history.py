@@ -15,7 +15,7 @@ def write(path: Path, seed: int, noise: float) -> Path:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=1500)
     labels = np.where(x + noise * rng.normal(size=1500) > 0, "a", "b")
-    lines = [f"{x[place]:.3f},{labels[place]}" for place in range(1500)]
+    lines = [f"{x[i]:.3f},{labels[i]}" for i in range(1500)]
     path.write_text("\n".join(["x,label", *lines]) + "\n", encoding="utf-8")
     return path
 

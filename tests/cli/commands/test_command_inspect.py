@@ -14,7 +14,7 @@ EXAMPLE = {"size": 1.5, "links": -0.5, "colour": "red"}
 
 
 @pytest.fixture
-def saved(mail: Path, tmp_path: Path, budgetron):
+def save_model(mail: Path, tmp_path: Path, budgetron):
     def save(*options):
         budgetron("run", mail, "--budget", 40, "--save", tmp_path / "m", "--overwrite", *options)
         return tmp_path / "m"
@@ -22,8 +22,8 @@ def saved(mail: Path, tmp_path: Path, budgetron):
     return save
 
 
-def test_inspect_prints_the_attributes_of_the_model(saved, as_json) -> None:
-    result = as_json("inspect", saved())
+def test_inspect_prints_the_attributes_of_the_model(save_model, as_json) -> None:
+    result = as_json("inspect", save_model())
     model, columns = io.load_model(result["file"])
     assert (result["learner"], result["seen"], result["mistakes"]) == ("Budgetron", 600, model.n_mistakes_)
     assert (result["memory_bytes"], result["capacity"]) == (model.memory_bytes_, 0)
@@ -33,20 +33,20 @@ def test_inspect_prints_the_attributes_of_the_model(saved, as_json) -> None:
 
 
 @pytest.mark.parametrize("options", [["--learner", "Forgetron"], ["--learner", "mtbprj-2", "--kernel", "polynomial:2"]])
-def test_contributions_add_up_to_the_margin(saved, as_json, options: list[str]) -> None:
-    path = saved(*options)
+def test_contributions_add_up_to_the_margin(save_model, as_json, options: list[str]) -> None:
+    path = save_model(*options)
     result = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob", "--nearest", 1000)["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "bob"}])
     assert len(result["nearest"]) == model.n_stored_
     assert sum(near["pull"] for near in result["nearest"]) == pytest.approx(result["margin"])
     assert result["margin"] == pytest.approx(model.decision_function(row, tasks=["bob"])[0])
-    alike = np.sort(model.kernel_(row, model.active_set_.rows).ravel())[::-1]
-    assert np.allclose([near["alike"] for near in result["nearest"]], alike)
+    similarities = np.sort(model.kernel_(row, model.active_set_.rows).ravel())[::-1]
+    assert np.allclose([near["alike"] for near in result["nearest"]], similarities)
 
 
-def test_the_explanation_of_a_budgetron_agrees_with_its_prediction(saved, as_json, budgetron) -> None:
-    path = saved()
+def test_the_explanation_of_a_budgetron_agrees_with_its_prediction(save_model, as_json, budgetron) -> None:
+    path = save_model()
     result = as_json("inspect", path, "--example", json.dumps(EXAMPLE | {"user": "cid"}))["example"]
     model, columns = io.load_model(path)
     row = columns.encode([EXAMPLE | {"user": "cid"}])
@@ -76,8 +76,8 @@ def test_inspect_explains_sparse_rows_and_several_labels(tmp_path: Path, budgetr
     assert "predicted as spam" in budgetron("inspect", tmp_path / "m", "--example", example).stdout
 
 
-def test_reasons_add_up_and_have_names(saved, as_json, budgetron) -> None:
-    path = saved()
+def test_reasons_add_up_and_have_names(save_model, as_json, budgetron) -> None:
+    path = save_model()
     result = as_json("inspect", path, "--example", json.dumps(EXAMPLE), "--task", "bob")["example"]
     reasons = result["reasons"]
     total = sum(term["total"] for term in reasons["terms"]) + reasons["rest"] + reasons["remainder"]
@@ -100,8 +100,8 @@ def test_words_and_many_categories_have_names(tmp_path: Path, budgetron, as_json
     assert not any(name.startswith("column") for name in terms)
 
 
-def test_importance_is_averaged_over_the_examples_of_a_file(saved, mail: Path, as_json, budgetron) -> None:
-    path = saved()
+def test_importance_is_averaged_over_the_examples_of_a_file(save_model, mail: Path, as_json, budgetron) -> None:
+    path = save_model()
     result = as_json("inspect", path, "--importance", mail)["importance"]
     assert result["examples"] == 600
     sizes = [feature["mean"] for feature in result["features"]]
@@ -112,8 +112,8 @@ def test_importance_is_averaged_over_the_examples_of_a_file(saved, mail: Path, a
     assert "No such file" in budgetron("inspect", path, "--importance", "gone.csv", code=2).output
 
 
-def test_invalid_options_of_inspect_are_refused(saved, tmp_path: Path, budgetron) -> None:
-    path = saved()
+def test_invalid_options_of_inspect_are_refused(save_model, tmp_path: Path, budgetron) -> None:
+    path = save_model()
     for words, says in [
         (["--example", "[1, 2]"], "--example must be a JSON object"),
         (["--example", "{size: 1}"], "--example must be a JSON object"),

@@ -20,7 +20,7 @@ def model(mail: Path, tmp_path: Path, budgetron) -> Path:
     return tmp_path / "m.budgetron"
 
 
-def answers(model: Path, stream: Path):
+def load_model_and_rows(model: Path, stream: Path):
     learner, columns = io.load_model(model)
     with io.read(stream, columns=columns, labelled=False) as source:
         (block,) = list(source)
@@ -29,19 +29,19 @@ def answers(model: Path, stream: Path):
 
 def test_the_output_has_the_predictions_of_the_model(model: Path, mail: Path, budgetron) -> None:
     rows = list(csv.DictReader(StringIO(budgetron("predict", model, mail).stdout)))
-    learner, block = answers(model, mail)
+    learner, block = load_model_and_rows(model, mail)
     assert [row["prediction"] for row in rows] == learner.predict(block.X, tasks=block.tasks).tolist()
     assert [row["task"] for row in rows] == block.tasks.tolist()
     assert [int(row["line"]) for row in rows] == list(range(2, 602))
-    shares = learner.predict_proba(block.X, tasks=block.tasks)
+    probabilities = learner.predict_proba(block.X, tasks=block.tasks)
     written = [[float(row["probability_ham"]), float(row["probability_spam"])] for row in rows]
-    assert np.allclose(written, shares, atol=1e-6)
+    assert np.allclose(written, probabilities, atol=1e-6)
 
 
 def test_a_model_without_probabilities_prints_margins(mail: Path, tmp_path: Path, budgetron) -> None:
     budgetron("run", mail, "--learner", "Forgetron", "--save", tmp_path / "f")
     written = [json.loads(line) for line in budgetron("predict", tmp_path / "f", mail, "--json").stdout.splitlines()]
-    learner, block = answers(tmp_path / "f", mail)
+    learner, block = load_model_and_rows(tmp_path / "f", mail)
     assert np.allclose(
         [row["margin"] for row in written], learner.decision_function(block.X, tasks=block.tasks), atol=1e-6
     )
@@ -52,7 +52,7 @@ def test_predictions_for_more_than_two_labels(tmp_path: Path, budgetron) -> None
     stream = write_mail(tmp_path / "s.csv", labels=("ham", "jam", "spam"))
     budgetron("run", stream, "--learner", "Forgetron", "--save", tmp_path / "f")
     rows = list(csv.DictReader(StringIO(budgetron("predict", tmp_path / "f", stream).stdout)))
-    learner, block = answers(tmp_path / "f", stream)
+    learner, block = load_model_and_rows(tmp_path / "f", stream)
     assert [row["prediction"] for row in rows] == learner.predict(block.X, tasks=block.tasks).tolist()
     assert np.allclose(
         [[float(row[f"margin_{label}"]) for label in ("ham", "jam", "spam")] for row in rows],

@@ -20,7 +20,7 @@ def invoke(*arguments):
     return done.exit_code, done.output
 
 
-def change(path, statement):
+def run_sql(path, statement):
     db = sqlite3.connect(path)
     db.execute(statement)
     db.commit()
@@ -57,7 +57,7 @@ def test_verify_reports_intact_and_damaged_models(data, tmp_path):
     ]
     assert invoke("verify", data / "other")[1] in output
     assert invoke("verify", tmp_path / "backup")[1].endswith("(examples: 30, idempotency keys: 3, last record: 3).\n")
-    change(data / "other" / "host.sqlite", "DELETE FROM snapshot")
+    run_sql(data / "other" / "host.sqlite", "DELETE FROM snapshot")
     code, output = invoke("verify", data)
     assert code == 1 and f"{data / 'other'}: DAMAGED." in output and f"{data / 'default'}: intact (" in output
     (tmp_path / "empty").mkdir()
@@ -66,7 +66,7 @@ def test_verify_reports_intact_and_damaged_models(data, tmp_path):
 
 
 def test_repair_needs_the_loss_to_be_accepted(data):
-    change(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")
+    run_sql(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")
     before = (data / "other" / "host.sqlite").read_bytes()
     code, output = invoke("repair", data)
     assert code == 2 and "add --accept-loss" in output and (data / "other" / "host.sqlite").read_bytes() == before
@@ -95,8 +95,8 @@ def sharded(directory):
 
 @pytest.mark.parametrize("file", ["requests.sqlite", "shards/shard-00001/host.sqlite"])
 def test_verify_and_repair_a_model_in_shards(tmp_path, file):
-    place = tmp_path / "model"
-    host = sharded(place)
+    directory = tmp_path / "model"
+    host = sharded(directory)
     for seed in range(3):
         X, y, tasks = block(seed)
         host.learn_many([Request(X, y, tasks, str(seed))])
@@ -104,15 +104,15 @@ def test_verify_and_repair_a_model_in_shards(tmp_path, file):
     code, output = invoke("verify", tmp_path)
     assert code == 0 and "shard-00000: intact" in output and "shard-00001: intact" in output
     table = "answer" if file == "requests.sqlite" else "stream_block"
-    change(place / file, f"UPDATE {table} SET margins = NULL WHERE number = (SELECT max(number) FROM {table})")
+    run_sql(directory / file, f"UPDATE {table} SET margins = NULL WHERE number = (SELECT max(number) FROM {table})")
     code, output = invoke("verify", tmp_path)
     assert code == 1 and "budgetron repair" in output
-    code, output = invoke("restore", tmp_path / "model" / "requests.sqlite", place)
+    code, output = invoke("restore", tmp_path / "model" / "requests.sqlite", directory)
     assert code == 2 and "a model in shards" in output
     code, output = invoke("repair", tmp_path, "--accept-loss")
     assert code == 0 and output.count("repaired") == 1, output
     assert invoke("verify", tmp_path)[0] == 0
-    host = sharded(place)
+    host = sharded(directory)
     X, y, tasks = block(0)
     assert host.learn_many([Request(X, y, tasks, "0")])[0].repeated
     X, y, tasks = block(9)

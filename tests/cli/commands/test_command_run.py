@@ -1,4 +1,4 @@
-"""`budgetron run`: the figures equal those of the library, models can be resumed, and errors name a remedy."""
+"""`budgetron run`: the results equal those of the library, models can be resumed, and errors name a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def blocks(path: Path) -> list[tuple]:
 
 
 @pytest.mark.parametrize("delay", [0, 5])
-def test_the_figures_are_those_of_the_library(mail: Path, as_json, delay: int) -> None:
+def test_the_results_are_those_of_the_library(mail: Path, as_json, delay: int) -> None:
     result = as_json(
         "run", mail, "--learner", "Forgetron", "--budget", 30, "--kernel", "gaussian:0.5", "--delay", delay
     )
@@ -152,7 +152,7 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["nosuch.csv"], "No such file"),
         (["--kernel", "cosine"], "--kernel must be gaussian"),
@@ -169,9 +169,9 @@ def test_a_stream_without_examples_is_refused(tmp_path: Path, budgetron, content
         (["--label", "nosuch"], "label: there is no column 'nosuch'"),
     ],
 )
-def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], says: str) -> None:
+def test_errors_are_one_sentence(mail: Path, budgetron, words: list[str], message: str) -> None:
     refused = budgetron("run", *(words if words == ["nosuch.csv"] else [mail, *words]), code=2)
-    assert says in refused.output and "Traceback" not in refused.output and refused.stdout == ""
+    assert message in refused.output and "Traceback" not in refused.output and refused.stdout == ""
 
 
 def test_the_summary_is_readable_text(mail: Path, tmp_path: Path, budgetron) -> None:
@@ -229,16 +229,16 @@ def test_example_weights_are_used_in_learning(tmp_path: Path, budgetron, as_json
     assert "Budgetron takes weights" in budgetron("run", heavy, "--learner", "Forgetron", code=2).output
 
 
-def test_figures_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Path, budgetron, monkeypatch) -> None:
-    def full(*_: object) -> None:
+def test_results_are_shown_even_if_nothing_can_be_saved(mail: Path, tmp_path: Path, budgetron, monkeypatch) -> None:
+    def raise_disk_full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(io, "save_model", full)  # simulates a full disk
+    monkeypatch.setattr(io, "save_model", raise_disk_full)
     refused = budgetron("run", mail, "--save", tmp_path / "m", code=3)
     assert "No space left on device" in refused.stderr and "error    " in refused.stdout
 
 
-def test_the_number_of_tasks_with_their_own_figures_is_limited(mail: Path, as_json) -> None:
+def test_the_number_of_tasks_with_their_own_results_is_limited(mail: Path, as_json) -> None:
     result = as_json("run", mail, "--max-tasks", 2)["validation"]
     assert len(result["per_task"]) == 2
     assert result["others"]["n"] + sum(row["n"] for row in result["per_task"].values()) == 600
@@ -257,7 +257,7 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
     x = rng.normal(size=2000)
     clicks = rng.random(2000) < 0.02 * np.exp(x)
     labels = np.where(clicks, "yes", "no")
-    lines = [f"{x[place]:.3f},u{place % 7},{labels[place]}" for place in range(2000)]
+    lines = [f"{x[i]:.3f},u{i % 7},{labels[i]}" for i in range(2000)]
     path = tmp_path / "clicks.csv"
     path.write_text("\n".join(["x,user,click", *lines]) + "\n", encoding="utf-8")
     text = budgetron("run", path, "--at", 50).stdout
@@ -268,6 +268,6 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
     result = as_json("run", path)["validation"]
     assert result["rare"]["label"] == "yes" and result["overall"]["auc"] > 0.6 and result["overall"]["brier"] < 0.1
     assert set(result["per_task"]["u1"]) >= {"auc", "average_precision", "precision_at_k", "brier"}
-    told_by_auc = as_json("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
-    assert told_by_auc["compared_by"] == "auc" and told_by_auc["best"].startswith("Budgetron, 20")
+    compared = as_json("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
+    assert compared["compared_by"] == "auc" and compared["best"].startswith("Budgetron, 20")
     assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout

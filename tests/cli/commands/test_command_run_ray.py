@@ -24,18 +24,18 @@ def rows(path, start=0, n=600):
     return str(path)
 
 
-def called(*words):
+def invoke(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def as_json(*words):
-    done = called(*words)
+def output_of(*words):
+    done = invoke(*words)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 @pytest.fixture(params=["disconnected", "complete"])
-def begun(request, tmp_path):
+def live_directory(request, tmp_path):
     """A live directory with the columns of its stream, as `run --ray` leaves it; and a stream to continue with."""
     stream = rows(tmp_path / "s.csv")
     options = {"workers": 2, "directory": tmp_path / "m"}
@@ -50,13 +50,13 @@ def begun(request, tmp_path):
     return tmp_path / "m", rows(tmp_path / "t.csv", 600)
 
 
-def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path, begun):
-    directory, stream = begun
-    kind = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
-    with kind.open(directory, workers=1) as owner:
-        table = list(csv.DictReader(as_json("predict", directory, stream, "-q").splitlines()))
-        result = json.loads(as_json("inspect", directory, "--json"))
-        example = json.loads(as_json("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
+def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path, live_directory):
+    directory, stream = live_directory
+    model_class = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
+    with model_class.open(directory, workers=1) as owner:
+        table = list(csv.DictReader(output_of("predict", directory, stream, "-q").splitlines()))
+        result = json.loads(output_of("inspect", directory, "--json"))
+        example = json.loads(output_of("inspect", directory, "--example", '{"a": 2, "b": 1}', "--task", "u3", "--json"))
         with io.read(stream, columns=io.columns_of(owner), labelled=False) as source:
             block = next(iter(source))
         assert [int(row["prediction"]) for row in table] == owner.predict(block.X, tasks=block.tasks).tolist()
@@ -64,39 +64,39 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path
             s["stored"] for s in result["shards"]
         )
         assert result["learner"] == type(owner.learner).__name__ and len(result["shards"]) == 3
-        asked = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
-        assert example["example"]["margin"] == owner.decision_function(asked.X, tasks=asked.tasks)[0]
+        row = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
+        assert example["example"]["margin"] == owner.decision_function(row.X, tasks=row.tasks)[0]
         assert bool(example["example"]["nearest"]) == (owner.capacity_ > 0)  # a Budgetron stores no examples
         owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner still has the directory
-    assert "shards   3, with" in as_json("inspect", directory)
+    assert "shards   3, with" in output_of("inspect", directory)
 
 
-def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, begun):
-    directory, stream = begun
+def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory):
+    directory, stream = live_directory
     report, copy = tmp_path / "r.html", tmp_path / "copy"
-    first = json.loads(as_json("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
+    first = json.loads(output_of("run", stream, "--resume", directory, "--save", copy, "--report", report, "--json"))
     assert first["model"]["seen"] == 1200 and first["saved"] == str(copy)
     assert "3 shards" in report.read_text() and "Learned relations are not shown" in report.read_text()
-    assert as_json("predict", copy, stream, "-q") == as_json("predict", directory, stream, "-q")
-    again = json.loads(as_json("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
+    assert output_of("predict", copy, stream, "-q") == output_of("predict", directory, stream, "-q")
+    again = json.loads(output_of("run", stream, "--resume", copy, "--save", copy, "--json"))  # in place, as with a file
     assert again["model"]["seen"] == 1800
-    assert json.loads(as_json("inspect", directory, "--json"))["seen"] == 1200
+    assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 1200
 
 
-def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, begun):
-    directory, stream = begun
-    as_json("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
+def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_directory):
+    directory, stream = live_directory
+    output_of("run", stream, "--task", "user", "--budget", 20, "--save", tmp_path / "one.budgetron", "-q")
     for words, message in (
-        (["--ray", directory, "--budget", 9], "--budget must be left out if --ray holds a model already"),
+        (["--ray", directory, "--budget", 9], "--budget must be left out if --ray names an existing model"),
         (["--resume", directory, "--shards", 4], "--shards must be left out with --resume"),
         (["--resume", tmp_path / "one.budgetron", "--ray", tmp_path / "new"], "cannot be divided"),
         (["--resume", directory, "--save", directory], "--save must be a new folder, or one that --save wrote"),
         (["--resume", directory, "--save", stream], "--save must be a folder, because the model is in shards"),
         (["--resume", directory, "--save", tmp_path / "no" / "where"], "in a folder that exists"),
     ):
-        done = called("run", stream, *words)
+        done = invoke("run", stream, *words)
         assert done.exit_code == 2 and message in done.output, done.output
-    assert json.loads(as_json("inspect", directory, "--json"))["seen"] == 600
+    assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 600
     assert not (tmp_path / "new").exists()
 
 
@@ -112,20 +112,20 @@ def test_a_budget_is_the_total_of_all_shards_on_ray(tmp_path, graph):
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
 @pytest.mark.parametrize("graph", ["disconnected", "complete"])
 def test_shards_on_ray_learn_one_stream_and_then_another(tmp_path, graph):
-    streams_ = rows(tmp_path / "s.csv"), rows(tmp_path / "t.csv", 600)
+    streams = rows(tmp_path / "s.csv"), rows(tmp_path / "t.csv", 600)
     new = ("--task", "user", "--label", "label", "--learner", "SharedProjectron", "--budget", "40", "--graph", graph,
            "--shards", "3")  # fmt: skip
     environment = os.environ | {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}
-    for number, (stream, settings) in enumerate(zip(streams_, (new, ()), strict=True), 1):
+    for number, (stream, settings) in enumerate(zip(streams, (new, ()), strict=True), 1):
         words = ["run", stream, *settings, "--ray", tmp_path / "m", "--save", tmp_path / f"copy {number}", "--json"]
         command = [sys.executable, "-m", "budgetron", *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
-        ended = json.loads(done.stdout)
-        assert ended["model"]["seen"] == 600 * number
-    kind = ShardedModel if graph == "disconnected" else ReplicatedModel
-    assert ended["model"]["learner"] == kind.__name__
-    with kind.open(tmp_path / "m") as model:
-        assert model.n_seen_ == 1200 and model.n_mistakes_ == ended["model"]["mistakes"]
+        result = json.loads(done.stdout)
+        assert result["model"]["seen"] == 600 * number
+    model_class = ShardedModel if graph == "disconnected" else ReplicatedModel
+    assert result["model"]["learner"] == model_class.__name__
+    with model_class.open(tmp_path / "m") as model:
+        assert model.n_seen_ == 1200 and model.n_mistakes_ == result["model"]["mistakes"]
         assert model.capacity_ == 40 and model.n_stored_ <= 40
-    assert as_json("predict", tmp_path / "m", stream, "-q") == as_json("predict", tmp_path / "copy 2", stream, "-q")
+    assert output_of("predict", tmp_path / "m", stream, "-q") == output_of("predict", tmp_path / "copy 2", stream, "-q")

@@ -90,11 +90,11 @@ def command(
                     comparison = Comparison(models, classes=labelled.classes)
                 comparison.add(*rows)
                 if line.due():
-                    line.show(comparison.n, labelled.stream, full=counted(len(entries), "learner"))
+                    line.show(comparison.n, labelled.stream, note=counted(len(entries), "learner"))
         except BudgetronError as problem:
             if comparison is None or not comparison.n:
                 raise
-            error = problem  # raised after the figures of the rows before it
+            error = problem  # raised below, after the results of the rows before it are printed
         if comparison is None:
             raise input_error(WHO, "STREAM", "a stream with at least one example", f"{stream!r}, which has none")
     results, chosen = comparison.results(), recommend(comparison, entries)
@@ -106,7 +106,7 @@ def command(
         click.echo(f"{counted(labelled.n_bad, 'bad line')} skipped.", err=True)
     if guard.signal_name or error is not None:
         why, n = guard.signal_name or "an error", next(iter(results.values())).validation.overall.n
-        click.echo(f"Stopped by {why} after {counted(n, 'example')}; the figures cover these.", err=True)
+        click.echo(f"Stopped by {why} after {counted(n, 'example')}; the results cover these.", err=True)
     if error is not None:
         raise error
     if guard.signal_name:
@@ -123,11 +123,11 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
         names = [learner_named(WHO, name) for name in _split_list(learners)]
     specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
-        allowed = _split_list(budgets) if has_parameter(name, "budget") else [None]
+        learner_budgets = _split_list(budgets) if has_parameter(name, "budget") else [None]
         kernels = ["gaussian", *(["none"] if works_without_kernel(name) else [])] if kernel is None else [kernel]
         specs += [
             LearnerSpec(name, budget, kernel_text, graph)
-            for kernel_text, budget, graph in itertools.product(kernels, allowed, _split_list(graphs))
+            for kernel_text, budget, graph in itertools.product(kernels, learner_budgets, _split_list(graphs))
         ]
     # Counted before anything is built: models of many settings would fill the memory.
     if not 1 <= len(specs) <= _MAX_LEARNERS:
@@ -171,7 +171,7 @@ def most_accurate(results: dict[str, ComparedModel]) -> str:
 
 
 def _loss(validation: Validation) -> float:
-    """Return the figure to minimise: the error or, if a label is rare, 1 − AUC, because then the error says little."""
+    """Return the value to minimise: the error or, if a label is rare, 1 − AUC, because then the error says little."""
     figures = validation.overall
     return (figures.error or 0.0) if validation.rare is None else 1.0 - (figures.auc or 0.0)
 
@@ -182,8 +182,8 @@ def is_worse(comparison: Comparison, name: str, than: str) -> bool:
     return comparison.is_worse(name, than, by="error" if rare is None else "auc")
 
 
-def leading(validation: Validation) -> tuple[str, str]:
-    """Describe the compared figure: what its best value is called, and its value for this model."""
+def metric_words(validation: Validation) -> tuple[str, str]:
+    """Describe the metric that the models are compared by: what its best value is called, and its value here."""
     if validation.rare is None:
         return "the lowest error", f"error {percent(validation.overall.error)}"
     return "the highest AUC", f"AUC {decimal(validation.overall.auc)}"
@@ -204,18 +204,19 @@ def _show(
     )
     if note := rare_words(best):
         out.print(f"{note} The learners are compared by AUC.\n", soft_wrap=True)
-    several = len({entry.graph for entry in entries.values()}) > 1
-    kernels = len({entry.kernel for entry in entries.values()}) > 1
+    graphs_differ = len({entry.graph for entry in entries.values()}) > 1
+    kernels_differ = len({entry.kernel for entry in entries.values()}) > 1
     # Columns in which all rows would be equal are left out.
-    more = [*(["kernel"] if kernels else []), *(["graph"] if several else [])]
-    names = ["learner", "budget", *more, "error %", "F %", "AUC", "stored", "memory", "per s"]
+    optional = [*(["kernel"] if kernels_differ else []), *(["graph"] if graphs_differ else [])]
+    names = ["learner", "budget", *optional, "error %", "F %", "AUC", "stored", "memory", "per s"]
     rows = table(names, left=["learner", "kernel", "graph"])
     for name in sorted(results, key=lambda name: _loss(results[name].validation)):
         result, entry, figures = results[name], entries[name], results[name].validation.overall
-        graph = [*([entry.kernel] if kernels else []), *([entry.graph] if several else [])]
+        optional = [*([entry.kernel] if kernels_differ else []), *([entry.graph] if graphs_differ else [])]
         rows.add_row(
-            entry.learner, entry.budget or "none", *graph, percent(figures.error, ""), percent(figures.f_measure, ""),
-            decimal(figures.auc), f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
+            entry.learner, entry.budget or "none", *optional,
+            percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc),
+            f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
             rate(figures.n / max(result.seconds, 1e-9)),
             style="bold" if name == chosen else "",
         )  # fmt: skip
@@ -234,31 +235,31 @@ def explain(comparison: Comparison, chosen: str) -> str:
     constant, rare = most_frequent_class(results[chosen].validation), results[chosen].validation.rare
     if rare is None and constant is not None and (results[chosen].validation.overall.error or 0.0) >= constant[1]:
         return f"{_below_constant(results, best, chosen, constant)}:"
-    lead, error = leading(results[chosen].validation)
+    best_value, value = metric_words(results[chosen].validation)
     memory = size(results[chosen].model.memory_bytes_)
     if len(results) == 1:
-        return f"Only {chosen} ran: {error}, memory {memory}."
+        return f"Only {chosen} ran: {value}, memory {memory}."
     if chosen != best:
         other = results[best]
         return (
-            f"Take {chosen}: {error}, memory {memory}. {best} has {lead}, "
-            f"{_figure(other.validation)} in {size(other.model.memory_bytes_)}, but the difference is "
+            f"Take {chosen}: {value}, memory {memory}. {best} has {best_value}, "
+            f"{_metric(other.validation)} in {size(other.model.memory_bytes_)}, but the difference is "
             "not significant."
         )
-    figure = _figure(results[chosen].validation)
+    metric = _metric(results[chosen].validation)
     rivals = [name for name in results if name != best and not is_worse(comparison, name, best)]
     if not rivals:
-        return f"Take {chosen}: it has {lead}, {figure}, by a significant difference, in {memory}."
+        return f"Take {chosen}: it has {best_value}, {metric}, by a significant difference, in {memory}."
     others = "One other setting is" if len(rivals) == 1 else f"{len(rivals)} other settings are"
     uses = "uses" if len(rivals) == 1 else "use"
     return (
-        f"Take {chosen}: it has {lead}, {figure}, in {memory}. {others} not significantly worse, but "
+        f"Take {chosen}: it has {best_value}, {metric}, in {memory}. {others} not significantly worse, but "
         f"{uses} at least as much memory."
     )
 
 
-def _figure(validation: Validation) -> str:
-    """Return the compared figure: the error or, if a label is rare, the AUC."""
+def _metric(validation: Validation) -> str:
+    """Return the metric that the models are compared by: the error or, if a label is rare, the AUC."""
     return percent(validation.overall.error) if validation.rare is None else decimal(validation.overall.auc)
 
 

@@ -40,8 +40,8 @@ def command(
     With --example, the example is predicted, and the reasons are listed: what each feature adds to the margin. Each
     number is split by the weights that it comes from: shared by all tasks, the task's own, or those of related tasks.
     For learners that store examples, the most similar examples are listed: their position in the stream, their task,
-    their kernel value (similarity), and what each adds to the margin (contribution). Above 0 favours the second label,
-    below 0 the first. With --json, the two are called "alike" and "pull".
+    their kernel value (similarity), and what each adds to the margin (contribution). A contribution above 0 favours the
+    second label, below 0 the first. With --json, similarity and contribution are called "alike" and "pull".
 
     With --importance, the reasons for all rows of a file are averaged: which features matter, and how much.
     """
@@ -60,7 +60,7 @@ def command(
         "importance": None,
     }
     if example is not None:
-        description["example"] = reasons.explained(model, learner, columns, example, task, nearest)
+        description["example"] = reasons.explain_example(model, learner, columns, example, task, nearest)
     elif task is not None:
         raise input_error(
             reasons.WHO, "--task", "used with --example", "--task alone", "Add the example: --example JSON."
@@ -99,10 +99,10 @@ def _is_json(value: Any) -> bool:
 
 
 def _show(out: Console, description: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
-    capacity = description["capacity"]
-    limit = "no limit" if capacity is None else f"at most {capacity:,}"
     from budgetron.cli.summary import point_lines
 
+    capacity = description["capacity"]
+    limit = "no limit" if capacity is None else f"at most {capacity:,}"
     labels = ", ".join(shorten(label, 20) for label in description["classes"][:10])
     lines = [
         ("learner", description["learner"]),
@@ -137,7 +137,7 @@ def _show(out: Console, description: dict[str, Any], n_tasks: int, point: Operat
             rows.add_row(shorten(name), percent(share, ""))
         out.print(rows)
     if description["beliefs"]:
-        _beliefs(out, description["beliefs"])
+        _show_beliefs(out, description["beliefs"])
     if description["example"] is not None:
         reasons.show_example(out, description["example"])
     if description["importance"] is not None:
@@ -149,11 +149,11 @@ def _changed(description: dict[str, Any]) -> dict[str, Any]:
     import budgetron
 
     # A learner with default parameters, to compare with.
-    usual = getattr(budgetron, description["learner"])().get_params(deep=False)
-    return {name: value for name, value in description["parameters"].items() if usual[name] != value}
+    defaults = getattr(budgetron, description["learner"])().get_params(deep=False)
+    return {name: value for name, value in description["parameters"].items() if defaults[name] != value}
 
 
-def _beliefs(out: Console, beliefs: list[dict[str, Any]]) -> None:
+def _show_beliefs(out: Console, beliefs: list[dict[str, Any]]) -> None:
     out.print("\nThe models that are mixed, by weight")
     rows = table(["weight %", "assumes"], left=["assumes"])
     for belief in sorted(beliefs, key=lambda belief: -belief["weight"]):

@@ -53,9 +53,9 @@ def command(
     """Predict every row of a stream with a model from `budgetron run --save`, or the directory of `run --ray`.
 
     The model finds its columns by name and ignores all others, including the label. Each line of output has the line
-    number in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each.
-    Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0 means
-    more confidence.
+    number in the file (in Parquet and Arrow files the row), the task, the predicted label, and the probability of each
+    label. Learners without probabilities print the margin: above 0 means the second label, and a larger distance from 0
+    means more confidence.
 
     If the model was saved with an operating point (`run --costs`), or one is set here, a further column has the
     decision: a label, or ask, where a person should be asked.
@@ -71,15 +71,15 @@ def command(
     columns = known_columns(WHO, "MODEL", model, saved_columns)
     set_point(WHO, learner, settings)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
-    written = 0
-    reading = {name: option_values[name] for name in ("encoding", "on_error", "limit")} | {
+    n_written = 0
+    read_options = {name: option_values[name] for name in ("encoding", "on_error", "limit")} | {
         "format": option_values["file_format"]
     }
     # On a terminal, a progress line would be mixed with the predictions.
     quiet = option_values["quiet"] or (output is None and sys.stdout.isatty())
     with (
         SignalGuard(stream) as guard,
-        io.read(stream, columns=columns, labelled=False, **reading) as source,
+        io.read(stream, columns=columns, labelled=False, **read_options) as source,
         outputs.text_file(output) as file,
         progress.progress_line(quiet, option_values["limit"]) as line,
     ):
@@ -87,19 +87,19 @@ def command(
         for block in guard.blocks(source):
             scores = {} if block.offsets is None else {"offset": block.offsets}
             write(block.rows, block.tasks, learner.decision_function(block.X, tasks=block.tasks, **scores))
-            written += len(block.rows)
+            n_written += len(block.rows)
             if line.due():
-                line.show(written, source)
+                line.show(n_written, source)
         # `ctx.exit` raises, so `text_file` does not rename its temporary file: an incomplete output never appears.
         if guard.signal_name:
             unwritten = "" if output is None else f" {output} was not written."
-            click.echo(f"Stopped by {guard.signal_name} after {counted(written, 'row')}.{unwritten}", err=True)
+            click.echo(f"Stopped by {guard.signal_name} after {counted(n_written, 'row')}.{unwritten}", err=True)
             ctx.exit(INTERRUPTED)
         file.flush()
     if not option_values["quiet"]:
         skipped = f"; {counted(source.n_bad, 'bad line')} skipped" if source.n_bad else ""
         where = "" if output is None else f" in {output}"
-        message = f"{counted(written, 'row')} predicted{where}, {rate(written / line.seconds)} per second{skipped}."
+        message = f"{counted(n_written, 'row')} predicted{where}, {rate(n_written / line.seconds)} per second{skipped}."
         click.echo(message, err=True)
 
 
@@ -113,12 +113,12 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
 
     classes = model.classes_.tolist()
     probabilistic = hasattr(model, "predict_proba")
-    names = ["line", *(["task"] if with_tasks else []), "prediction", *_figure_names(classes, probabilistic)]
+    names = ["line", *(["task"] if with_tasks else []), "prediction", *_score_names(classes, probabilistic)]
     if getattr(model, "operating_point", None) is not None:
         names.append("decision")
     # JSON has booleans; in CSV they are written as true and false.
-    written = classes if ndjson else [label_text(label) if isinstance(label, bool) else label for label in classes]
-    rows_of = _rows(model, written, probabilistic, with_tasks)
+    labels = classes if ndjson else [label_text(label) if isinstance(label, bool) else label for label in classes]
+    rows_of = _row_function(model, labels, probabilistic, with_tasks)
     if ndjson:
 
         def write(numbers: Any, tasks: Any, margins: Any) -> None:
@@ -133,7 +133,7 @@ def _writer(file: IO[str], model: Any, ndjson: bool, with_tasks: bool) -> Callab
     return lambda numbers, tasks, margins: table.writerows(rows_of(numbers, tasks, margins))
 
 
-def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
+def _score_names(classes: list[Any], probabilistic: bool) -> list[str]:
     """Return the names of the output columns with margins or probabilities."""
     from budgetron.learners.input.classes import label_text
 
@@ -143,9 +143,10 @@ def _figure_names(classes: list[Any], probabilistic: bool) -> list[str]:
     return [f"{word}_{label_text(label)}" for label in classes]
 
 
-def _rows(
-    model: Any, classes: list[Any], probabilistic: bool, with_tasks: bool
+def _row_function(
+    model: Any, labels: list[Any], probabilistic: bool, with_tasks: bool
 ) -> Callable[[Any, Any, Any], Iterator[tuple[Any, ...]]]:
+    """Return a function that turns the row numbers, tasks and margins of a block into output rows."""
     import numpy as np
 
     from budgetron.learners.estimators.budgetron import probabilities
@@ -153,17 +154,17 @@ def _rows(
     point = getattr(model, "operating_point", None)
 
     def rows(numbers: Any, tasks: Any, margins: Any) -> Iterator[tuple[Any, ...]]:
-        # As in `predict`; margins were computed once and give labels, probabilities and decisions.
+        # The same rule as in `predict`. Labels, probabilities and decisions all follow from the margins.
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-        figures = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
+        scores = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
         columns: list[Any] = [np.asarray(numbers).tolist()]
         if with_tasks:
             columns.append(tasks.tolist() if isinstance(tasks, np.ndarray) else tasks or [None] * len(margins))
-        columns.append([classes[code] for code in codes.tolist()])
+        columns.append([labels[code] for code in codes.tolist()])
         # One column per class; six digits are enough to sort and to compare with a threshold.
-        columns += np.round(figures, 6).T.tolist()
+        columns += np.round(scores, 6).T.tolist()
         if point is not None:
-            columns.append([*classes, "ask"][code] for code in point.decide_margins(margins).tolist())
+            columns.append([*labels, "ask"][code] for code in point.decide_margins(margins).tolist())
         return zip(*columns, strict=True)
 
     return rows

@@ -68,7 +68,7 @@ class RunResult:
 @click.option("--resume", metavar="MODEL", help="Continue with a saved model, its settings and columns.")
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Skip this many rows at the beginning.")
 @click.option("--report", metavar="FILE.html", help="Write a report as one offline HTML page.")
-@click.option("--history", metavar="FILE", help="Append the figures of this run to a file: see budgetron history.")
+@click.option("--history", metavar="FILE", help="Append the results of this run to a file: see budgetron history.")
 @click.option("--delay", type=click.IntRange(min=0), default=0, help="Learn a label this many examples late.")
 @click.option("--window", type=click.IntRange(min=1), help="Examples per point of the curves.  [default: by length]")
 @click.option("--tasks", "n_tasks", type=click.IntRange(min=0), default=10, show_default=True, help="Tasks to list.")
@@ -156,7 +156,7 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
             _report(result, option_values["report"])
         if option_values["history"] is not None:
             _append_to_history(result, option_values["history"])
-    finally:  # print the figures even if saving fails, for instance on a full disk
+    finally:  # print the results even if saving fails, for instance on a full disk
         _print_result(result, option_values)
     if sharded:
         # Stop the workers. The files in the directory stay.
@@ -216,9 +216,9 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                     model.keep_columns(labelled.stream.columns)
                     columns_saved = True
                 if line.due():
-                    # With --delay the model may have learned nothing yet, and then has no figures.
-                    full = progress.full_words(model) if hasattr(model, "n_seen_") else ""
-                    line.show(validator.position, labelled.stream, validator.so_far, full)
+                    # With --delay the model may have learned nothing yet. Then it has no size to show.
+                    used = progress.budget_words(model) if hasattr(model, "n_seen_") else ""
+                    line.show(validator.position, labelled.stream, validator.so_far, used)
         except BudgetronError as problem:
             # A bad line after hours must not destroy what was learned before it: save first, then raise the error.
             if validator is None or not hasattr(model, "n_seen_"):
@@ -277,7 +277,7 @@ def _reject_settings(ctx: click.Context, source: str) -> None:
         # Only options that the user wrote are rejected; defaults have no meaning for a resumed model.
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name.replace('_', '-')}"
-            accepted = "left out with --resume" if source == "--resume" else "left out if --ray holds a model already"
+            accepted = "left out with --resume" if source == "--resume" else "left out if --ray names an existing model"
             raise input_error(WHO, option, accepted, "both", "A saved model keeps its settings.")
 
 

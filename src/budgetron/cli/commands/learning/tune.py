@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from budgetron.cli import INTERRUPTED
-from budgetron.cli.commands.learning.compare import command_for, is_worse, leading, most_accurate
+from budgetron.cli.commands.learning.compare import command_for, is_worse, metric_words, most_accurate
 from budgetron.cli.formatting import console, counted, decimal, percent, rate, size, source_words, table
 from budgetron.cli.learner_spec import LearnerSpec, budget_from, default_budget, has_parameter, works_without_kernel
 from budgetron.cli.options import (
@@ -27,7 +27,7 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
-from budgetron.errors import input_error
+from budgetron.errors import InputError, input_error
 
 WHO = "tune"
 # The candidates, as multiples of the default. 1 must be among them.
@@ -72,15 +72,15 @@ def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None
     first_rows = _FirstRows(options, learner)
     rounds = []
     if learner.kernel == "gaussian" and works_without_kernel(learner.learner) and not first_rows.is_sparse:
-        rounds.append(_kernel(first_rows, learner))
+        rounds.append(_kernel_round(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
     # The kernel round may have chosen "none"; then there is no bandwidth to tune.
-    scale = _scale(first_rows, learner) if learner.kernel == "gaussian" else None
-    if scale is not None:
-        rounds.append(_bandwidth(first_rows, learner, scale))
+    gamma = _default_gamma(first_rows, learner) if learner.kernel == "gaussian" else None
+    if gamma is not None:
+        rounds.append(_bandwidth_round(first_rows, learner, gamma))
         learner = rounds[-1].candidates[rounds[-1].chosen]
-    if has_parameter(learner.learner, "budget") and _sizes(learner):
-        rounds.append(_budget(first_rows, learner))
+    if has_parameter(learner.learner, "budget") and _budget_candidates(learner):
+        rounds.append(_budget_round(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
     if not rounds:
         raise input_error(
@@ -126,27 +126,27 @@ class _FirstRows:
         with self._progress_line(False, self.n) as line:
             for block in self.blocks:
                 comparison.add(*block)
-                line.show(comparison.n, None, full=counted(len(candidates), "candidate"))
+                line.show(comparison.n, None, note=counted(len(candidates), "candidate"))
         return comparison
 
 
-def _kernel(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
+def _kernel_round(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
     """Try the learner without a kernel. It takes less time and memory, so it is chosen unless it is worse."""
-    comparison = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
-    return replace(comparison, cheaper="none" if "none" in comparison.close else None, smaller=None)
+    tried = _round(first_rows, "kernel", {"gaussian": learner, "none": replace(learner, kernel="none")}, learner)
+    return replace(tried, cheaper="none" if "none" in tried.close else None, smaller=None)
 
 
-def _bandwidth(first_rows: _FirstRows, learner: LearnerSpec, scale: float) -> Round:
+def _bandwidth_round(first_rows: _FirstRows, learner: LearnerSpec, default_gamma: float) -> Round:
     """Try multiples of the default bandwidth, which is estimated from the data."""
     candidates = {}
-    for times in _BANDWIDTHS:
-        gamma = f"{scale * times:.3g}"
-        name = f"scale ({gamma})" if times == 1 else gamma
-        candidates[name] = learner if times == 1 else replace(learner, kernel=f"gaussian:{gamma}")
+    for factor in _BANDWIDTHS:
+        gamma = f"{default_gamma * factor:.3g}"
+        name = f"scale ({gamma})" if factor == 1 else gamma  # kernels call their default gamma="scale"
+        candidates[name] = learner if factor == 1 else replace(learner, kernel=f"gaussian:{gamma}")
     return _round(first_rows, "gamma", candidates, learner)
 
 
-def _scale(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
+def _default_gamma(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
     """Return the gamma that the learner chooses for these rows by default; None if it has no gamma."""
     from scipy.sparse import issparse
 
@@ -161,55 +161,67 @@ def _scale(first_rows: _FirstRows, learner: LearnerSpec) -> float | None:
     return None if issparse(first.X) else 1 / model.n_features_in_
 
 
-def _budget(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
-    usual = default_budget(learner.learner)
-    comparison = _round(
-        first_rows, "budget", {candidate.budget or usual: candidate for candidate in _sizes(learner)}, learner
-    )
+def _budget_round(first_rows: _FirstRows, learner: LearnerSpec) -> Round:
+    """Try smaller and larger budgets. A smaller one is chosen only if the complete stream was read."""
+    default = default_budget(learner.learner)
+    candidates = {candidate.budget or default: candidate for candidate in _budget_candidates(learner)}
+    tried = _round(first_rows, "budget", candidates, learner)
     # The rest of a longer stream may contain more tasks, which need more memory than the first rows.
-    return replace(comparison, cheaper=comparison.smaller if first_rows.is_complete else None)
+    return replace(tried, cheaper=tried.smaller if first_rows.is_complete else None)
 
 
-def _sizes(learner: LearnerSpec) -> list[LearnerSpec]:
+def _budget_candidates(learner: LearnerSpec) -> list[LearnerSpec]:
     """Return the learner with smaller and larger budgets; nothing if its budget is unlimited."""
     from budgetron.engine.memory import budget_of
 
     budget = budget_of(WHO, budget_from(WHO, learner.budget or default_budget(learner.learner)), "--budget")
     if budget.examples is not None:
-        sizes = [str(max(1, round(budget.examples * times))) for times in _BUDGETS]
+        budgets = [str(max(1, round(budget.examples * factor))) for factor in _BUDGETS]
     elif budget.bytes is not None:
-        sizes = [_size(round(budget.bytes * times)) for times in _BUDGETS]
+        budgets = [_size_words(round(budget.bytes * factor)) for factor in _BUDGETS]
     else:
         return []
-    usual = _BUDGETS.index(1)
-    return [learner if at == usual else replace(learner, budget=size) for at, size in enumerate(sizes)]
+    # The given learner itself stands for the factor 1, so that `_round` recognises it as the default.
+    return [
+        learner if factor == 1 else replace(learner, budget=text)
+        for factor, text in zip(_BUDGETS, budgets, strict=True)
+    ]
 
 
-def _size(nbytes: int) -> str:
+def _size_words(nbytes: int) -> str:
     """Format a size as people write it: 1MiB, 512KiB, or bytes."""
-    for unit, times in (("MiB", 2**20), ("KiB", 2**10)):
-        if nbytes % times == 0:
-            return f"{nbytes // times}{unit}"
+    for unit, unit_bytes in (("MiB", 2**20), ("KiB", 2**10)):
+        if nbytes % unit_bytes == 0:
+            return f"{nbytes // unit_bytes}{unit}"
     return f"{nbytes}B"
 
 
 def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec], default: LearnerSpec) -> Round:
+    """Run the candidates for one parameter, and compare them with the default, which is one of them."""
     comparison = first_rows.comparison(candidates)
     results = comparison.results()
-    # The name of the default among the candidates.
-    name = next(name for name, candidate in candidates.items() if candidate is default)
-    if name not in results:
-        raise input_error(WHO, what, "such that the learner accepts the stream", comparison.refused[name])
+    default_name = next(name for name, candidate in candidates.items() if candidate is default)
+    if default_name not in results:
+        reason = comparison.refused[default_name]
+        raise InputError(f"{WHO}: the learner with {what} {default_name} cannot learn this stream. {reason}")
     best = most_accurate(results)
-    # `name` is the default: the best candidate is better if the default is significantly worse.
-    better = is_worse(comparison, name, best)
-    memory = {candidate: finish.model.memory_bytes_ for candidate, finish in results.items()}
+    # The best candidate is better if the default is significantly worse.
+    better = is_worse(comparison, default_name, best)
+    memory = {candidate: result.model.memory_bytes_ for candidate, result in results.items()}
     close = [candidate for candidate in results if not is_worse(comparison, candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
     # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
-    is_smaller = memory[smallest] < 0.75 * memory[best if better else name]
+    is_smaller = memory[smallest] < 0.75 * memory[best if better else default_name]
     return Round(
-        what, candidates, results, name, best, better, smallest if is_smaller else None, comparison.refused, close
+        what=what,
+        candidates=candidates,
+        results=results,
+        default=default_name,
+        best=best,
+        better=better,
+        smaller=smallest if is_smaller else None,
+        refused=comparison.refused,
+        close=close,
     )
 
 
@@ -217,51 +229,50 @@ def _show(options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], l
     out = console()
     examples = f"the first {counted(first_rows.n, 'example')}, each predicted before it is learned"
     out.print(f"{source_words(options.source)}: {examples}\n")
-    for comparison in rounds:
-        rows = table([comparison.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
-        for name, finish in comparison.results.items():
-            figures = finish.validation.overall
+    for tried in rounds:
+        rows = table([tried.what, "error %", "F %", "AUC", "stored", "memory", "per s"], left=[])
+        for name, result in tried.results.items():
+            figures = result.validation.overall
             rows.add_row(
                 name, percent(figures.error, ""), percent(figures.f_measure, ""), decimal(figures.auc),
-                f"{finish.model.n_stored_:,}", size(finish.model.memory_bytes_),
-                rate(figures.n / max(finish.seconds, 1e-9)),
-                style="bold" if name == comparison.chosen else "",
+                f"{result.model.n_stored_:,}", size(result.model.memory_bytes_),
+                rate(figures.n / max(result.seconds, 1e-9)),
+                style="bold" if name == tried.chosen else "",
             )  # fmt: skip
         out.print(rows)
-        for name, reason in comparison.refused.items():
-            out.print(f"{comparison.what} {name} was not run: {reason}")
-        out.print(_verdict(comparison))
-        if comparison.smaller is not None:
-            memory = size(comparison.results[comparison.smaller].model.memory_bytes_)
+        for name, reason in tried.refused.items():
+            out.print(f"{tried.what} {name} was not run: {reason}")
+        out.print(_verdict(tried))
+        if tried.smaller is not None:
+            memory = size(tried.results[tried.smaller].model.memory_bytes_)
             more = "" if first_rows.is_complete else "; a longer stream may need more"
-            out.print(
-                f"{comparison.what} {comparison.smaller} is not significantly worse and takes only {memory}{more}."
-            )
+            out.print(f"{tried.what} {tried.smaller} is not significantly worse and takes only {memory}{more}.")
         out.print()
-    if any(comparison.better for comparison in rounds):
+    if any(tried.better for tried in rounds):
         out.print("To train with the better setting:")
-    elif any(comparison.cheaper for comparison in rounds):
+    elif any(tried.cheaper for tried in rounds):
         out.print("Nothing tried is better than the default. To train as well at less cost:")
     else:
         out.print("Nothing tried is better than the default, so there is nothing to change:")
     out.print(f"  {command_for(replace(options, limit=None), learner)}", soft_wrap=True)
 
 
-def _verdict(comparison: Round) -> str:
+def _verdict(tried: Round) -> str:
     """Describe the outcome of a round in a sentence."""
-    lead, error = leading(comparison.results[comparison.best].validation)
-    usual = leading(comparison.results[comparison.default].validation)[1]
-    if comparison.cheaper == "none" and comparison.best != "none":
-        cheap = leading(comparison.results["none"].validation)[1]
-        return f"kernel none is as good: {cheap} against {usual} is not significant. It takes less time and memory."
-    if comparison.better:
-        return f"{comparison.what} {comparison.best} is better: {error} against {usual}, a significant difference."
-    if comparison.cheaper == "none":
-        return f"kernel none has {lead}: {error} against {usual}. It takes less time and memory."
-    if comparison.best == comparison.default:
-        return f"{comparison.what} {comparison.default}, the default, has {lead}."
-    as_good = f"{usual} against at best {error} is not significant"
-    return f"{comparison.what} {comparison.default}, the default, is as good: {as_good}."
+    best_value, of_best = metric_words(tried.results[tried.best].validation)
+    of_default = metric_words(tried.results[tried.default].validation)[1]
+    less = "It takes less time and memory."
+    if tried.cheaper == "none" and tried.best != "none":
+        without_kernel = metric_words(tried.results["none"].validation)[1]
+        return f"kernel none is as good: {without_kernel} against {of_default} is not significant. {less}"
+    if tried.better:
+        return f"{tried.what} {tried.best} is better: {of_best} against {of_default}, a significant difference."
+    if tried.cheaper == "none":
+        return f"kernel none has {best_value}: {of_best} against {of_default}. {less}"
+    if tried.best == tried.default:
+        return f"{tried.what} {tried.default}, the default, has {best_value}."
+    as_good = f"{of_default} against at best {of_best} is not significant"
+    return f"{tried.what} {tried.default}, the default, is as good: {as_good}."
 
 
 def _record(
@@ -272,20 +283,20 @@ def _record(
         "examples": first_rows.n,
         "rounds": [
             {
-                "what": comparison.what,
-                "default": comparison.default,
-                "best": comparison.best,
-                "better_than_default": comparison.better,
-                "smaller_and_as_good": comparison.smaller,
-                "chosen": comparison.chosen,
-                "refused": comparison.refused,
+                "what": tried.what,
+                "default": tried.default,
+                "best": tried.best,
+                "better_than_default": tried.better,
+                "smaller_and_as_good": tried.smaller,
+                "chosen": tried.chosen,
+                "refused": tried.refused,
                 "tried": [
-                    {"value": name, **finish.validation.overall.to_dict(), "memory_bytes": finish.model.memory_bytes_}
-                    for name, finish in comparison.results.items()
+                    {"value": name, **result.validation.overall.to_dict(), "memory_bytes": result.model.memory_bytes_}
+                    for name, result in tried.results.items()
                 ],
             }
-            for comparison in rounds
+            for tried in rounds
         ],
-        "default_is_as_good": not any(comparison.better for comparison in rounds),
+        "default_is_as_good": not any(tried.better for tried in rounds),
         "command": command_for(replace(options, limit=None), learner),
     }

@@ -193,9 +193,9 @@ def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: 
     """Compare learners that learn how tasks are related, or follow a shift, on streams with a known answer.
 
     The learners are those of Cavallanti et al. (2010), of Saha et al. (2011) and of the paper, and Budgetron. The
-    streams have three opposed tasks, kinds of tasks, tasks on a grid, or a shift. Each run writes one JSON file below
-    --out; existing files are not computed again. The learned relations are drawn as relations.svg, errors over time as
-    shifting.svg.
+    streams have three opposed tasks, groups of similar tasks, tasks on a grid, or a shift. Each run writes one JSON
+    file below --out; existing files are not computed again. The learned relations are drawn as relations.svg, errors
+    over time as shifting.svg.
     """
     names = [stream_named(name.strip()).name for name in streams.split(",") if name.strip()]
     import_extra("reproduce", "matplotlib", "plot")
@@ -233,13 +233,16 @@ def _perform(missing: list[Any], n_runs: int, out: Path, folder: str | None, job
     if not missing:
         return {}
     out.mkdir(parents=True, exist_ok=True)
-    with _progress(missing, n_runs) as done:
-        return perform_all(missing, out, folder, min(jobs, len(missing)), done)
+    with _progress(missing, n_runs) as on_finished:
+        return perform_all(missing, out, folder, min(jobs, len(missing)), on_finished)
 
 
 @contextmanager
 def _progress(missing: list[Any], n_runs: int) -> Iterator[Any]:
-    """Show a progress bar over the runs. It advances by their estimated effort, so the time left is realistic."""
+    """Show a progress bar, and yield the function to call after each run.
+
+    The bar advances by the estimated effort of each run, so that the estimate of the remaining time is realistic.
+    """
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[runs]}"))
@@ -248,7 +251,7 @@ def _progress(missing: list[Any], n_runs: int) -> Iterator[Any]:
     with Progress(*columns, *times, console=Console(stderr=True)) as display:
         bar = display.add_task("runs", total=sum(run.effort for run in missing), runs=f"{finished}/{n_runs}")
 
-        def done(run: Any) -> None:
+        def on_finished(run: Any) -> None:
             nonlocal finished
             finished += 1
             display.update(
@@ -258,4 +261,4 @@ def _progress(missing: list[Any], n_runs: int) -> Iterator[Any]:
                 description=str(run),
             )
 
-        yield done
+        yield on_finished

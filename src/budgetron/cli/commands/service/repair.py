@@ -25,11 +25,12 @@ def command(directory: Path, accept_loss: bool) -> None:
                    "To continue without what is lost, add --accept-loss.", err=True)  # fmt: skip
         sys.exit(2)
     for model_directory in model_directories(directory):
-        for line in _repaired(model_directory):
+        for line in _repair_model(model_directory):
             click.echo(f"{model_directory}: {line}")
 
 
-def _repaired(directory: Path) -> list[str]:
+def _repair_model(directory: Path) -> list[str]:
+    """Repair one model, and return lines that say what was done."""
     from budgetron.distributed.sharded_repair import repair_sharded
     from budgetron.durable import repair
     from budgetron.service.model.pending import repair_pending

@@ -42,7 +42,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
         raise input_error(
             "restore",
             "DIRECTORY",
-            "that of a model in one piece",
+            "the directory of a model without shards",
             f"{str(directory)!r}, a model in shards",
             "Replace the whole directory by a copy that was made while the service was stopped.",
         )

@@ -74,7 +74,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     "--ray",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIRECTORY",
-    help="Run the shards on Ray, with logs in a directory that all nodes share; 8 unless --shards.",
+    help="Run the shards on Ray, with logs in a directory that all nodes share; 8 shards without --shards.",
 )
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Largest number of predictions that wait for a label.")  # fmt: skip
@@ -109,7 +109,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     default=7.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="Days back to which a copy can be restored.",
+    help="How many days back a copy can be restored.",
 )
 @click.option("--take-over", is_flag=True, help="Claim the copy even if another directory wrote it last.")
 @click.option("--take-over-after", type=click.FloatRange(min=10), metavar="SECONDS",
@@ -155,7 +155,7 @@ def command(
     try:
         from budgetron.service.run import serve
     except ModuleNotFoundError as missing:
-        message = f"serve: the package {missing.name} is not installed. pip install 'budgetron[serve]' brings it."
+        message = f"serve: the package {missing.name} is not installed. Install it with: pip install 'budgetron[serve]'"
         raise MissingExtra(message) from None
     from budgetron.service.settings import Limits, ServiceSettings
 
@@ -163,8 +163,8 @@ def command(
         import_extra("serve", "ray", "ray")
         shards = shards or _SHARDS
     # Models and streams are checked before the service opens its port.
-    named = _models(models, data)
-    streams = _streams(consume, named)
+    model_functions = _models(models, data)
+    streams = _streams(consume, model_functions)
     settings = ServiceSettings(
         data=data, host=host, port=port, keys=keys, without_keys=without_keys, tls_certificate=tls_certificate,
         tls_key=tls_key, snapshot_every=snapshot_every,
@@ -176,7 +176,7 @@ def command(
         ),
     )  # fmt: skip
     if replicate_to is None and standby_of is None:
-        serve(settings.checked(), named)
+        serve(settings.checked(), model_functions)
         return
     from budgetron.service.replication import CopySettings, copied_models
 
@@ -187,51 +187,52 @@ def command(
         raise input_error("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
     url = standby_of or replicate_to or ""
     copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
-    makers = _models(models, data) if standby_of is None else dict.fromkeys(copied_models(standby_of))
-    serve(replace(settings, copy=copy).checked(), makers)
+    if standby_of is not None:
+        model_functions = dict.fromkeys(copied_models(standby_of))
+    serve(replace(settings, copy=copy).checked(), model_functions)
 
 
 def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Parse the values of --consume: the name of the model, and the address of its stream."""
     addresses: dict[str, str] = {}
     for text in texts:
-        named = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
-        if named is None:
+        match = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(\w+://.+)", text)
+        if match is None:
             raise input_error("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
-        name = named[1] or DEFAULT
+        name = match[1] or DEFAULT
         if name not in models or name in addresses:
             came = f"two of {name!r}" if name in addresses else repr(name)
             raise input_error("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
         import_extra("serve --consume", "nats", "nats")
         from budgetron.service.consuming.nats_stream import StreamAddress
 
-        StreamAddress(named[2])  # raises an error if it is wrong
-        addresses[name] = named[2]
+        StreamAddress(match[2])  # raises an error if it is wrong
+        addresses[name] = match[2]
     return tuple(addresses.items())
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
     """Return each model's name with a function that creates it, if the data directory does not contain it yet."""
-    named: dict[str, Callable[[], Any] | None] = {}
+    functions: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
         match = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)
         # "b@d=Budgetron" has an invalid name: report that, instead of an unknown learner "b@d=Budgetron".
         if match is None or (match[1] is None and Path(text).suffix == "" and "=" in text.split()[0]):
             raise input_error("serve", "MODEL", "NAME=MODEL, with a name of letters, digits, - and _", shown(text))
         name = match[1] or DEFAULT
-        if name in named:
+        if name in functions:
             raise input_error(
                 "serve", "MODEL", "one model per name", f"two named {name!r}", "Give each a name: NAME=MODEL."
             )
-        named[name] = _initial_model(match[2])
+        functions[name] = _initial_model(match[2])
     if data.is_dir():
         for folder in sorted(data.iterdir()):
             # A model whose database was deleted must not be skipped silently, so any of its files counts.
             if any((folder / name).is_file() for name in ("host.sqlite", "requests.sqlite", "acknowledged")):
                 # The default model may have been killed before its first example: its directory is then empty,
                 # and the model has to be created again.
-                named.setdefault(folder.name, _initial_model("Budgetron") if folder.name == DEFAULT else None)
-    return named or {DEFAULT: _initial_model("Budgetron")}
+                functions.setdefault(folder.name, _initial_model("Budgetron") if folder.name == DEFAULT else None)
+    return functions or {DEFAULT: _initial_model("Budgetron")}
 
 
 def _initial_model(text: str) -> Callable[[], Any]:
