@@ -18,7 +18,7 @@ LABELS = (ROWS[:, 0] > 0).astype(int)
 TASKS = ["ann", "bob", "cid"] * 100
 
 
-def text_of(model, stream, **context):
+def run_and_render(model, stream, **context):
     result = evaluate.progressive(model, stream, window=50)
     return report.rendered(validation=result, model=model, context=report.Context(**context)), result
 
@@ -27,9 +27,9 @@ def data_of(html):
     return json.loads(re.search(r'id="data">(.*?)</script>', html, re.S)[1])
 
 
-def test_the_figures_are_those_of_the_run():
+def test_the_numbers_are_those_of_the_run():
     model = Budgetron(budget=20)
-    html, result = text_of(model, (ROWS, LABELS, TASKS), seconds=2.0, rows=301, bad_rows=1)
+    html, result = run_and_render(model, (ROWS, LABELS, TASKS), seconds=2.0, rows=301, bad_rows=1)
     data = data_of(html)
     assert data["charts"]["error"]["x"] == [point.position for point in result.curve]
     assert data["charts"]["mistakes"]["series"][0]["values"] == [point.so_far.mistakes for point in result.curve]
@@ -43,13 +43,13 @@ def test_the_figures_are_those_of_the_run():
     assert "Stored share" not in labels and not {"share", "stored"} & set(data["charts"])  # it stores no examples
     weights = np.array([series["values"] for series in data["charts"]["beliefs"]["series"]])
     assert weights[:, -1].sum() == pytest.approx(1, abs=1e-3)
-    plain = 1 - max(LABELS.mean(), 1 - LABELS.mean())
-    assert data["charts"]["error"]["mark"]["value"] == pytest.approx(plain, abs=1e-4)
+    constant_error = 1 - max(LABELS.mean(), 1 - LABELS.mean())
+    assert data["charts"]["error"]["mark"]["value"] == pytest.approx(constant_error, abs=1e-4)
     assert "150 examples/s" in html and "of 301" in html and f"{100 * result.overall.error:.1f} %" in html
 
 
 def test_a_short_last_window_is_not_drawn():
-    html, result = text_of(Forgetron(budget=5), (ROWS[:205], LABELS[:205], TASKS[:205]))
+    html, result = run_and_render(Forgetron(budget=5), (ROWS[:205], LABELS[:205], TASKS[:205]))
     windows = data_of(html)["charts"]["error"]["series"][1]["values"]
     assert result.curve[-1].window.n == 5 and windows[-1] is None and None not in windows[:-1]
     assert f"to {100 * result.curve[-2].window.error:.1f} % in the last" in html
@@ -63,7 +63,7 @@ def test_the_digest_is_that_of_the_file(tmp_path):
 
 
 def test_a_report_says_how_to_reproduce_it():
-    html, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS), command="budgetron run 'my data.csv'",
+    html, _ = run_and_render(Forgetron(budget=5), (ROWS, LABELS, TASKS), command="budgetron run 'my data.csv'",
                       source="my data.csv", digest="sha256:12ab", seed=7)
     for words in ("budgetron run &#x27;my data.csv&#x27;", "sha256:12ab", "Forgetron(budget=5)", "scikit-learn",
                   "sha256sum &#x27;my data.csv&#x27;"):
@@ -83,17 +83,17 @@ def test_a_report_says_how_to_reproduce_it():
     ],
 )
 def test_every_kind_of_run_can_be_reported(model, rows, tasks):
-    html, _ = text_of(model, (rows, LABELS, tasks))
+    html, _ = run_and_render(model, (rows, LABELS, tasks))
     assert html.count("<section") == html.count("</section>") >= 6
     assert data_of(html)["tasks"]["rows"] and ("NaN" not in html)
     assert len(html) < 600_000
 
 
 def test_no_memory_limit_is_stated_that_may_be_exceeded():
-    dense, _ = text_of(Forgetron(budget=5), (ROWS, LABELS, TASKS))
+    dense, _ = run_and_render(Forgetron(budget=5), (ROWS, LABELS, TASKS))
     assert "It will never take more than" in dense
-    rows, _ = text_of(Forgetron(budget=5), (sparse.csr_matrix(ROWS), LABELS, TASKS))
-    unbounded, _ = text_of(Perceptron(kernels.Linear()), (ROWS, LABELS, TASKS))
+    rows, _ = run_and_render(Forgetron(budget=5), (sparse.csr_matrix(ROWS), LABELS, TASKS))
+    unbounded, _ = run_and_render(Perceptron(kernels.Linear()), (ROWS, LABELS, TASKS))
     for html in (rows, unbounded):
         assert "It will never take more than" not in html and "no limit, or not known in advance" in html
 
@@ -123,12 +123,12 @@ def test_an_invalid_validation_or_context_is_refused(tmp_path):
 
 @pytest.mark.parametrize("limit", [1024, 2])
 def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
-    """A path a – b – c and a lone d: two lines, whether the graph holds its inverse or its matrix."""
+    """A path a – b – c and an isolated d: two lines, whether the graph holds A⁻¹ or, above DENSE_LIMIT, A."""
     monkeypatch.setattr("budgetron.graphs.construct.DENSE_LIMIT", limit)
     graph = graphs.from_edges([("a", "b"), ("b", "c")], tasks=["d"])
     assert (graph.dense is None) == (limit == 2)
-    html, _ = text_of(Forgetron(5, graph=graph), (ROWS, LABELS, list("abcd") * 75))
+    html, _ = run_and_render(Forgetron(5, graph=graph), (ROWS, LABELS, list("abcd") * 75))
     assert html.count('class="edge"') == 2
-    html, _ = text_of(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
+    html, _ = run_and_render(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
-    assert html.count('class="edge"') == 1  # no inverse: the two are equal, and are drawn as such
+    assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse, so the similarity is drawn instead of edges

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-INK = """canvas => {
+# The number of different opaque colours in a chart: an empty canvas has none.
+COUNT_COLOURS = """canvas => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200)
     seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]); return seen.size; }"""
 WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
 
 
-def names(page):
+def listed_tasks(page):
     return page.locator("#tasks-table tbody th").all_inner_texts()
 
 
@@ -23,7 +24,7 @@ def test_every_chart_is_drawn_and_all_text_has_contrast(opened, pages, least_con
     charts = page.locator("[data-chart]")
     assert charts.count() >= 6
     for chart in charts.all():
-        assert chart.locator("canvas").evaluate(INK) >= 3 and chart.get_attribute("aria-label")
+        assert chart.locator("canvas").evaluate(COUNT_COLOURS) >= 3 and chart.get_attribute("aria-label")
         assert int(chart.get_attribute("data-drawn")) > 1
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
@@ -57,7 +58,7 @@ def test_tasks_are_searched_and_sorted_with_the_keyboard_alone(opened, pages):
         return [int(cell.replace(",", "")) for cell in cells]
 
     page = opened(pages["usual"])
-    assert len(names(page)) == 25
+    assert len(listed_tasks(page)) == 25
     assert page.get_by_role("columnheader", name="At least").get_attribute("aria-sort") == "descending"
     button = page.get_by_role("button", name="Examples", exact=True)
     button.focus()
@@ -66,13 +67,13 @@ def test_tasks_are_searched_and_sorted_with_the_keyboard_alone(opened, pages):
     page.keyboard.press("Space")
     assert examples() == sorted(examples())
     page.get_by_role("button", name="Task", exact=True).press("Enter")
-    assert names(page)[:3] == ["school 0", "school 1", "school 2"]
+    assert listed_tasks(page)[:3] == ["school 0", "school 1", "school 2"]
     page.get_by_label("Search tasks").fill("SCHOOL 1")
-    assert names(page) == ["school 1", *(f"school 1{digit}" for digit in range(10))]
+    assert listed_tasks(page) == ["school 1", *(f"school 1{digit}" for digit in range(10))]
     assert "11 of 40" in page.get_by_role("status").inner_text()
     page.get_by_label("Search tasks").fill("")
     page.get_by_role("button", name="Show 15 more").click()
-    assert len(names(page)) == 40 and page.get_by_role("button", name="more").count() == 0
+    assert len(listed_tasks(page)) == 40 and page.get_by_role("button", name="more").count() == 0
 
 
 def test_a_line_of_a_chart_is_hidden_with_the_keyboard(opened, pages):
@@ -98,26 +99,26 @@ def test_hostile_names_are_shown_as_text(opened, pages):
     page = opened(pages["hostile"])
     assert page.title().startswith("<script>document.title=")  # as text
     assert page.locator("img").count() == 0 and page.locator("script").count() == 2
-    shown = names(page)
+    shown = listed_tasks(page)
     assert {'<script>document.title="owned"</script>', "�gnp.exe", "(blank, 3 characters)"} <= set(shown)
     assert max(map(len, shown)) == 60
 
 
 def test_an_injected_script_does_not_run(browser, pages, tmp_path):
-    smuggled = tmp_path / "smuggled.html"
+    injected = tmp_path / "injected.html"
     text = pages["usual"].read_text(encoding="utf-8")
-    more = "<script>window.ran = 1</script><img src=x onerror='window.ran = 2'></main>"
-    smuggled.write_text(text.replace("</main>", more), encoding="utf-8")
+    script = "<script>window.ran = 1</script><img src=x onerror='window.ran = 2'></main>"
+    injected.write_text(text.replace("</main>", script), encoding="utf-8")
     page = browser.new_page()
-    page.goto(smuggled.as_uri())
+    page.goto(injected.as_uri())
     assert page.evaluate("window.ran === undefined") and page.locator("#tasks-table tbody tr").count() == 25
     page.close()
 
 
 def test_a_report_of_ten_thousand_tasks_is_shown(opened, pages):
     page = opened(pages["many"])
-    assert "10,000 of 10,000 tasks" in page.get_by_role("status").inner_text() and len(names(page)) == 25
+    assert "10,000 of 10,000 tasks" in page.get_by_role("status").inner_text() and len(listed_tasks(page)) == 25
     page.get_by_label("Search tasks").fill("user 9999")
-    assert names(page) == ["user 9999"]
+    assert listed_tasks(page) == ["user 9999"]
     assert page.locator(".multiples li").count() <= 24
     assert "24 tasks with the most examples" in page.locator("#relations").inner_text()

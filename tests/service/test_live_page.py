@@ -72,7 +72,7 @@ def test_the_page_shows_the_service_at_work(opened, service, least_contrast, wid
     for chart in ("error", "f", "auc", "precision", "memory", "beliefs"):
         drawn = page.locator(f"[data-chart={chart}]")
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
-    page.get_by_text("The figures as a table").click()
+    page.get_by_text("The numbers as a table").click()
     assert page.evaluate(WIDTHS)
     page.wait_for_function("document.querySelectorAll('#figures-rows tr').length >= 4")  # drawn after the figures above
     worst, where = least_contrast(page)

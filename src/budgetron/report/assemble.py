@@ -54,10 +54,10 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
     if context is not None and not isinstance(context, Context):
         raise input_type_error("report.write", "context", "a report.Context", shown(context))
     context = context or Context()
-    by_task, table = tasks(validation, model)
+    task_section, task_table = tasks(validation, model)
     possible = [
         curves(validation),
-        by_task,
+        task_section,
         decisions(model),
         drift(validation),
         budget(validation, model),
@@ -73,16 +73,16 @@ def rendered(*, validation: Validation, model: Any = None, context: Context | No
     sections = [section for section in possible if section is not None]
     contents = "".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
     body = (
-        f'<a class="skip" href="#main">Skip to the figures</a>'
+        f'<a class="skip" href="#main">Skip to the results</a>'
         f"<header>{headline(validation, model, context)}</header>"
         f'<nav class="contents" aria-label="Contents"><ul>{contents}</ul></nav>'
         f'<main id="main">{"".join(section.html() for section in sections)}</main>'
         f"<footer>{_footer()}</footer>"
     )
     # All data are embedded once, as JSON; report.js draws the charts.
-    charts = {name: described for section in sections for name, described in section.charts.items()}
+    charts = {name: chart for section in sections for name, chart in section.charts.items()}
     script = files("budgetron.report").joinpath("report.js").read_text(encoding="utf-8")
-    return page.document(context.title, body, data={"charts": charts, "tasks": table}, own_script=script).html
+    return page.document(context.title, body, data={"charts": charts, "tasks": task_table}, own_script=script).html
 
 
 def _footer() -> str:

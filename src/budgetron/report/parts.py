@@ -40,7 +40,7 @@ def named(task: Any) -> str:
 
 def chart(name: str, title: str, caption: str, rows: str = "") -> str:
     """Return the element of a chart with a caption, and a table of its numbers for those who cannot see it."""
-    return figure(title, chart_place(name, caption), caption, rows)
+    return figure(title, chart_element(name, caption), caption, rows)
 
 
 def line_chart(points: Sequence[Point], label: str, values: Sequence[Any], form: str) -> Chart:
@@ -49,16 +49,16 @@ def line_chart(points: Sequence[Point], label: str, values: Sequence[Any], form:
     return {"x": [point.position for point in points], "xLabel": "examples", "format": form, "series": series}
 
 
-def chart_place(name: str, caption: str, small: bool = False) -> str:
+def chart_element(name: str, caption: str, small: bool = False) -> str:
     """Return the element in which charts.js draws the chart of this name."""
     kind = "chart small" if small else "chart"
     return f'<div class="{kind}" data-chart="{escape(name)}" role="group" aria-label="{escape(caption)}"></div>'
 
 
 def figure(title: str, markup: str, caption: str, rows: str = "") -> str:
-    """Return a figure with a heading, a caption and a folded table of its numbers."""
+    """Return a <figure> element with a heading, a caption and a folded table of its numbers."""
     # Folded, because the chart shows the same to most readers.
-    numbers = f"<details><summary>The figures as a table</summary>{rows}</details>" if rows else ""
+    numbers = f"<details><summary>The numbers as a table</summary>{rows}</details>" if rows else ""
     return f"<figure><h3>{escape(title)}</h3>{markup}<figcaption>{escape(caption)}</figcaption>{numbers}</figure>"
 
 

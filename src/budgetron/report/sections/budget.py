@@ -15,8 +15,8 @@ from budgetron.evaluate import Point, Validation
 from budgetron.report.page import as_bytes, as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
-_NAMED = 7  # the number of tasks with an area of their own in the chart; the eighth colour is for all others
-_ROWS = 12  # rows of the table below the chart
+_N_NAMED = 7  # the number of tasks with an area of their own in the chart; the eighth colour is for all others
+_MAX_ROWS = 12  # rows of the table below the chart
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
@@ -27,16 +27,17 @@ def budget(validation: Validation, model: Any) -> Section | None:
     charts: dict[str, Chart] = {}
     parts = []
     if any(point.budget_share for point in points):
-        charts["share"], caption, figures = _share(points)
-        parts.append(chart("share", "Stored examples by task", caption, figures))
+        charts["share"], caption, numbers = _share_chart(points)
+        parts.append(chart("share", "Stored examples by task", caption, numbers))
     capacity = getattr(model, "capacity_", None)
     # The capacity is None for a learner without a limit, and 0 for a learner that stores no examples.
     if capacity != 0:
         charts["stored"] = line_chart(points, "stored", [point.stored for point in points], "count")
         if capacity:
             charts["stored"]["mark"] = {"label": "budget", "value": capacity}
-        most = "without a limit" if capacity is None else f"of {as_count(capacity)} at most"
-        parts.append(chart("stored", "Stored examples", f"Stored examples: {as_count(points[-1].stored)} {most}."))
+        limit_words = "without a limit" if capacity is None else f"of {as_count(capacity)} at most"
+        caption = f"Stored examples: {as_count(points[-1].stored)} {limit_words}."
+        parts.append(chart("stored", "Stored examples", caption))
     if points[-1].memory_bytes is not None:
         charts["memory"] = line_chart(points, "memory", [point.memory_bytes for point in points], "bytes")
         limit = memory_limit(model)
@@ -70,13 +71,13 @@ def memory_limit(model: Any) -> int | None:
     return bound
 
 
-def _share(points: list[Point]) -> tuple[Chart, str, str]:
+def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
     """Return the chart of the tasks' shares of the stored examples, its caption and the table of its numbers."""
     # Choose tasks by their share over the complete run: at the end, an early task may have no stored examples left.
-    weight: Counter[Hashable] = Counter()
+    total_share: Counter[Hashable] = Counter()
     for point in points:
-        weight.update(point.budget_share)
-    top = [task for task, _ in weight.most_common(_NAMED)]
+        total_share.update(point.budget_share)
+    top = [task for task, _ in total_share.most_common(_N_NAMED)]
     rest = [1 - sum(point.budget_share.get(task, 0.0) for task in top) for point in points]
     series = [
         {"label": name_of(task, 18), "values": [rounded(point.budget_share.get(task, 0.0)) for point in points]}
@@ -92,8 +93,8 @@ def _share(points: list[Point]) -> tuple[Chart, str, str]:
         caption += f"; at the end {name_of(largest)} has the most, {as_percent(last[largest])}"
     rows = [
         (as_count(point.position), *(as_percent(point.budget_share.get(task, 0.0)) for task in top))
-        for point in thinned(points, _ROWS)
+        for point in thinned(points, _MAX_ROWS)
     ]
-    figures = table(("Examples", *(name_of(task, 18) for task in top)), rows, caption="Share of the stored examples")
+    numbers = table(("Examples", *(name_of(task, 18) for task in top)), rows, caption="Share of the stored examples")
     described = {"x": x, "xLabel": "examples", "format": "percent", "stacked": True, "series": series}
-    return described, f"{caption}.", figures
+    return described, f"{caption}.", numbers

@@ -6,7 +6,7 @@ from budgetron.evaluate import Point, Validation
 from budgetron.report.page import as_count, as_decimal, as_percent
 from budgetron.report.parts import Chart, Section, chart, line_chart, paragraph, rounded, table, thinned
 
-_ROWS = 24  # rows of the table below a chart
+_MAX_ROWS = 24  # rows of the table below a chart
 
 
 def curves(validation: Validation) -> Section:
@@ -27,7 +27,7 @@ def curves(validation: Validation) -> Section:
     full = [point.window for point in points if _is_large_enough(point, points)]
     window = as_count(max(point.window.n for point in points))
     parts = [
-        chart("error", "Error", _first_and_last("Error", full[0].error, full[-1].error, window), _figures(points)),
+        chart("error", "Error", _first_and_last("Error", full[0].error, full[-1].error, window), _error_table(points)),
         chart("f", "F-measure", _first_and_last("F-measure", full[0].f_measure, full[-1].f_measure, window)),
         chart(
             "mistakes",
@@ -37,7 +37,7 @@ def curves(validation: Validation) -> Section:
         ),
     ]
     if last.so_far.auc is not None:
-        ranked = _ranked(validation, charts)
+        ranked = _ranking_charts(validation, charts)
         # If a label is rare, the error says little, so AUC and average precision come first.
         parts = [*parts, *ranked] if validation.rare is None else [*ranked, *parts]
     if last.so_far.log_loss is not None:
@@ -51,13 +51,13 @@ def curves(validation: Validation) -> Section:
     return Section("curves", "Over time", paragraph(hint, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
 
 
-def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
+def _ranking_charts(validation: Validation, charts: dict[str, Chart]) -> list[str]:
     """Return the charts of AUC and average precision, and describe them in `charts`."""
     points, overall = validation.curve, validation.overall
     windows = [point.window for point in points if _is_large_enough(point, points)]
     charts["auc"] = _two_lines(points, "auc", "number")
     charts["auc"]["mark"] = {"label": "random", "value": 0.5}
-    # From 0.5, the value of random scores, unless some window is worse.
+    # The axis begins at 0.5, the value of random scores, unless some window is worse.
     charts["auc"]["range"] = [min(0.5, *_defined_values(charts["auc"])), 1]
     charts["precision"] = _two_lines(points, "average_precision", "number")
     share = validation.share_of_positives
@@ -71,7 +71,7 @@ def _ranked(validation: Validation, charts: dict[str, Chart]) -> list[str]:
         f"Average precision, the area under the curve of precision and recall: {as_decimal(overall.average_precision)} "
         f"overall, {as_decimal(windows[-1].average_precision)} in the last window."
     )
-    return [chart("auc", "AUC", auc, _ranked_figures(points)), chart("precision", "Average precision", precision)]
+    return [chart("auc", "AUC", auc, _ranking_table(points)), chart("precision", "Average precision", precision)]
 
 
 def _defined_values(described: Chart) -> list[float]:
@@ -79,14 +79,15 @@ def _defined_values(described: Chart) -> list[float]:
     return [value for series in described["series"] for value in series["values"] if value is not None]
 
 
-def _ranked_figures(points: list[Point]) -> str:
+def _ranking_table(points: list[Point]) -> str:
+    """Return the table of AUC and average precision over time."""
     rows = [
         (
             as_count(point.position), as_decimal(point.window.auc), as_decimal(point.so_far.auc),
             as_decimal(point.window.average_precision), as_decimal(point.so_far.average_precision),
             as_percent(point.window.precision_at_k),
         )
-        for point in thinned(points, _ROWS)
+        for point in thinned(points, _MAX_ROWS)
     ]  # fmt: skip
     heads = ("Examples", "AUC in window", "so far", "Average precision in window", "so far", "Precision at k in window")
     return table(heads, rows, caption="Ranking over time")
@@ -94,23 +95,23 @@ def _ranked_figures(points: list[Point]) -> str:
 
 def constant_prediction_error(validation: Validation) -> float | None:
     """Return the error of always predicting the most frequent label: a baseline that any learner should beat."""
-    counted = validation.confusion
-    if counted is None or not counted.counts.sum():
+    confusion = validation.confusion
+    if confusion is None or not confusion.counts.sum():
         return None
-    return float(1 - counted.counts.sum(axis=1).max() / counted.counts.sum())
+    return float(1 - confusion.counts.sum(axis=1).max() / confusion.counts.sum())
 
 
-def _two_lines(points: list[Point], figure: str, form: str) -> Chart:
+def _two_lines(points: list[Point], metric: str, form: str) -> Chart:
     """Return a chart with two lines: a metric per window, and the metric over all examples so far."""
     in_windows = [
-        rounded(getattr(point.window, figure)) if _is_large_enough(point, points) else None for point in points
+        rounded(getattr(point.window, metric)) if _is_large_enough(point, points) else None for point in points
     ]
     return {
         "x": [point.position for point in points],
         "xLabel": "examples",
         "format": form,
         "series": [
-            {"label": "so far", "values": [rounded(getattr(point.so_far, figure)) for point in points]},
+            {"label": "so far", "values": [rounded(getattr(point.so_far, metric)) for point in points]},
             {"label": "per window", "values": in_windows, "thin": True},
         ],
     }
@@ -129,7 +130,8 @@ def _first_and_last(name: str, first: float | None, last: float | None, window: 
     )
 
 
-def _figures(points: list[Point]) -> str:
+def _error_table(points: list[Point]) -> str:
+    """Return the table of error, F-measure and mistakes over time."""
     rows = [
         (
             as_count(point.position),
@@ -139,7 +141,7 @@ def _figures(points: list[Point]) -> str:
             as_percent(point.so_far.f_measure),
             as_count(point.so_far.mistakes),
         )
-        for point in thinned(points, _ROWS)
+        for point in thinned(points, _MAX_ROWS)
     ]
     heads = ("Examples", "Error in window", "Error so far", "F in window", "F so far", "Mistakes")
     return table(heads, rows, caption="Over time")

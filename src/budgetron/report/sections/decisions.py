@@ -13,7 +13,7 @@ from budgetron.decisions.words import point_words
 from budgetron.report.page import name_of
 from budgetron.report.parts import Chart, Section, chart, pairs, paragraph, rounded, thinned
 
-_POINTS = 200  # of the chart
+_MAX_POINTS = 200  # points of the chart
 
 
 def decisions(model: Any) -> Section | None:
@@ -25,7 +25,8 @@ def decisions(model: Any) -> Section | None:
     if point.costs is not None:
         charts["costs"] = _costs(point)
         caption = (
-            "The cost per example of each threshold without questions, on the examples counted. The best is marked."
+            "The cost per example of each threshold on the examples counted, if no person is asked. The lowest cost is "
+            "marked."
         )
         markup += f'<div class="pair">{chart("costs", "Cost by threshold", caption)}</div>'
     if point.max_error is not None:
@@ -36,9 +37,10 @@ def decisions(model: Any) -> Section | None:
 def _guarantee(point: OperatingPoint) -> str:
     """Return what `max_error` promises, and under which conditions."""
     return (
-        "If the model did not change, and examples are independent draws from one distribution, then with probability "
-        f"{100 * point.confidence:g} % at most {100 * (point.max_error or 0.0):g} % of the future decisions for each "
-        "label are wrong. While the model learns this is a guide; budgetron calibrate makes it hold."
+        "If the model no longer changes, and examples are independent draws from one distribution, then with "
+        f"probability {100 * point.confidence:g} % at most {100 * (point.max_error or 0.0):g} % of the future decisions "
+        "for each label are wrong. While the model keeps learning, this is only an estimate. The command budgetron calibrate "
+        "chooses thresholds for which it holds."
     )
 
 
@@ -57,7 +59,7 @@ def _costs(point: OperatingPoint) -> Chart:
     cost, scores = cost[part], edges(point.scale or 1.0)[part]
     # The lowest edge is −∞, which JSON cannot represent.
     x = expit(scores) if point.log_odds else np.maximum(scores, -1e300)
-    points = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _POINTS)
+    points = thinned(list(zip(x.tolist(), cost.tolist(), strict=True)), _MAX_POINTS)
     described: Chart = {
         "x": [rounded(threshold, 6) for threshold, _ in points],
         "xLabel": "threshold of the probability" if point.log_odds else "threshold of the margin",

@@ -1,4 +1,4 @@
-"""The head of the page: title, one sentence, and the most important figures."""
+"""The head of the page: title, one sentence, and the most important numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.report.sections.curves import constant_prediction_error
 
 
 def headline(validation: Validation, model: Any, context: Context) -> str:
-    """Return the head of the page, with one card per figure."""
+    """Return the head of the page, with one card per number."""
     overall = validation.overall
     constant, more = as_percent(constant_prediction_error(validation)), "" if validation.others is None else " +"
     errors = [
@@ -21,11 +21,11 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
         ("Error, mean of tasks", as_percent(validation.macro.get("error")), "every task has the same weight"),
         ("F-measure", as_percent(overall.f_measure), f"mean of tasks: {as_percent(validation.macro.get('f_measure'))}"),
     ]
-    ranked = _ranked_cards(validation)
+    ranking = _ranking_cards(validation)
     cards = [
         # If one label is rare, the error is small for any learner. Then the ranking metrics come first.
-        *(errors if validation.rare is None else ranked),
-        *(ranked if validation.rare is None else errors),
+        *(errors if validation.rare is None else ranking),
+        *(ranking if validation.rare is None else errors),
         ("Examples", as_count(overall.n), f"{as_count(overall.mistakes)} mistakes"),
         ("Tasks", as_count(len(validation.per_task)) + more, _others(validation)),
         *_model_cards(model),
@@ -60,7 +60,7 @@ def _rare(label: Any, share: float) -> str:
     return rare_sentence(name_of(label, 24), share)
 
 
-def _ranked_cards(validation: Validation) -> list[tuple[str, str, str]]:
+def _ranking_cards(validation: Validation) -> list[tuple[str, str, str]]:
     """Return the cards of AUC, average precision and precision at k; none if nothing was ranked."""
     overall = validation.overall
     if overall.auc is None:

@@ -11,34 +11,34 @@ from budgetron.evaluate import Confusion, Validation
 from budgetron.report.page import as_count, as_decimal, as_percent, escape, name_of
 from budgetron.report.parts import Chart, Section, chart, paragraph, rounded, table
 
-_CLASSES = 12  # with more classes, only the most frequent confusions are listed
-_PAIRS = 20
+_MAX_CLASSES = 12  # with more classes, only the most frequent confusions are listed
+_MAX_PAIRS = 20
 Floats = NDArray[np.float64]
 
 
 def confusion(validation: Validation) -> Section | None:
     """Return the section with the table of true and predicted labels."""
-    counted = validation.confusion
-    if counted is None:
+    matrix = validation.confusion
+    if matrix is None:
         if not validation.overall.n:
             return None
         return Section("confusion", "Confusion", paragraph("There are too many classes for a table."))
-    parts = [_square(counted)] if len(counted.classes) <= _CLASSES else []
-    if len(counted.classes) > 2:
-        parts.append(_most_confused(counted))
+    parts = [_matrix_table(matrix)] if len(matrix.classes) <= _MAX_CLASSES else []
+    if len(matrix.classes) > 2:
+        parts.append(_most_confused(matrix))
     return Section("confusion", "Confusion", "".join(parts))
 
 
-def _square(counted: Confusion) -> str:
+def _matrix_table(matrix: Confusion) -> str:
     """Return the confusion matrix as a table."""
-    labels = [name_of(label, 24) for label in counted.classes]
+    labels = [name_of(label, 24) for label in matrix.classes]
     heads = "".join(f'<th scope="col" class="number">{escape(label)}</th>' for label in labels)
     rows = []
     for i, label in enumerate(labels):
-        total = max(int(counted.counts[i].sum()), 1)
+        total = max(int(matrix.counts[i].sum()), 1)
         cells = "".join(
             f'<td class="number{" right" if i == j else ""}">{as_count(n)}<small>{as_percent(n / total)}</small></td>'
-            for j, n in enumerate(counted.counts[i].tolist())
+            for j, n in enumerate(matrix.counts[i].tolist())
         )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{cells}</tr>')
     return (
@@ -49,18 +49,18 @@ def _square(counted: Confusion) -> str:
     )
 
 
-def _most_confused(counted: Confusion) -> str:
+def _most_confused(matrix: Confusion) -> str:
     """Return a table of the pairs of classes that are confused most often."""
-    counts = counted.counts.copy()
+    counts = matrix.counts.copy()
     np.fill_diagonal(counts, 0)
     # The most frequent errors; the diagonal, which is correct, was set to 0.
-    order = np.argsort(-counts, axis=None, kind="stable")[:_PAIRS]
+    order = np.argsort(-counts, axis=None, kind="stable")[:_MAX_PAIRS]
     rows = []
     for cell in order.tolist():
         true, predicted = divmod(cell, len(counts))
         if counts[true, predicted]:
-            share = counts[true, predicted] / max(int(counted.counts[true].sum()), 1)
-            pair = f"{name_of(counted.classes[true], 24)} predicted as {name_of(counted.classes[predicted], 24)}"
+            share = counts[true, predicted] / max(int(matrix.counts[true].sum()), 1)
+            pair = f"{name_of(matrix.classes[true], 24)} predicted as {name_of(matrix.classes[predicted], 24)}"
             rows.append((pair, as_count(counts[true, predicted]), as_percent(share)))
     return table(("Most often confused", "Times", "Of that class"), rows) if rows else paragraph("No errors.")
 
@@ -73,10 +73,10 @@ def ranking(validation: Validation) -> Section | None:
     fpr, tpr = ranks.roc()
     recall, precision = ranks.precision_recall()
     # A browser need not draw more than about 200 points of each curve.
-    few = _spread(fpr)
-    fpr, tpr = fpr[few], tpr[few]
-    few = _spread(recall)
-    recall, precision = recall[few], precision[few]
+    kept = _spread(fpr)
+    fpr, tpr = fpr[kept], tpr[kept]
+    kept = _spread(recall)
+    recall, precision = recall[kept], precision[kept]
     charts: dict[str, Chart] = {
         "roc": _unit_chart(fpr, tpr, "share of negatives", "share of positives", diagonal=fpr),
         "pr": _unit_chart(recall, precision, "recall", "precision", diagonal=None),
@@ -97,13 +97,13 @@ def ranking(validation: Validation) -> Section | None:
         (as_count(k), as_percent(at_k)) for k in (10, 30, 100, 300, 1000, 3000, 10000)
         if (at_k := ranks.precision_at(k)) is not None
     ]  # fmt: skip
-    figures = table(("Highest scores", "Precision"), rows, caption="Precision at k")
-    parts = chart("roc", "ROC curve", roc) + chart("pr", "Precision and recall", pr, figures)
+    numbers = table(("Highest scores", "Precision"), rows, caption="Precision at k")
+    parts = chart("roc", "ROC curve", roc) + chart("pr", "Precision and recall", pr, numbers)
     return Section("ranking", "Ranking", f'<div class="pair">{parts}</div>', charts)
 
 
 def _within(error: float | None) -> str:
-    """Return how exact an area is: with many distinct scores, they are counted in bins."""
+    """Return how exact an area is. With many distinct scores, only their counts in bins are known."""
     return "" if not error else f" (within {error:.3f})"
 
 
@@ -113,29 +113,29 @@ def _spread(x: Floats) -> NDArray[np.intp]:
     return np.unique(np.concatenate([[0], np.searchsorted(x, wanted).clip(0, len(x) - 1), [len(x) - 1]]))
 
 
-def _unit_chart(x: Floats, y: Floats, across: str, up: str, diagonal: Floats | None) -> Chart:
+def _unit_chart(x: Floats, y: Floats, x_label: str, y_label: str, diagonal: Floats | None) -> Chart:
     """Describe a square chart with both axes from 0 to 1, and the line of random scores if it is a diagonal."""
-    series: list[dict[str, Any]] = [{"label": up, "values": [rounded(value) for value in y.tolist()]}]
+    series: list[dict[str, Any]] = [{"label": y_label, "values": [rounded(value) for value in y.tolist()]}]
     if diagonal is not None:
         series.append({"label": "random", "values": [rounded(value) for value in diagonal.tolist()], "thin": True})
     return {
-        "x": [rounded(value) for value in x.tolist()], "xLabel": across, "xFormat": "percent", "format": "percent",
-        "range": [0, 1], "height": 320, "sync": up, "series": series,
+        "x": [rounded(value) for value in x.tolist()], "xLabel": x_label, "xFormat": "percent", "format": "percent",
+        "range": [0, 1], "height": 320, "sync": y_label, "series": series,
     }  # fmt: skip
 
 
 def calibration(validation: Validation) -> Section | None:
     """Return the section with the reliability curve; None if the model gives no probabilities."""
-    counted = validation.calibration
-    if counted is None or not counted.n.sum():
+    counts = validation.calibration
+    if counts is None or not counts.n.sum():
         return None
-    bins = counted.bins()
+    bins = counts.bins()
     caption = (
         "The share of examples that came true, against the predicted probability. Perfect probabilities lie on the "
-        f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counted.ece)}."
+        f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counts.ece)}."
     )
     rows = [(as_percent(row["predicted"]), as_percent(row["came_true"]), as_count(row["n"])) for row in bins]
-    figures = table(("Predicted", "Came true", "Examples"), rows, caption="Calibration")
+    numbers = table(("Predicted", "Came true", "Examples"), rows, caption="Calibration")
     # The ends 0 and 1 have no observation. They are added so that the dashed line crosses the complete chart.
     x = [0.0, *(rounded(row["predicted"]) for row in bins), 1.0]
     observed = [None, *(rounded(row["came_true"]) for row in bins), None]
@@ -152,5 +152,5 @@ def calibration(validation: Validation) -> Section | None:
             {"label": "perfect", "values": x, "thin": True},
         ],
     }
-    markup = f'<div class="pair">{chart("reliability", "Reliability", caption, figures)}</div>'
+    markup = f'<div class="pair">{chart("reliability", "Reliability", caption, numbers)}</div>'
     return Section("calibration", "Calibration", markup, {"reliability": reliability})

@@ -1,6 +1,9 @@
 """The section about relations between tasks: those that the graph assumes, and those that the model has learned.
 
 Only the tasks with the most examples are shown, so that the page stays readable for ten thousand tasks.
+
+In the formulas, A = I + L, where L is the Laplacian of the task graph. The entry (A⁻¹)_ij is the similarity of tasks i
+and j that the graph assumes.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from budgetron.report.sections.graph_drawing import draw_graph
 MAX_TASKS = 24  # more rows of a matrix do not fit on a screen
 _PROBES = 200  # the number of stored examples on which the tasks' margins are compared
 _MAX_EDGES = 400  # more lines would hide each other
-_MAX_WRITTEN = 12  # with more tasks, a matrix shows only shades and no numbers
+_MAX_WITH_NUMBERS = 12  # with more tasks, a matrix shows only shades and no numbers
 
 Floats = NDArray[np.float64]
 
@@ -36,20 +39,21 @@ def relations(validation: Validation, model: Any) -> Section | None:
     chosen = [task for component in graph.components(largest) for task in component]
     names = [name_of(task) for task in chosen]
     similarity = _similarities(graph, chosen)
-    learned, correlations = _learned(model, chosen), None
+    learned, correlations = _learned_similarities(model, chosen), None
     # With a complete graph, a Budgetron learns how related the tasks are: there is no assumption to draw.
     assumed = learned is None or isinstance(graph, Explicit) or len(graph.components(chosen)) > 1
     parts = _assumptions(validation, graph, chosen, names, similarity) if assumed else []
     if learned is not None:
         # The learned matrix has its own order, because the components of the graph say nothing about it.
-        order = neighbours(learned)
-        learned, whose = learned[np.ix_(order, order)], [names[i] for i in order]
+        order = order_by_similarity(learned)
+        learned, ordered_names = learned[np.ix_(order, order)], [names[i] for i in order]
         caption = (
             "The similarity of the functions that the model has learned for the tasks: 1 means the same, 0 "
             "unrelated, −1 opposite decisions. Tasks with a value far from 0 help each other. Similar tasks are side "
             "by side; columns have the order of the rows."
         )
-        parts.append(figure("Who helps whom", _matrix(learned, whose, caption), caption, _pairs(whose, learned)))
+        matrix = _matrix(learned, ordered_names, caption)
+        parts.append(figure("Which tasks are alike", matrix, caption, _pair_table(ordered_names, learned)))
     else:
         correlations = _margin_correlations(model, chosen)
     if correlations is not None:
@@ -58,14 +62,14 @@ def relations(validation: Validation, model: Any) -> Section | None:
             "same decisions, 0 no relation, and below 0 opposite decisions. Columns have the order of the rows."
         )
         matrix = _matrix(correlations, names, caption)
-        parts.append(figure("Learned relations", matrix, caption, _pairs(names, correlations)))
-    text = paragraph(_assumed(graph, validation, len(chosen)))
+        parts.append(figure("Learned relations", matrix, caption, _pair_table(names, correlations)))
+    text = paragraph(_graph_sentences(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
         text += paragraph("Learned relations are not shown, because the model is in several shards.", "note")
     return Section("relations", "How tasks are related", f'{text}<div class="pair">{"".join(parts)}</div>')
 
 
-def _assumed(graph: TaskGraph, validation: Validation, shown: int) -> str:
+def _graph_sentences(graph: TaskGraph, validation: Validation, shown: int) -> str:
     """Describe the graph in a few sentences."""
     text = f"The graph is {graph!r}."
     parts = len(graph.components(list(validation.per_task)))
@@ -83,23 +87,23 @@ def _assumptions(
     largest = max(validation.per_task[task].n for task in chosen)
     sizes = [validation.per_task[task].n / largest for task in chosen]
     others = similarity[~np.eye(len(names), dtype=bool)]
-    alike = float(others.max() - others.min()) < 1e-9
+    all_equal = float(others.max() - others.min()) < 1e-9
     caption = "Larger discs are tasks with more examples."
-    if alike:
+    if all_equal:
         caption += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
     else:
         caption += " Thicker lines are heavier edges."
     if len(edges) == _MAX_EDGES:
         caption += f" Only the {_MAX_EDGES} heaviest edges are drawn."
-    figures = [figure("The graph", draw_graph(names, edges, sizes, caption), caption)]
-    if not alike:
+    parts = [figure("The graph", draw_graph(names, edges, sizes, caption), caption)]
+    if not all_equal:
         caption = (
             "The similarity between tasks that the graph assumes; that of a task with itself is 1. "
             "Columns have the order of the rows."
         )
         matrix = _matrix(similarity, names, caption)
-        figures.append(figure("Assumed similarity", matrix, caption, _pairs(names, similarity)))
-    return figures
+        parts.append(figure("Assumed similarity", matrix, caption, _pair_table(names, similarity)))
+    return parts
 
 
 def _matrix(values: Floats, names: list[str], caption: str) -> str:
@@ -107,7 +111,7 @@ def _matrix(values: Floats, names: list[str], caption: str) -> str:
 
     The content security policy of the page allows no inline styles, so each shade is a CSS class.
     """
-    wide = len(names) > _MAX_WRITTEN  # then only shades fit, and the values are in the tooltips
+    shades_only = len(names) > _MAX_WITH_NUMBERS  # then only shades fit, and the values are in the tooltips
     rows = []
     for name, row in zip(names, values.tolist(), strict=True):
         cells = []
@@ -115,22 +119,25 @@ def _matrix(values: Floats, names: list[str], caption: str) -> str:
             # The style sheet has five shades for each sign.
             shade = round(5 * min(abs(value), 1.0))
             kind = f' class="{"plus" if value > 0 else "minus"}{shade}"' if shade else ""
-            text = "" if wide else f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
+            text = "" if shades_only else f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
             cells.append(f'<td{kind} title="{escape(f"{name} and {other}: {value:.2f}")}">{text}</td>')
         rows.append(f'<tr><th scope="row"><bdi>{escape(name_of(name, 16))}</bdi></th>{"".join(cells)}</tr>')
     return (
         f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}">'
-        f'<table class="heat{" narrow" if wide else ""}"><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<table class="heat{" narrow" if shades_only else ""}"><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
 
 def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
     """Return A⁻¹ among the chosen tasks, scaled to a unit diagonal."""
-    keys, clusters = graph.locate(chosen)
+    task_ids, clusters = graph.locate(chosen)
     rows = np.array(
-        [graph.row(int(key), int(cluster), keys, clusters) for key, cluster in zip(keys, clusters, strict=True)]
+        [
+            graph.row(int(task_id), int(cluster), task_ids, clusters)
+            for task_id, cluster in zip(task_ids, clusters, strict=True)
+        ]
     )
-    # The limit avoids a division by 0 for a task that is unrelated even to itself.
+    # The limit avoids a division by 0 if a given matrix has a 0 on its diagonal.
     scale = np.sqrt(np.maximum(rows.diagonal(), 1e-300))
     scaled: Floats = rows / np.outer(scale, scale)
     return scaled
@@ -140,27 +147,26 @@ def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list
     """Return the edges of the graph, heaviest first. For a graph in closed form, return the similar pairs."""
     weights = similarity
     if isinstance(graph, Explicit):
-        keys = graph.locate(chosen)[0]
-        joined = _joined(graph, keys)
-        weights = similarity if joined is None else joined
+        edge_weights = _edge_weights(graph, graph.locate(chosen)[0])
+        weights = similarity if edge_weights is None else edge_weights
     pairs = [(i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i) if weights[i, j] > 1e-9]
     return sorted(pairs, key=lambda pair: -pair[2])[:_MAX_EDGES]
 
 
-def _joined(graph: Explicit, keys: NDArray[np.int64]) -> Floats | None:
+def _edge_weights(graph: Explicit, task_ids: NDArray[np.int64]) -> Floats | None:
     """Return the weights of the edges: −A off the diagonal. None if A⁻¹ was given and has no inverse."""
     if graph.matrix is not None:
-        weights: Floats = -graph.matrix[keys][:, keys].toarray()
+        weights: Floats = -graph.matrix[task_ids][:, task_ids].toarray()
         return weights
     try:
         inverse = np.linalg.inv(np.asarray(graph.dense))
     except np.linalg.LinAlgError:
         return None
     # A nearly singular A⁻¹ has a meaningless inverse.
-    return -inverse[np.ix_(keys, keys)] if np.abs(inverse).max() < 1e9 else None
+    return -inverse[np.ix_(task_ids, task_ids)] if np.abs(inverse).max() < 1e9 else None
 
 
-def _learned(model: Any, chosen: list[Hashable]) -> Floats | None:
+def _learned_similarities(model: Any, chosen: list[Hashable]) -> Floats | None:
     """Return the correlation between the tasks' functions; None for a model that cannot compute it."""
     if not hasattr(model, "task_similarity"):
         return None
@@ -171,7 +177,7 @@ def _learned(model: Any, chosen: list[Hashable]) -> Floats | None:
     return learned
 
 
-def neighbours(values: Floats) -> list[int]:
+def order_by_similarity(values: Floats) -> list[int]:
     """Return an order in which similar tasks are neighbours: after each task comes the most similar remaining one."""
     order, remaining = [0], set(range(1, len(values)))
     while remaining:
@@ -196,7 +202,7 @@ def _margin_correlations(model: Any, chosen: list[Hashable]) -> Floats | None:
     return correlation
 
 
-def _pairs(names: list[str], values: Floats) -> str:
+def _pair_table(names: list[str], values: Floats) -> str:
     """Return a table of the most and the least similar pairs."""
     pairs = [(float(values[i, j]), names[i], names[j]) for i in range(len(names)) for j in range(i)]
     pairs.sort(key=lambda pair: -pair[0])

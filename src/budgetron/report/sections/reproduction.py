@@ -44,7 +44,7 @@ def _learned(model: Any) -> list[tuple[str, str]]:
     names = getattr(model, "feature_names_in_", None)
     columns = as_count(model.n_features_in_) + ("" if names is None else f": {shown(list(names), 300)}")
     bound = memory_limit(model)
-    of_weights = getattr(model, "max_task_rows_", None)  # for a sharded model, this many per shard
+    max_weight_rows = getattr(model, "max_task_rows_", None)  # for a sharded model, this many per shard
     rows = [
         ("kernel in use", repr(model.kernel_)),
         ("classes", shown(classes, 300)),
@@ -52,7 +52,7 @@ def _learned(model: Any) -> list[tuple[str, str]]:
         ("examples learned", as_count(model.n_seen_)),
         ("examples stored", as_count(model.n_stored_)),
         ("examples stored at most", "no limit" if model.capacity_ is None else as_count(model.capacity_)),
-        ("rows of weights at most", "–" if of_weights is None else as_count(of_weights)),
+        ("rows of weights at most", "–" if max_weight_rows is None else as_count(max_weight_rows)),
         ("memory", as_bytes(model.memory_bytes_)),
         ("memory at most", "no limit, or not known in advance" if bound is None else as_bytes(bound)),
     ]
@@ -66,7 +66,7 @@ def reproduce(model: Any, context: Context) -> Section:
         parts.append(f"<h3>Command</h3><pre><code>{escape(context.command)}</code></pre>")
     if hasattr(model, "get_params"):
         parts.append(f"<h3>The model in Python</h3><pre><code>{escape(repr(model))}</code></pre>")
-    known = [
+    facts = [
         ("input", context.source),
         ("digest of the input", context.digest),
         ("rows read", as_count(context.rows) if context.rows is not None else ""),
@@ -75,7 +75,7 @@ def reproduce(model: Any, context: Context) -> Section:
         ("written", context.written),
         *context.versions.items(),
     ]
-    parts.append(pairs((name, value) for name, value in known if value))
+    parts.append(pairs((name, value) for name, value in facts if value))
     # A stream from a pipe has no digest, and cannot be checked.
     if context.digest.startswith("sha256:") and context.source not in ("", "-"):
         check = f"sha256sum {shlex.quote(context.source)}"

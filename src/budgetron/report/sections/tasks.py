@@ -7,7 +7,7 @@ from typing import Any
 
 from budgetron.evaluate import Figures, TaskCurve, Validation
 from budgetron.report.page import as_count, as_percent, name_of
-from budgetron.report.parts import Chart, Section, chart_place, named, paragraph, rounded
+from budgetron.report.parts import Chart, Section, chart_element, named, paragraph, rounded
 
 MAX_ROWS = 10_000  # of the table
 MAX_CURVES = 24
@@ -19,18 +19,21 @@ def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
     worst = validation.worst_first()
     parts = [paragraph(_sentence(validation, len(worst)))]
     parts.append('<div id="tasks-table"><noscript><p>The table of tasks needs JavaScript.</p></noscript></div>')
-    enough = [(task, row) for task, row in worst if task in validation.task_curves and row.n >= MIN_EXAMPLES]
-    curves = enough[:MAX_CURVES]
+    curves = [
+        (task, figures)
+        for task, figures in worst
+        if task in validation.task_curves and figures.n >= MIN_EXAMPLES
+    ][:MAX_CURVES]
     charts: dict[str, Chart] = {}
     if curves:
         shown = "all tasks" if len(curves) == len(worst) else f"the {len(curves)} worst tasks"
         scale = "The dashed line is the error of all tasks together. All charts show 0 to 100 %."
         parts.append(f"<h3>The tasks over time</h3>{paragraph(f'Error over time of {shown}. {scale}', 'note')}")
         items = []
-        for number, (task, row) in enumerate(curves):
+        for number, (task, figures) in enumerate(curves):
             name = f"task-{number}"
             charts[name] = _small_chart(validation, task)
-            items.append(_item(name, task, row))
+            items.append(_item(name, task, figures))
         parts.append(f'<ul class="multiples">{"".join(items)}</ul>')
     return Section("tasks", "Tasks", "".join(parts), charts), _table(worst, model)
 
@@ -83,10 +86,10 @@ def _table(worst: list[tuple[Hashable, Figures]], model: Any) -> dict[str, Any]:
     return {"columns": columns, "rows": rows, "sort": [2, -1]}
 
 
-def _item(chart: str, task: Hashable, row: Figures) -> str:
-    errors = f"{as_percent(row.error)} of {as_count(row.n)}"
-    place = chart_place(chart, f"Error of {name_of(task)} over time: {errors} in all", small=True)
-    return f"<li><strong>{named(task)}</strong><small>{errors} wrong</small>{place}</li>"
+def _item(chart: str, task: Hashable, figures: Figures) -> str:
+    errors = f"{as_percent(figures.error)} of {as_count(figures.n)}"
+    element = chart_element(chart, f"Error of {name_of(task)} over time: {errors} in all", small=True)
+    return f"<li><strong>{named(task)}</strong><small>{errors} wrong</small>{element}</li>"
 
 
 def _small_chart(validation: Validation, task: Hashable) -> Chart:
@@ -98,10 +101,10 @@ def _small_chart(validation: Validation, task: Hashable) -> Chart:
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:
     """Return the error over time, in windows with enough examples of the task to show more than noise."""
-    fewest = max(8, int(curve.n[-1]) // 16)  # so at most 16 points, each of at least 8 examples
+    min_examples = max(8, int(curve.n[-1]) // 16)  # so at most 16 points, each of at least 8 examples
     points, seen, wrong = [], 0, 0
     for position, n, errors in zip(curve.position.tolist(), curve.n.tolist(), curve.errors.tolist(), strict=True):
-        if n - seen >= fewest or (position == curve.position[-1] and n > seen):
+        if n - seen >= min_examples or (position == curve.position[-1] and n > seen):
             points.append((position / int(curve.position[-1]), (errors - wrong) / (n - seen)))
             seen, wrong = n, errors
     return points

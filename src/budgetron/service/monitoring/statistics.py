@@ -42,7 +42,7 @@ from budgetron.evaluate.metrics.confusion import rare_label
 from budgetron.evaluate.metrics.counts import MISTAKES, Figures
 from budgetron.evaluate.scoring import Scored
 from budgetron.evaluate.tally import Tally
-from budgetron.report.sections.relations import neighbours
+from budgetron.report.sections.relations import order_by_similarity
 
 WINDOW = 200  # examples per point of the curve; doubled when the curve is full
 TASKS = 1000  # counted one by one; later tasks are counted together
@@ -213,7 +213,7 @@ def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
         values = model.task_similarity(tasks)
     except InputError:  # sparse rows: weights of tasks are hashed
         return None
-    order = neighbours(values)
+    order = order_by_similarity(values)
     values = np.round(values[np.ix_(order, order)], 2)
     return {"tasks": [plain(tasks[i]) for i in order], "values": values.tolist()}
 

@@ -6,14 +6,14 @@
 // Lines differ by dash as well as by colour, for readers who cannot tell the colours apart. Colours are those of the
 // style sheet, so they follow light and dark mode.
 const Charts = (() => {
-  const drawn = new Map();
+  const drawn = new Map();  // element → {plot, chart}
   const formats = {
     percent: v => (100 * v).toFixed(1) + " %",
     count: v => Math.round(v).toLocaleString("en"),
     number: v => v.toPrecision(3),
     bytes: v => v < 1024 ? v + " B" : v < 1048576 ? (v / 1024).toFixed(0) + " KiB" : (v / 1048576).toFixed(1) + " MiB",
   };
-  const short = {
+  const tickFormats = {  // shorter, for the ticks of the axes
     ...formats,
     percent: v => +(100 * v).toFixed(2) + " %",
     number: v => String(+v.toPrecision(3)),
@@ -21,40 +21,40 @@ const Charts = (() => {
   };
   const clock = seconds => new Date(1000 * seconds).toLocaleTimeString("en-GB");
   // Ticks of bytes are powers of two, so that they read 64 KiB and not 65.5 KiB.
-  const doublings = Array.from({ length: 45 }, (_, power) => 2 ** power);
+  const powersOfTwo = Array.from({ length: 45 }, (_, power) => 2 ** power);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
   function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
-  function columns(chart) {  // the data for uPlot; a stack is drawn as cumulative sums, the largest first
+  function columns(chart) {  // the data for uPlot
     if (!chart.stacked) return [chart.x, ...chart.series.map(s => s.values)];
-    // uPlot cannot stack; it fills each line down to the axis, so the sums are drawn from the largest to the smallest.
+    // uPlot cannot stack areas; it fills each line down to the axis. So the cumulative sums are drawn, the largest first.
     let sum = chart.x.map(() => 0);
     const sums = chart.series.map(s => sum = sum.map((v, i) => v + (s.values[i] || 0)));
     return [chart.x, ...sums.reverse()];
   }
 
-  function lines(chart) {
-    const say = formats[chart.format] || formats.number;
-    const shown = v => v == null ? "–" : say(v);
-    const list = chart.series.map((series, place) => ({ series, place }));
+  function lines(chart) {  // the options of uPlot for each line
+    const format = formats[chart.format] || formats.number;
+    const shown = v => v == null ? "–" : format(v);
+    const list = chart.series.map((series, index) => ({ series, index }));
     if (chart.stacked) list.reverse();
-    return list.map(({ series, place }) => ({
+    return list.map(({ series, index }) => ({
       label: series.label,
-      stroke: chart.stacked ? colour("--ground") : colour("--c" + place % 8),
-      fill: chart.stacked ? colour("--c" + place % 8) : undefined,
+      stroke: chart.stacked ? colour("--ground") : colour("--c" + index % 8),
+      fill: chart.stacked ? colour("--c" + index % 8) : undefined,
       width: chart.stacked ? 1 : series.thin ? 1.2 : 2.2,
-      dash: chart.stacked ? undefined : dashes[place % dashes.length],
+      dash: chart.stacked ? undefined : dashes[index % dashes.length],
       points: { show: u => series.points || u.data[0].length === 1, size: 7 },
       spanGaps: true,
       value: (_, v, __, i) => shown(series.values[i ?? series.values.length - 1]),  // the last value until the pointer is over the chart
     }));
   }
 
-  function options(chart, width) {
+  function options(chart, width) {  // the options of uPlot for the whole chart
     const soft = colour("--soft"), line = colour("--line");
     const font = "12px system-ui, sans-serif";
-    const say = short[chart.format] || short.number;
+    const format = tickFormats[chart.format] || tickFormats.number;
     const axis = { stroke: soft, font, labelFont: font, labelSize: 18, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     if (chart.small) return {
       width, height: 48, legend: { show: false }, cursor: { show: false }, axes: [{ show: false }, { show: false }],
@@ -62,7 +62,7 @@ const Charts = (() => {
       series: [{}, ...lines(chart)],
       hooks: { draw: chart.mark ? [u => drawMark(u, chart.mark)] : [] },
     };
-    const sayX = chart.time ? clock : short[chart.xFormat || "count"];
+    const formatX = chart.time ? clock : tickFormats[chart.xFormat || "count"];
     return {
       width, height: chart.height || 230,
       cursor: { sync: { key: chart.sync || "time" }, points: { size: 7 }, drag: { x: true, y: false } },
@@ -75,8 +75,8 @@ const Charts = (() => {
       scales: { x: { time: !!chart.time, range: chart.xFormat === "percent" ? [0, 1] : undefined }, y: { range: (_, low, high) => range(chart, low, high) } },
       axes: [
         { ...axis, label: chart.xLabel, size: 34, space: chart.time ? 80 : 50,
-          values: (_, ticks) => ticks.map(sayX) },
-        { ...axis, size: 62, values: (_, ticks) => ticks.map(say), incrs: chart.format === "bytes" ? doublings : undefined },
+          values: (_, ticks) => ticks.map(formatX) },
+        { ...axis, size: 62, values: (_, ticks) => ticks.map(format), incrs: chart.format === "bytes" ? powersOfTwo : undefined },
       ],
       series: [{ label: chart.xLabel, value: (u, v) => {
         const x = v ?? u.data[0].at(-1);
@@ -104,46 +104,46 @@ const Charts = (() => {
     if (!mark.label) return ctx.restore();
     ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
     ctx.textAlign = "right"; ctx.textBaseline = "middle";
-    const right = left + width - 6 * devicePixelRatio, wide = ctx.measureText(mark.label).width, line = 16 * devicePixelRatio;
+    const right = left + width - 6 * devicePixelRatio, labelWidth = ctx.measureText(mark.label).width, line = 16 * devicePixelRatio;
     const middle = y - line - u.bbox.top > 0 ? y - line * .65 : y + line * .65;
     ctx.fillStyle = colour("--ground"); ctx.globalAlpha = .75;  // so that the label is readable over the lines behind it
-    ctx.fillRect(right - wide - 4, middle - line / 2, wide + 8, line);
+    ctx.fillRect(right - labelWidth - 4, middle - line / 2, labelWidth + 8, line);
     ctx.fillStyle = colour("--bad"); ctx.globalAlpha = 1;
     ctx.fillText(mark.label, right, middle);
     ctx.restore();
   }
 
-  function widthOf(place, chart) { return Math.max(place.clientWidth, chart.small ? 80 : 200); }
+  function widthOf(element, chart) { return Math.max(element.clientWidth, chart.small ? 80 : 200); }
 
-  function draw(place, chart) {
-    const old = drawn.get(place);
+  function draw(element, chart) {
+    const old = drawn.get(element);
     if (old) old.plot.destroy();
-    place.classList.toggle("stacked", !!chart.stacked);
-    const plot = new uPlot(options(chart, widthOf(place, chart)), columns(chart), place);
-    place.querySelector(".u-legend")?.setAttribute("role", "presentation");
-    for (const name of place.querySelectorAll(".u-legend .u-series:not(:first-child) th")) {
+    element.classList.toggle("stacked", !!chart.stacked);
+    const plot = new uPlot(options(chart, widthOf(element, chart)), columns(chart), element);
+    element.querySelector(".u-legend")?.setAttribute("role", "presentation");
+    for (const name of element.querySelectorAll(".u-legend .u-series:not(:first-child) th")) {
       name.tabIndex = 0; name.setAttribute("role", "button"); name.title = "Show or hide";
       name.addEventListener("keydown", e => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); name.click(); } });
     }
-    drawn.set(place, { plot, chart });
-    place.dataset.drawn = chart.x.length;
-    if (!old) new ResizeObserver(() => drawn.get(place).plot.setSize({ width: widthOf(place, chart), height: chart.small ? 48 : chart.height || 230 })).observe(place);
+    drawn.set(element, { plot, chart });
+    element.dataset.drawn = chart.x.length;
+    if (!old) new ResizeObserver(() => drawn.get(element).plot.setSize({ width: widthOf(element, chart), height: chart.small ? 48 : chart.height || 230 })).observe(element);
   }
 
-  function update(place, chart) {  // the same lines with new values; redrawn completely only if the lines themselves change
-    const old = drawn.get(place);
+  function update(element, chart) {  // the same lines with new values; redrawn completely only if the lines themselves change
+    const old = drawn.get(element);
     const same = old && old.chart.series.length === chart.series.length &&
       old.chart.series.every((s, i) => s.label === chart.series[i].label);
-    if (!same) return draw(place, chart);
+    if (!same) return draw(element, chart);
     old.chart.x = chart.x;
     old.chart.series.forEach((s, i) => s.values = chart.series[i].values);
     if (old.chart.mark && chart.mark) Object.assign(old.chart.mark, chart.mark);
     old.plot.setData(columns(chart));
-    place.dataset.drawn = chart.x.length;
+    element.dataset.drawn = chart.x.length;
   }
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const [place, { chart }] of [...drawn]) draw(place, chart);
+    for (const [element, { chart }] of [...drawn]) draw(element, chart);
   });
   return { draw, update, formats };
 })();

@@ -15,10 +15,10 @@ class DataTable {
     box.addEventListener("input", () => { this.search = box.value.trim().toLowerCase(); this.shown = this.step; this.fill(); });
     this.count = make("span", { className: "note" });
     this.count.setAttribute("role", "status");
-    this.heads = columns.map((column, place) => {
+    this.heads = columns.map((column, index) => {
       const button = make("button", { type: "button", textContent: column.label });
-      button.addEventListener("click", () => this.by(place));
-      const head = make("th", { scope: "col", className: place ? "number" : "" }, button);
+      button.addEventListener("click", () => this.sortBy(index));
+      const head = make("th", { scope: "col", className: index ? "number" : "" }, button);
       if (column.hint) head.title = column.hint;
       return head;
     });
@@ -32,31 +32,31 @@ class DataTable {
     this.fill();
   }
 
-  by(place) {
-    const [old, way] = this.sort;
-    this.sort = [place, old === place ? -way : place ? -1 : 1];
+  sortBy(index) {  // the same column again reverses the order; numbers begin with the largest
+    const [old, direction] = this.sort;
+    this.sort = [index, old === index ? -direction : index ? -1 : 1];
     this.fill();
   }
 
   update(rows) { this.rows = rows; this.fill(); }
 
-  found() {
-    const [place, way] = this.sort;
+  matchingRows() {
+    const [index, direction] = this.sort;
     const rows = this.search ? this.rows.filter(row => row[0].toLowerCase().includes(this.search)) : [...this.rows];
-    const compare = place ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
+    const compare = index ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
     return rows.sort((a, b) => {  // unknown values come last in both directions
-      const [left, right] = [a[place], b[place]];
-      return left == null || right == null ? (left == null) - (right == null) : way * compare(left, right);
+      const [left, right] = [a[index], b[index]];
+      return left == null || right == null ? (left == null) - (right == null) : direction * compare(left, right);
     });
   }
 
   fill() {
-    const rows = this.found(), { make } = this;
-    this.heads.forEach((head, place) => head.setAttribute("aria-sort",
-      place !== this.sort[0] ? "none" : this.sort[1] > 0 ? "ascending" : "descending"));
-    this.body.replaceChildren(...rows.slice(0, this.shown).map(row => make("tr", {}, ...this.columns.map((column, place) => {
-      if (!place) return make("th", { scope: "row" }, make("bdi", { textContent: row[0] }));
-      const value = row[place];
+    const rows = this.matchingRows(), { make } = this;
+    this.heads.forEach((head, index) => head.setAttribute("aria-sort",
+      index !== this.sort[0] ? "none" : this.sort[1] > 0 ? "ascending" : "descending"));
+    this.body.replaceChildren(...rows.slice(0, this.shown).map(row => make("tr", {}, ...this.columns.map((column, index) => {
+      if (!index) return make("th", { scope: "row" }, make("bdi", { textContent: row[0] }));
+      const value = row[index];
       const cell = make("td", { className: "number", textContent: value == null ? "–" : column.format ? Charts.formats[column.format](value) : value });
       if (column.bar && value) {
         const bar = make("i");
