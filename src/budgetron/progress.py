@@ -20,7 +20,7 @@ class ProgressLine:
 
     def __init__(self, shown: bool, unit: str) -> None:
         self._shown, self._unit = shown, unit
-        self._begun = time.perf_counter()
+        self._started = time.perf_counter()
         self._updated, self._width = 0.0, 0
 
     def __enter__(self) -> Self:
@@ -38,7 +38,7 @@ class ProgressLine:
         if not self._shown:
             return
         self._updated = time.perf_counter()
-        seconds = max(self._updated - self._begun, 1e-9)
+        seconds = max(self._updated - self._started, 1e-9)
         parts = [f"{n:,} {self._unit}", f"{float(f'{n / seconds:.2g}'):,.0f}/s"]
         parts += [words] if words else []
         if share is not None:

@@ -47,7 +47,7 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
         rest = model.predict_then_learn(X[cut:], y[cut:], tasks=tasks[cut:]) if cut < N else first[:0]
         np.testing.assert_array_equal(np.concatenate([first, rest]), expected)
         assert model.n_seen_ == N
-        assert model.n_mistakes_ == sum(local.n_mistakes_ for local in models if local._begun)
+        assert model.n_mistakes_ == sum(local.n_mistakes_ for local in models if local._is_fitted)
         if rule is not budgetron.Perceptron:
             assert model.capacity_ == 40 and model.n_stored_ <= 40
 

@@ -18,7 +18,7 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, Instance
 from budgetron.engine.reference.examples.store import Store
-from budgetron.engine.reference.rule import Located, Rule, mistaken
+from budgetron.engine.reference.rule import Located, Rule, update_direction
 from budgetron.engine.saved_state import Field, Layout, require
 from budgetron.engine.settings import Settings
 
@@ -78,7 +78,7 @@ class HashedPerceptron(Rule):
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         phi = self.features(x)
         f = self.weights @ phi
-        y = mistaken(f, code)
+        y = update_direction(f, code)
         self.n_seen += 1
         if y is None:
             return f, Outcome(0)

@@ -57,7 +57,7 @@ class ShardDeciding(OnDisk):
 
     def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """Decide on one example, an array row or a dict of features: a label, or None."""
-        self._check_begun()
+        self._check_fitted()
         row, tasks = self._validator.one_row(x, task)
         return self.decide(row, tasks=tasks, offset=None if offset is None else [offset])[0]
 

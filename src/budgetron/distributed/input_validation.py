@@ -67,7 +67,7 @@ class InputValidator:
     @property
     def begun(self) -> bool:
         """Whether the first block has been validated."""
-        return self.prototype._begun
+        return self.prototype._is_fitted
 
     @property
     def is_sparse(self) -> bool:
@@ -89,7 +89,7 @@ class InputValidator:
     def validate_examples(self, examples: Examples, classes: Any) -> ValidatedBlock:
         """Check examples to be learned. If they are rejected, nothing changes."""
         prototype = self.prototype
-        first = not prototype._begun
+        first = not prototype._is_fitted
         block = prototype.check(examples, classes)
         assert block.classes is not None
         if first:
@@ -108,7 +108,7 @@ class InputValidator:
 
     def validate_rows(self, X: Any, tasks: Any, offset: Any = None) -> ValidatedBlock:
         """Validate a block to be predicted."""
-        self.prototype._check_begun()
+        self.prototype._check_fitted()
         return ValidatedBlock(self.prototype.validate(X, tasks=tasks, offset=offset))
 
     def release_first_rows(self) -> None:

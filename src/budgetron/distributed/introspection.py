@@ -48,24 +48,24 @@ class Introspection:
 
     def add_worker(self) -> str:
         """Start another worker and return its name. Shards move to it one by one, while the others continue."""
-        self._check_begun()
+        self._check_fitted()
         return self._workers.add_worker()
 
     def remove_worker(self, name: str) -> None:
         """Move a worker's shards to the others, and stop it."""
-        self._check_begun()
+        self._check_fitted()
         self._workers.remove_worker(name)
 
     def pin(self, task: Hashable, worker: str | None) -> int:
         """Keep the shard of a task on one worker, or unpin it with None. Returns the number of the shard."""
-        self._check_begun()
+        self._check_fitted()
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.pin(shard, worker)
         return shard
 
     def busy_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
         """The n tasks with the most examples since this model was opened, as (task, examples, shard)."""
-        self._check_begun()
+        self._check_fitted()
         top = [(task, count) for task, count in self._busy_tasks.top(n) if task is not None]
         shards = self._placement.shards_of_tasks([task for task, _ in top]).tolist() if top else []
         return [(task, count, shard) for (task, count), shard in zip(top, shards, strict=True)]
@@ -76,7 +76,7 @@ class Introspection:
         Returns the new capacities. Shards that lose a share evict examples first, and each change is on disk before the
         next one starts, so the total never exceeds the budget.
         """
-        self._check_begun()
+        self._check_fitted()
         if checked_policy(self.shares, self.learner.budget) != "demand":
             raise input_error(WHO, "shares", '"demand" to rebalance', shown(self.shares),
                               'Create the model with shares="demand".')  # fmt: skip
@@ -105,13 +105,13 @@ class Introspection:
     @property
     def shards_(self) -> list[Shard]:
         """The statistics of each shard, and its worker."""
-        self._check_begun()
+        self._check_fitted()
         return [Shard(**vars(shard), worker=self._workers.owner[shard.shard]) for shard in self._statistics()]
 
     @property
     def workers_(self) -> list[dict[str, Any]]:
         """The workers: name, process id, host name, shards, and CPU seconds of the process."""
-        self._check_begun()
+        self._check_fitted()
         return self._workers.call_all("ping")
 
     @property
@@ -122,13 +122,13 @@ class Introspection:
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
-        self._check_begun()
+        self._check_fitted()
         return self._validator.classes.values
 
     @property
     def kernel_(self) -> Any:
         """The kernel of every shard, with numbers for all parameters."""
-        self._check_begun()
+        self._check_fitted()
         return self._validator.prototype.kernel_
 
     @property
@@ -145,7 +145,7 @@ class Introspection:
     @property
     def n_features_in_(self) -> int:
         """The number of features."""
-        if not self._begun:
+        if not self._is_fitted:
             raise AttributeError(f"{WHO} has learned nothing yet")
         return int(self._validator.prototype.n_features_in_)
 
@@ -184,30 +184,30 @@ class Introspection:
     @property
     def n_recoveries_(self) -> int:
         """How often a worker was lost and its shards were assigned again."""
-        self._check_begun()
+        self._check_fitted()
         return self._workers.n_recoveries
 
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """The weights of one task over the stored examples of its shard."""
-        self._check_begun()
+        self._check_fitted()
         shard = int(self._placement.shards_of(self._validator.locate_task(task))[0])
         weights: NDArray[np.float64] = self._workers.call_owner(shard, "task_weights", task)
         return weights
 
     def _statistics(self, by_task: bool = False) -> list[ShardStatistics]:
-        if not self._begun:
+        if not self._is_fitted:
             raise AttributeError(f"{WHO} has learned nothing yet")
         statistics = [shard for some in self._workers.call_all("statistics", by_task) for shard in some]
         return sorted(statistics, key=lambda shard: shard.shard)
 
     @property
-    def _begun(self) -> bool:
+    def _is_fitted(self) -> bool:
         return hasattr(self, "_workers")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._begun
+        return self._is_fitted
 
-    def _check_begun(self) -> None:
-        if not self._begun:
+    def _check_fitted(self) -> None:
+        if not self._is_fitted:
             raise input_error(WHO, "the model", "one that has learned something", "a new one, or one that was closed",
                               "Call partial_fit first, or ShardedModel.open.")  # fmt: skip

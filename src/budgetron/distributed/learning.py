@@ -172,7 +172,7 @@ class ShardLearning(ShardDeciding):
 
     def forget_task(self, task: Hashable) -> None:
         """Remove a task's stored examples and weights. Other tasks do not change."""
-        self._check_begun()
+        self._check_fitted()
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.call_owner(shard, "forget", task)
 
@@ -190,7 +190,7 @@ class ShardLearning(ShardDeciding):
     def _prepare(self) -> None:
         """Start the shards if this is the first block, and write to the record what the block determined."""
         with self._validation_lock:
-            if not self._begun:
+            if not self._is_fitted:
                 self._begin()
             elif self._unrecorded:
                 self._write_record()

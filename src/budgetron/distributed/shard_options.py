@@ -50,7 +50,7 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
             raise input_error("serve", "--ray", "a directory of its own for a new model", came)
         return ShardedModel.open(journal.place, **parameters)
     learner = None if make_model is None else make_model()
-    if learner is None or learner._begun:
+    if learner is None or learner._is_fitted:
         came = "none" if learner is None else "a model file, which has learned already"
         raise input_error("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
     if journal.shards > 1 and has_one_component(learner.graph):

@@ -138,7 +138,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> Margins:
         """The margins: (n,), positive for ``classes_[1]``; or (n, classes)."""
-        self._check_begun()
+        self._check_fitted()
         validated = self._validator.validate_rows(X, tasks, offset)
         job = Job(validated, self._placement.shards_of(validated), self._empty_margins(validated.n))
         self._run("margins", [job])
@@ -156,7 +156,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """The label of one example, an array row or a dict of features."""
-        self._check_begun()
+        self._check_fitted()
         row, tasks = self._validator.one_row(x, task)
         label = self.predict(row, tasks=tasks, offset=None if offset is None else [offset])[0]
         return label.item() if isinstance(label, np.generic) else label
@@ -266,7 +266,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def close(self) -> None:
         """Stop the workers. The files in the directory stay."""
-        if self._begun:
+        if self._is_fitted:
             if self.operating_point is not None:
                 self._write_record()  # with what it has counted
             self._workers.close()

@@ -43,7 +43,7 @@ class ShardedHostedModel(HostedModel):
 
     @property
     def begun(self) -> bool:
-        return bool(self.model._begun)
+        return bool(self.model._is_fitted)
 
     @property
     def sparse(self) -> bool:

@@ -48,7 +48,7 @@ class HostedModel:
     @property
     def begun(self) -> bool:
         """Whether the model has learned a first block."""
-        return bool(self.model._begun)
+        return bool(self.model._is_fitted)
 
     @property
     def width(self) -> int | None:

@@ -29,8 +29,8 @@ class Engine(Protocol):
     clusters. Offsets are another model's scores, which the rule adds to its own.
     """
 
-    side_by_side: bool
-    """Whether several threads may predict at once; otherwise the caller holds the model's lock during every call."""
+    concurrent_predictions: bool
+    """Whether several threads may predict at once. If not, the caller holds the model's lock during every call."""
 
     settings: Settings
 

@@ -31,8 +31,8 @@ _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
           "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 _ACCEPTED = 'an integer >= 1, a size such as "64 MiB", or None for no limit'
 LARGEST = 2**40  # the largest budget, in examples or bytes
-# Bytes of the factor of each explicit graph. Its fill-in cannot be predicted, so the core factors the graph once; the
-# size is remembered for as long as the graph lives.
+# Bytes of the factor of each explicit graph. The fill-in of a factor cannot be predicted, so the core factors the graph
+# once. The size is cached as long as the graph exists.
 _FACTORS: WeakKeyDictionary[Explicit, int] = WeakKeyDictionary()
 FIXED = 8 * 1024  # objects of constant size, small tables, and the allocator's overhead
 
@@ -120,7 +120,7 @@ def with_task_rows(settings: Settings, row: int, share: int, limit: int) -> Sett
         return settings
     known = settings.graph.n_tasks
     wanted = 10**9 if known is None else known + 1
-    if settings.capacity == 1:  # in the smallest budgets, less than `share` bytes are left
+    if settings.capacity == 1:  # in the smallest budgets, less than `share` bytes remain
         share = min(share, limit - bytes_of(settings.with_parameters(max_task_rows=0)))
     cap = settings.parameters.max_task_rows
     return settings.with_parameters(max_task_rows=min(wanted if cap is None else cap, wanted, max(2, share // row)))
@@ -187,11 +187,11 @@ def _store(settings: Settings, slots: int) -> int:
         return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None
-    # Sparse rows are stored twice: by rows, and by features in an inverted index. The worst case is a pool in which
-    # every non-zero belongs to another feature: one hash cell of 16 bytes each, and a quarter more cells that stay
-    # free.
+    # Sparse rows are stored twice: by rows, and by features in an inverted index. In the worst case every non-zero of
+    # the pool belongs to a different feature, and each has a hash cell of 16 bytes; a quarter more cells stay free.
     index = (pool + pool // 4 + 1) * 16
-    # The postings (slot, value) of features with more than one; see `bytes_for` in src/core/stores/postings.hpp.
+    # The postings (slot, value) of features that occur in several slots; see `bytes_for` in
+    # src/core/stores/postings.hpp.
     postings = pool * (24 if item == 8 else 16) + 64
     # Features that many slots share are dense columns, at most pool / 8B of them: one value per slot and a header.
     columns = pool // (8 * slots) * (slots * item + 96)

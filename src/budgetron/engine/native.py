@@ -32,10 +32,10 @@ from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
 LEVELS = ("baseline", "v3", "v4")
 """The x86-64 instruction set levels that the core is compiled for; other processors have only the first."""
 
-_cap = os.environ.get("BUDGETRON_LEVEL", "")
-if _cap and _cap not in LEVELS:  # checked before the import below, since the core reads it while it loads
+_max_level = os.environ.get("BUDGETRON_LEVEL", "")
+if _max_level and _max_level not in LEVELS:  # checked before the import below, since the core reads it while it loads
     raise input_error(
-        "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_cap),
+        "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_max_level),
         "Unset it to use the best level of this CPU.",
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def supports(rule: str, kernel: Kernel | None) -> bool:
 class Engine:
     """A learner in C++."""
 
-    side_by_side = True  # several threads may predict at once: the engine has a read-write lock of its own
+    concurrent_predictions = True  # several threads may predict at once: the engine has a read-write lock of its own
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -82,7 +82,7 @@ class Engine:
         integers: dict[str, Integers] = {}
         rule = rule_class(settings.rule)
         arrays = {name: np.asarray(values) for name, values in state.items()}
-        # The declared dtype decides whether an array is real: a number saved as the integer 0 may be one.
+        # The declared dtype decides whether an array is real, because a real number may be saved as the integer 0.
         for name, field in rule.layout(settings, arrays).items():
             if name in arrays:
                 arrays[name] = arrays[name].astype(field.dtype, copy=False)
@@ -106,7 +106,7 @@ class Engine:
         offsets: Reals | None = None,
     ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
         margins, flags = self._learner.learn(self._block(X, offsets), codes, task_ids, clusters, weights)
-        return self._shaped(margins), flags
+        return self._per_row(margins), flags
 
     def learn_one(
         self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
@@ -125,7 +125,7 @@ class Engine:
     def margins(
         self, X: Rows, task_ids: Integers, clusters: Integers, threads: int = 1, offsets: Reals | None = None
     ) -> Reals:
-        return self._shaped(self._learner.margins(self._block(X, offsets), task_ids, clusters, threads))
+        return self._per_row(self._learner.margins(self._block(X, offsets), task_ids, clusters, threads))
 
     def query(
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
@@ -160,7 +160,7 @@ class Engine:
             del saved["indptr"], saved["indices"]
         state = rule.from_core(saved)
         fields = rule.layout(settings, state)
-        return {name: _shaped_as(field, state[name]) for name, field in fields.items()}
+        return {name: _as_field(field, state[name]) for name, field in fields.items()}
 
     def active(self) -> State:
         state = self.state()
@@ -212,11 +212,12 @@ class Engine:
             block.set_offsets(np.ascontiguousarray(offsets).ravel(), self.settings.n_outputs)
         return block
 
-    def _shaped(self, margins: Reals) -> Reals:
+    def _per_row(self, margins: Reals) -> Reals:
+        """Return one number per row if there is one output, otherwise one row of numbers."""
         return margins if self.settings.n_outputs == 1 else margins.reshape(-1, self.settings.n_outputs)
 
 
-def _shaped_as(field: Field, values: NDArray[Any]) -> Any:
+def _as_field(field: Field, values: NDArray[Any]) -> Any:
     values = values.astype(field.dtype, copy=False).reshape(field.shape)
     return values if field.shape else values.item()
 
@@ -250,7 +251,8 @@ def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        "hash_seed": secrets.randbits(64),  # against crafted ids; not saved, because no result depends on it
+        # Random, so that nobody can craft task ids that collide. It is not saved, because no result depends on it.
+        "hash_seed": secrets.randbits(64),
         "n_tasks": settings.graph.n_tasks or 0,
         "parameters": {
             name: np.asarray(value, dtype=np.float64).ravel() if isinstance(value, list | tuple) else value

@@ -84,12 +84,12 @@ def store_fields(settings: Settings, arrays: Arrays) -> Layout:
 def gram_fields(arrays: Arrays) -> Layout:
     """Return the fields of the core's inverse Gram matrix, or of its factor; the NumPy engine recomputes both."""
     n = length(arrays, "key")
-    packed, each = Field("float64", (triangle(n),)), Field("float64", (n,))
+    packed, per_slot = Field("float64", (triangle(n),)), Field("float64", (n,))
     if "factor" in arrays:
-        fields = {"factor": packed, "inverse_diagonal": each, "factor_order": Field("int64", (n,)),
+        fields = {"factor": packed, "inverse_diagonal": per_slot, "factor_order": Field("int64", (n,)),
                   "factor_age": Field("int64")}  # fmt: skip
     else:
-        fields = optional({"inverse": packed, "inverse_diagonal": each}, arrays)
+        fields = optional({"inverse": packed, "inverse_diagonal": per_slot}, arrays)
     return fields | optional({"gram_rebuilds": Field("int64", (2,))}, arrays)
 
 
@@ -105,8 +105,8 @@ def verify_gram(arrays: Arrays) -> None:
             require((arrays[name][diagonal] > 0).all(), f"state.{name}", "with a positive diagonal")
             require((arrays["inverse_diagonal"] > 0).all(), "state.inverse_diagonal", "positive")
     if "factor_order" in arrays:
-        every = np.array_equal(np.sort(arrays["factor_order"]), np.arange(n))
-        require(every, "state.factor_order", f"0 … {n - 1}, each once")
+        is_permutation = np.array_equal(np.sort(arrays["factor_order"]), np.arange(n))
+        require(is_permutation, "state.factor_order", f"0 … {n - 1}, each once")
         age = int(arrays["factor_age"][0])
         require(0 <= age <= max(n, 16) * 4, "state.factor_age", "a count of steps since the last refresh", str(age))
     if "gram_rebuilds" in arrays:
@@ -125,9 +125,9 @@ def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) 
     is_task = ((task_ids > -_INTEGERS) & (task_ids < _INTEGERS)) | ((task_ids >= HASHED) & (task_ids < NOT_A_TASK))
     require(is_task.all(), name, "valid task ids")
     expected = clusters_of(graph, task_ids)
-    # `tasks=None` is task 0 in cluster 0, even if the graph maps a task named 0.
-    alone = (task_ids == 0) & (clusters == 0)
-    require(((clusters == expected) | alone).all(), f"clusters of {name}", "those of the graph")
+    # `tasks=None` is task 0 in cluster 0, even if the graph puts a task named 0 into another cluster.
+    without_task = (task_ids == 0) & (clusters == 0)
+    require(((clusters == expected) | without_task).all(), f"clusters of {name}", "those of the graph")
 
 
 def clusters_of(graph: Clique, task_ids: Ints) -> Ints:

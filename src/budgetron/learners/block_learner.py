@@ -134,7 +134,7 @@ class BlockLearner(Deciding, Start):
 
         `n_jobs` threads share the rows (None is 1, −1 all cores); the result does not depend on it.
         """
-        self._check_begun()
+        self._check_fitted()
         threads = validation.threads(self._who, n_jobs)
         return self.block_margins(self.validate(X, tasks=tasks, offset=offset), threads)
 
@@ -250,7 +250,7 @@ class BlockLearner(Deciding, Start):
         The lock is held for `PIECE` rows at a time, so that a thread that learns does not wait for a whole block. The
         compiled engine does this itself; for the NumPy engine it is done here.
         """
-        if engine.side_by_side:
+        if engine.concurrent_predictions:
             return engine.margins(rows, task_ids, clusters, threads, offsets)
         n, pieces = len(task_ids), []
         for start in range(0, n, PIECE):

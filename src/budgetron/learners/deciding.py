@@ -89,7 +89,7 @@ class Deciding:
 
     def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """Decide on one example, an array row or a dict of features: a label, or None."""
-        self._check_begun()  # type: ignore[attr-defined]
+        self._check_fitted()  # type: ignore[attr-defined]
         margin = np.asarray(self._margin_of_one(x, task, offset))  # type: ignore[attr-defined]
         # A single margin of two classes has shape (), the margins of several classes (classes,).
         code = int(self._decided(margin.reshape(1, *margin.shape) if margin.size > 1 else margin.reshape(1))[0])

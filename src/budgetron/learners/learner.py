@@ -104,7 +104,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def forget_task(self, task: Hashable) -> None:
         """Remove the stored examples and the weights of one task. All other tasks stay as they are."""
-        self._check_begun()
+        self._check_fitted()
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
         with self._guard:
             self._engine.forget(task_id)
@@ -128,7 +128,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         # Imported here because most processes never resize.
         from budgetron.learners.lifecycle.resize import name_limit, resized
 
-        self._check_begun()
+        self._check_fitted()
         with self._guard:
             self._engine = resized(self._who, self._engine, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))
@@ -144,7 +144,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file
 
-        self._check_begun()
+        self._check_fitted()
         with self._guard:
             content = content_of(self)
         replace_file(path, content)
@@ -194,7 +194,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             explain,  # imported here because most processes explain nothing
         )
 
-        self._check_begun()
+        self._check_fitted()
         return explain(self, x, task, offset, label, names, nearest)
 
     def should_ask(self, x: Any, *, task: Hashable = None, offset: Any = None, share: float = 0.1) -> bool:
@@ -218,7 +218,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         from budgetron.learners.asking import Asking, checked_share, lead_of
 
         share = checked_share(self._who, share)
-        if not self._begun:
+        if not self._is_fitted:
             # A model without an engine has no margins to compare.
             return True
         lead = lead_of(self._margin_of_one(x, task, offset))
@@ -279,7 +279,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Raise an error with a remedy if this version cannot read a model file with these constructor parameters."""
 
     def __getstate__(self) -> dict[str, Any]:
-        if not self._begun:
+        if not self._is_fitted:
             return dict(vars(self))
         with self._guard:
             return dict(vars(self))

@@ -113,7 +113,7 @@ class SingleExamples(BlockLearner):
 
     def _margin_of_one(self, x: Any, task: Hashable, offset: Any) -> Any:
         """Return the margin of one example, or an array with one margin per class."""
-        engine = self._begun_engine()
+        engine = self._fitted_engine()
         margin = NotImplemented
         if offset is None and self._takes_single_rows():
             if task is not None or not self._tasked:
@@ -134,7 +134,7 @@ class SingleExamples(BlockLearner):
             return NotImplemented
         task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
         # The compiled engine has a lock of its own; for the NumPy engine the model's lock is needed.
-        if engine.side_by_side:
+        if engine.concurrent_predictions:
             return engine.margin_one(row, task_id, cluster)
         with self._guard:
             return engine.margin_one(row, task_id, cluster)
@@ -170,8 +170,8 @@ class SingleExamples(BlockLearner):
         """Convert an example to a block of one row, in the form of the first example."""
         if isinstance(x, Mapping):
             # The first dict decides the width; later dicts must be hashed to the same width.
-            width = self._engine.settings.n_features if self._begun else DICT_FEATURES
-            if self._begun and not self._engine.settings.sparse:
+            width = self._engine.settings.n_features if self._is_fitted else DICT_FEATURES
+            if self._is_fitted and not self._engine.settings.sparse:
                 raise input_type_error(
                     self._who,
                     "x",
@@ -183,7 +183,7 @@ class SingleExamples(BlockLearner):
         elif sparse.issparse(x):
             row = x
         else:
-            if self._begun and self._engine.settings.sparse:
+            if self._is_fitted and self._engine.settings.sparse:
                 raise input_type_error(
                     self._who, "x", "a dict or a sparse row, like the first example", type(x).__name__
                 )

@@ -20,7 +20,7 @@ class WithoutExamples(Inspection):
     @property
     def capacity_(self) -> int:
         """The largest number of stored examples: always 0, because this learner stores weights."""
-        self._check_begun()
+        self._check_fitted()
         return 0
 
 
@@ -53,7 +53,7 @@ class LinearWeights(ComparableTasks):
 
     def linear_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """Return the weights w of a task, f_task(x) = w·x: (n_features,), or (n_classes, n_features) for several."""
-        self._check_begun()
+        self._check_fitted()
         d, is_sparse = self._engine.settings.n_features, self._engine.settings.sparse
         # The margin of the j-th unit vector is the weight of column j.
         units: Any = sparse.identity(d, format="csr") if is_sparse else np.eye(d)

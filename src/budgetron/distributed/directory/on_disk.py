@@ -52,7 +52,7 @@ class OnDisk(Introspection):
 
     def snapshot(self) -> None:
         """Write a snapshot of every shard into the directory, and trim the logs."""
-        self._check_begun()
+        self._check_fitted()
         for shard in range(self.shards):
             self._workers.call_owner(shard, "snapshot")
         if self._validator.prototype.operating_point is not None:
@@ -63,7 +63,7 @@ class OnDisk(Introspection):
 
         The list of files is written last, so the target contains the old model or the new one, never a mixture.
         """
-        self._check_begun()
+        self._check_fitted()
         # The stamp gives every save new file names: the files of the last save stay valid until the record changes.
         target, stamp = str(target), secrets.token_hex(4)
         with self._workers.locked(range(self.shards)):
@@ -77,13 +77,13 @@ class OnDisk(Introspection):
 
     def keep_columns(self, columns: Any) -> None:
         """Store the columns of a stream (`budgetron.io`) with the model, in its directory and in what `save` writes."""
-        self._check_begun()
+        self._check_fitted()
         self._columns = columns
         self._write_record()
 
     def learner_of(self, task: Any = None) -> Learner:
         """A copy of the learner of a task's shard, with everything that it stores."""
-        self._check_begun()
+        self._check_fitted()
         shard = int(self._placement.shards_of(self._validator.locate_task(task))[0])
         learner: Learner = hosted_model_from(self._workers.call_owner(shard, "content")).model
         return learner

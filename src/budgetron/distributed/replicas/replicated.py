@@ -95,7 +95,7 @@ class ReplicatedModel(ShardedModel):
 
     def exchange(self) -> int:
         """Exchange the shared parts now. Returns the number of bytes sent."""
-        self._check_begun()
+        self._check_fitted()
         with self._rebalancing, self._workers.locked(range(self.shards)):
             now = self._parts()
             after = combined(self._validator.prototype._engine.settings.kernel, now, self._last)

@@ -24,7 +24,7 @@ from budgetron.kernels import Kernel
 class Engine:
     """Runs a rule on blocks of examples."""
 
-    side_by_side = False  # not thread-safe: the caller holds the model's lock during every call
+    concurrent_predictions = False  # it is not thread-safe: the caller holds the model's lock during every call
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,7 +54,7 @@ class Engine:
             self.rule.store.bandwidth.observe(x, n_seen)
             if self.rule.store.rescale(self.rule.n_seen):
                 self.rule.kernel_changed()
-        return self._shaped(margins), flags
+        return self._per_row(margins), flags
 
     def learn_one(
         self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
@@ -105,7 +105,7 @@ class Engine:
         margins = np.empty((len(task_ids), self.settings.n_outputs))
         for t, x in enumerate(self._instances(X, offsets)):
             margins[t] = self.rule.predict(x, int(task_ids[t]), int(clusters[t]))
-        return self._shaped(margins)
+        return self._per_row(margins)
 
     def query(
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
@@ -113,17 +113,17 @@ class Engine:
     ) -> State:  # fmt: skip
         """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
         inputs = {array: np.asarray(values) for array, values in (arrays or {}).items()}
-        return self.rule.query(name, self._located(X, np.asarray(task_ids), np.asarray(clusters), offsets), inputs)
+        return self.rule.query(name, self._with_tasks(X, np.asarray(task_ids), np.asarray(clusters), offsets), inputs)
 
     def _instances(self, X: Rows, offsets: Array | None) -> Iterator[Instance]:
-        """The rows, each with another model's score if there are any."""
+        """The rows, each with its offset (another model's score) if there are offsets."""
         instances = self.rule.store.instances(X)
         if offsets is None:
             return instances
-        each = offsets.reshape(-1, self.settings.n_outputs)
-        return (replace(x, offset=offset) for x, offset in zip(instances, each, strict=True))
+        offset_rows = offsets.reshape(-1, self.settings.n_outputs)
+        return (replace(x, offset=offset) for x, offset in zip(instances, offset_rows, strict=True))
 
-    def _located(
+    def _with_tasks(
         self, X: Rows | None, task_ids: NDArray[Any], clusters: NDArray[Any], offsets: Array | None
     ) -> Iterator[Located]:
         instances = () if X is None else self._instances(X, offsets)
@@ -135,7 +135,10 @@ class Engine:
         self.rule.forget(task_id)
 
     def shrink(self, capacity: int) -> bool:
-        """Evict examples until `capacity` are left. Returns False if the rule cannot; some may be evicted then."""
+        """Evict examples until `capacity` are left.
+
+        Returns False if the rule cannot evict any more; some examples may have been evicted before.
+        """
         while self.n_stored > capacity:
             if not self.rule.evict_one():
                 return False
@@ -148,8 +151,8 @@ class Engine:
     def active(self) -> State:
         """Return the stored examples, in slot order."""
         store = self.rule.store
-        named = {"key": store.task_id.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
-        return named | {"coef": self.rule.coef(), "rows": store.shown()}
+        slots = {"key": store.task_id.copy(), "cluster": store.cluster.copy(), "arrival": store.arrival.copy()}
+        return slots | {"coef": self.rule.coef(), "rows": store.original_rows()}
 
     def task_weights(self, task_id: int, cluster: int) -> Array:
         """Return w (n_outputs, n) with f_task(x) = Σ_j w_j K'(x_j, x)."""
@@ -179,11 +182,12 @@ class Engine:
         """Return the bytes of all arrays."""
         return self.rule.nbytes
 
-    def _shaped(self, margins: Array) -> Array:
+    def _per_row(self, margins: Array) -> Array:
+        """Return one number per row if there is one output, otherwise one row of numbers."""
         return margins[:, 0] if self.settings.n_outputs == 1 else margins
 
 
-if TYPE_CHECKING:  # mypy reports what an engine lacks of the interface that learners use
+if TYPE_CHECKING:  # mypy checks here that both engines implement the interface that learners use
     from budgetron.engine import interface, native
 
     _numpy: type[interface.Engine] = Engine

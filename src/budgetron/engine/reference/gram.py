@@ -1,9 +1,12 @@
 """The Gram matrix of the stored examples, and the linear algebra of projections.
 
-    H_ij = K(x_i, x_j)                 H
-    α = H⁻¹ k_t,  δ² = K_tt − k_tᵀα    `project`: x_t on the span of S, and the squared distance left
+    H_ij = K(x_i, x_j)                 the matrix `H`
+    α = H⁻¹ k_t,  δ² = K_tt − k_tᵀα    `project`: coefficients of the projection of x_t on the span of the stored
+                                       examples, and its squared distance from the span
     P = H⁻¹                            `inverse`: 1/√P_jj is the distance of x_j from the span of the others
     γ_j = −P_jr / P_rr                 Σ_{j≠r} γ_j x_j is the projection of x_r on the others
+
+k_t has the kernel values K(x_j, x_t) of a new example x_t with every stored example x_j, and K_tt = K(x_t, x_t).
 
 Only H itself is updated from step to step; every system is solved from scratch. That is slow but accumulates no
 errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about
@@ -66,7 +69,7 @@ class Gram:
 
 
 def noise_of(settings: Settings) -> float:
-    """Return the relative error of kernel values: the core sums products of dense float32 rows in float32."""
+    """Return the relative error of kernel values. The core computes products of dense float32 rows in float32."""
     return 2.0**-16 if settings.dtype == "float32" and not settings.sparse else 2.0**-36
 
 
@@ -81,11 +84,11 @@ def least(scores: Array, arrival: Integers) -> int:
     return int(tied[np.argmin(arrival[tied])])
 
 
-def regrown(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> Array:
+def recompute_gram(arrival: Integers, row_of: Callable[[int], tuple[Array, float]]) -> Array:
     """Recompute H from the kernel row and K_jj of every slot j.
 
-    The two ways to compute an entry may differ in the last bit. So the rows are written in order of arrival: each entry
-    then comes from the later example of its pair, as it did when that example was learned.
+    K(x_i, x_j) and K(x_j, x_i) may differ in the last bit. So the rows are written in order of arrival: each entry then
+    comes from the kernel row of the later example of its pair, as it did when that example was learned.
     """
     H = np.empty((len(arrival), len(arrival)))
     for j in np.argsort(arrival):

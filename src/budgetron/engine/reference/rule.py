@@ -1,11 +1,21 @@
 """The interface of learning rules, and the steps that mistake-driven rules share.
 
-    x, task → one row of kernel values → margins f → correct: no change
-                                                      mistake: `correct`, with the same row
+`Rule` is the interface that the engine calls. A `KernelRule` has a store (the stored examples) and weights (their
+coefficients). A `MistakeDriven` rule is a kernel rule that changes only on mistakes; a subclass implements `correct`,
+which is called on a mistake with the kernel row that the margin was computed from. Budgetron stores no examples and
+implements `Rule` directly.
 
-`Rule` is the interface that the engine calls. A `MistakeDriven` rule has a store (the stored examples) and weights
-(their coefficients); a subclass implements `correct`, which is called on a mistake. Its kernel is K = A⁻¹ ⊗ K' unless
-it overrides `similarity`. Budgetron, which learns from every example, implements `Rule` directly.
+These symbols are the same in all rules:
+
+    S        the stored examples; j is a slot of S, x_j its row and i_j its task
+    B        the budget, the largest number of stored examples
+    β_j      the coefficient of x_j in the margin, one number per output
+    x_t      the new example, of task i_t with label y_t; f is its margin
+    A        the interaction matrix of the task graph; c_G² is the largest diagonal entry of A⁻¹
+    K'       the kernel of rows
+    K        the multitask kernel A⁻¹ ⊗ K' (unless a rule overrides `similarity`):
+             K((x, i), (x', l)) = (A⁻¹)_il K'(x, x')
+    k_t      K(x_j, x_t) for every slot j, the kernel row of x_t;   K_tt = K(x_t, x_t)
 """
 
 from __future__ import annotations
@@ -64,7 +74,7 @@ class Rule(Declaration, ABC):
     def forget(self, task_id: int) -> None:
         """Remove the stored examples of a task, lowest slot first."""
 
-    # The next three are those of a rule that stores no examples.
+    # The defaults of the next three methods are for rules that store no examples.
 
     def evict_one(self) -> bool:
         """Evict one example without adding another. Returns False if the rule cannot."""
@@ -112,8 +122,8 @@ class Rule(Declaration, ABC):
         """Bytes of all arrays."""
 
 
-class MistakeDriven(Rule):
-    """The base class of the paper's rules: only mistakes change the model."""
+class KernelRule(Rule):
+    """The base class of rules that store examples: kernel rows, margins, and the slots of the store."""
 
     def __init__(self, settings: Settings, weights: Weights) -> None:
         self.settings = settings
@@ -138,20 +148,14 @@ class MistakeDriven(Rule):
         assert settings.capacity is not None
         return 2 * settings.capacity * 8 * settings.n_outputs
 
-    # ---- what each rule implements
-
-    @abstractmethod
-    def correct(self, t: Example, y: Array) -> Outcome:
-        """Update the model after a mistake. y is +1 for the output to raise, −1 for the one to lower, otherwise 0."""
-
     # ---- the steps of one example
 
     def with_kernel_row(self, x: Instance, task_id: int, cluster: int) -> Example:
         """Compute the kernel row of x. Margin and update share it, since it is most of the cost of a step."""
-        row, own = self.store.kernel_row(x)
-        row = row * self.similarity(task_id, cluster, self.store.task_id, self.store.cluster)
-        own *= float(self.similarity(task_id, cluster, np.array([task_id]), np.array([cluster]))[0])
-        return Example(x, task_id, cluster, self.n_seen, row, own)
+        k, k_tt = self.store.kernel_row(x)
+        k = k * self.similarity(task_id, cluster, self.store.task_id, self.store.cluster)
+        k_tt *= float(self.similarity(task_id, cluster, np.array([task_id]), np.array([cluster]))[0])
+        return Example(x, task_id, cluster, self.n_seen, k, k_tt)
 
     def example_of(self, j: int) -> Example:
         """Return the stored example of slot j, with its kernel row."""
@@ -159,7 +163,7 @@ class MistakeDriven(Rule):
         return self.with_kernel_row(store.rows.instance(j), int(store.task_id[j]), int(store.cluster[j]))
 
     def gram_row(self, j: int) -> tuple[Array, float]:
-        """Return row j of the Gram matrix and K_jj, for `gram.regrown`."""
+        """Return row j of the Gram matrix and K_jj, for `gram.recompute_gram`."""
         x_j = self.example_of(j)
         return x_j.k, x_j.k_tt
 
@@ -173,21 +177,6 @@ class MistakeDriven(Rule):
 
     def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         return self.margins(self.with_kernel_row(x, task_id, cluster))
-
-    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
-        t = self.with_kernel_row(x, task_id, cluster)
-        f = self.margins(t)
-        y = mistaken(f, code)
-        outcome = Outcome(0)
-        if y is not None:
-            self.n_mistakes += 1
-            outcome = Outcome.MISTAKE
-            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection): storing it would make
-            # the Gram matrix singular without changing any margin.
-            if t.k_tt > self.eta2:
-                outcome |= self.correct(t, y)
-        self.n_seen += 1
-        return f, outcome
 
     # ---- changes of the stored examples
 
@@ -225,8 +214,31 @@ class MistakeDriven(Rule):
         return self.store.nbytes + self.weights.nbytes
 
 
-def mistaken(f: Array, code: int) -> Array | None:
-    """Return the direction of the update after a mistake, y·f ≤ 0; None if there was no mistake."""
+class MistakeDriven(KernelRule):
+    """The base class of the paper's rules: only mistakes change the model."""
+
+    @abstractmethod
+    def correct(self, t: Example, y: Array) -> Outcome:
+        """Update the model after a mistake. y is +1 for the output to raise, −1 for the one to lower, otherwise 0."""
+
+    def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
+        t = self.with_kernel_row(x, task_id, cluster)
+        f = self.margins(t)
+        y = update_direction(f, code)
+        outcome = Outcome(0)
+        if y is not None:
+            self.n_mistakes += 1
+            outcome = Outcome.MISTAKE
+            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection): storing it would make
+            # the Gram matrix singular without changing any margin.
+            if t.k_tt > self.eta2:
+                outcome |= self.correct(t, y)
+        self.n_seen += 1
+        return f, outcome
+
+
+def update_direction(f: Array, code: int) -> Array | None:
+    """Return the direction y of the update if the example is a mistake (y·f ≤ 0), otherwise None."""
     y = direction(f, code)
     return y if float(y @ f) <= 0 else None
 
@@ -234,7 +246,8 @@ def mistaken(f: Array, code: int) -> Array | None:
 def direction(f: Array, code: int) -> Array:
     """Return y, for which y·f is the margin of the label.
 
-    With two classes y is ±1. With more classes y is +1 for the label and −1 for its best rival, the first of equals.
+    With two classes y is ±1. With more classes y is +1 for the label, −1 for the other class with the largest margin
+    (among ties the first), and 0 for the rest.
     """
     if len(f) == 1:
         return np.array([2.0 * code - 1.0])

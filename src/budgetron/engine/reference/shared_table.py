@@ -1,4 +1,4 @@
-"""The weights of mtbprj-2: one row of weights per task, stored as C with β = A⁻¹C.
+"""The weights of mtbprj-2 (`SharedProjectron`): one row of weights per task, stored as C with β = A⁻¹C.
 
 An update of task i then changes row C_i only, whatever the number of tasks, and only tasks with a mistake have a row.
 A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
@@ -6,12 +6,13 @@ A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, th
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
     explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, which is over all tasks
 
-n is the number of tasks, if the graph knows it, otherwise the number of the cluster's rows. With several outputs norms
-are over all of them. There are at most `max_task_rows` rows of both kinds; beyond that the least recently updated row
-is evicted. The part of an evicted task row in s stays, and its task predicts from s. (If a task row and a sum were last
-updated in the same step, the task row is evicted first, so that a sum outlives its tasks.)
+n is the number of tasks if the graph has a fixed number, otherwise the number of the cluster's rows. With several
+outputs, norms are over all of them. There are at most `max_task_rows` rows of both kinds; beyond that, the least
+recently updated row is evicted. The contribution of an evicted task row to s stays, and its task predicts from s. (If a
+task row and a sum were last updated in the same step, the task row is evicted first, so that a sum is evicted after its
+tasks.)
 
-    rows[task_id].values  C_i      sums[cluster].values  s      both (n_outputs, n)
+    rows[task_id].values  C_i      sums[cluster].values  s      both are arrays (n_outputs, number of slots)
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ class SharedTable(Weights):
         if self.has_sums:
             self.sums.setdefault(cluster, self._blank(cluster, stamp)).stamp = stamp
         while self.max_rows is not None and len(self.rows) + len(self.sums) > self.max_rows:
-            stale = [(row.stamp, kind, name) for kind, rows in enumerate((self.rows, self.sums))
+            older = [(row.stamp, kind, name) for kind, rows in enumerate((self.rows, self.sums))
                      for name, row in rows.items() if row.stamp < stamp]
-            if not stale:
+            if not older:
                 break  # the rows of the current example are never evicted
-            _, kind, name = min(stale)
+            _, kind, name = min(older)
             del (self.rows, self.sums)[kind][name]
 
     def forget(self, task_id: int) -> None:
@@ -173,10 +174,10 @@ def _read(names: Any, tables: Any, clusters: list[int], stamps: Any) -> dict[int
 
 # ---- the core has one table for both kinds of rows
 
-_APART = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
+_NUMPY_ONLY = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
 
 
-def parted(state: dict[str, Any]) -> dict[str, Any]:
+def split_table(state: dict[str, Any]) -> dict[str, Any]:
     """Split the core's table into rows of tasks and sums of clusters, as in the NumPy engine's state."""
     common = state.pop("table_common").astype(bool)
     task_ids, clusters, stamps = (state.pop(name) for name in ("table_key", "table_cluster", "table_stamp"))
@@ -192,11 +193,11 @@ def parted(state: dict[str, Any]) -> dict[str, Any]:
     return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
 
 
-def joined(state: dict[str, Any]) -> dict[str, Any]:
-    """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `parted`.
+def merge_tables(state: dict[str, Any]) -> dict[str, Any]:
+    """Merge rows of tasks and sums of clusters into the core's one table; the inverse of `split_table`.
 
-    The order matters: the core sums rows in table order, and floating-point sums depend on it. States of the NumPy
-    engine have no places; their rows are ordered by the last update.
+    The order of rows matters: the core sums rows in table order, and floating-point sums depend on it. The core saves
+    it as `table_place` and `sum_place`. States of the NumPy engine lack these; their rows are ordered by last update.
     """
     common = np.repeat([0, 1], [len(state["table_key"]), len(state["sum_cluster"])])
     stamps = np.concatenate([state["table_stamp"], state["sum_stamp"]])
@@ -211,4 +212,4 @@ def joined(state: dict[str, Any]) -> dict[str, Any]:
         "table_stamp": stamps[order],
         "table_common": common[order],
     }
-    return {name: values for name, values in state.items() if name not in _APART} | table
+    return {name: values for name, values in state.items() if name not in _NUMPY_ONLY} | table

@@ -69,19 +69,20 @@ def columns(x: Instance) -> Any:
     return slice(None) if x.indices is None else x.indices
 
 
-def explained(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
+def explain_linear(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
     """Answer the query "explain" of a linear rule: what each value of an example adds to its margin."""
     margins, terms = [], []
     for x, task_id, cluster in examples:
         margins.append(rule.predict(x, task_id, cluster))
-        each = np.zeros((3, len(margins[-1]), len(x.values) + 1))  # shared, own, related; the last is the constant
+        # Axes: source (shared, own, related), output, value of x and last the constant. A linear rule has one source.
+        terms_of_x = np.zeros((3, len(margins[-1]), len(x.values) + 1))
         # The rule is linear in x, so the margin of x with one value alone is the term of that value.
         for n in np.flatnonzero(x.values):
-            each[1, :, n] = rule.predict(_only(x, int(n)), task_id, cluster)
-        terms.append(each.ravel())
-    nothing: Integers = np.empty(0, dtype=np.int64)
+            terms_of_x[1, :, n] = rule.predict(_only(x, int(n)), task_id, cluster)
+        terms.append(terms_of_x.ravel())
+    empty: Integers = np.empty(0, dtype=np.int64)
     return {"margins": np.concatenate(margins), "columns": np.concatenate(terms), "fourier": np.empty(0),
-            "part": nothing, "part_frequencies": nothing}  # fmt: skip
+            "part": empty, "part_frequencies": empty}  # fmt: skip
 
 
 def _only(x: Instance, n: int) -> Instance:
@@ -99,7 +100,7 @@ def vector_fields(settings: Settings, arrays: Arrays) -> Layout:
 
 
 def verify_vectors(settings: Settings, arrays: Arrays) -> None:
-    """Check the tasks: each once, and of an explicit graph only those that it has; and that nothing is stored."""
+    """Check that each task is listed once, that an explicit graph has these tasks, and that no examples are stored."""
     require(len(arrays["key"]) == 0, "state.key", "empty: nothing is stored", str(len(arrays["key"])))
     task = arrays["task"]
     require(len(np.unique(task)) == len(task), "state.task", "without repetition")

@@ -147,7 +147,7 @@ class Budgetron(ComparableTasks, Learner):
 
     def predict_proba_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> dict[Any, float]:
         """Return the probability of each class for one example, as a dict by label."""
-        self._check_begun()
+        self._check_fitted()
         values = probabilities(np.array([self._margin_of_one(x, task, offset)]))[0].tolist()
         return dict(zip(self.classes_.tolist(), values, strict=True))
 
@@ -166,7 +166,7 @@ class Budgetron(ComparableTasks, Learner):
         >>> bool(near < far)
         True
         """
-        self._check_begun()
+        self._check_fitted()
         block = self.validate(X, tasks=tasks, offset=offset)
         with self._guard:
             answer = self._engine.query("variances", block.rows, block.task_ids, block.clusters, offsets=block.offsets)
@@ -178,7 +178,7 @@ class Budgetron(ComparableTasks, Learner):
     @property
     def beliefs_(self) -> list[tuple[Belief, float]]:
         """The models that have not been dropped, and their weights."""
-        engine = self._begun_engine()
+        engine = self._fitted_engine()
         answer, beliefs = engine.query("beliefs"), beliefs_of(engine.settings)
         numbers = zip(answer["part"].tolist(), answer["belief"].tolist(), answer["weight"].tolist(), strict=True)
         return [(beliefs[part][belief], weight) for part, belief, weight in numbers]
@@ -191,7 +191,7 @@ class Budgetron(ComparableTasks, Learner):
 
     def plot_beliefs(self, *, ax: Any = None) -> Any:
         """Plot the weights of the beliefs as bars. Returns the Axes."""
-        self._check_begun()
+        self._check_fitted()
         beliefs = sorted(self.beliefs_, key=lambda pair: -pair[1])
         ax = axes_for(self._who, ax)
         bars(ax, [belief.words for belief, _ in beliefs], [weight for _, weight in beliefs], "weight", COLOURS[0])
@@ -214,7 +214,7 @@ class Budgetron(ComparableTasks, Learner):
         array([[ 1., -1.],
                [-1.,  1.]])
         """
-        engine = self._begun_engine()
+        engine = self._fitted_engine()
         if engine.settings.sparse:
             raise input_error(self._who, "task_similarity", "a model of dense rows", "a model of sparse rows",
                               "The weights of its tasks are hashed, and cannot be compared.")  # fmt: skip

@@ -165,7 +165,7 @@ class RelationPerceptron(LinearWeights, Learner):
 
     def _learned(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the ids of the tasks that made mistakes, and their C."""
-        engine = self._begun_engine()
+        engine = self._fitted_engine()
         with self._guard:
             answer = engine.query("relations")
         task_ids = answer["task"]
@@ -173,7 +173,7 @@ class RelationPerceptron(LinearWeights, Learner):
 
     def _relations(self, names: list[Any]) -> NDArray[np.float64]:
         """Return the rows and columns of C for these tasks."""
-        self._check_begun()
+        self._check_fitted()
         wanted, _ = self._graph.locate(names)
         task_ids, C = self._learned()
         row_of = {task_id: row for row, task_id in enumerate(task_ids.tolist())}

@@ -38,7 +38,7 @@ class Inspection:
     @property
     def active_set_(self) -> ActiveSet:
         """The stored examples, in slot order."""
-        self._check_begun()
+        self._check_fitted()
         with self._guard:
             # Examples and names are read under one lock, so that they belong together.
             active = self._engine.active()
@@ -48,7 +48,7 @@ class Inspection:
 
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
         """Return the weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
-        self._check_begun()
+        self._check_fitted()
         task_id, cluster = located_one(self._who, task, self._graph, self._tasked)
         weights = self._engine.task_weights(task_id, cluster)
         return weights[0] if len(weights) == 1 else weights.T
@@ -56,22 +56,22 @@ class Inspection:
     @property
     def n_stored_(self) -> int:
         """How many examples are stored."""
-        return self._begun_engine().n_stored
+        return self._fitted_engine().n_stored
 
     @property
     def n_mistakes_(self) -> int:
         """How many examples were predicted wrong before they were learned."""
-        return self._begun_engine().n_mistakes
+        return self._fitted_engine().n_mistakes
 
     @property
     def n_seen_(self) -> int:
         """How many examples were learned from."""
-        return self._begun_engine().n_seen
+        return self._fitted_engine().n_seen
 
     @property
     def budget_share_(self) -> dict[Hashable, float]:
         """Each task's share of the stored examples, largest first."""
-        self._check_begun()
+        self._check_fitted()
         with self._guard:
             task_ids = self._engine.task_ids
             counts = Counter(task_ids.tolist()).most_common()
@@ -81,18 +81,18 @@ class Inspection:
     @property
     def memory_bytes_(self) -> int:
         """Bytes that are allocated for the model now. Descriptions of the columns of files do not count."""
-        return self._begun_engine().memory_bytes() + self._names.bytes
+        return self._fitted_engine().memory_bytes() + self._names.bytes
 
     @property
     def capacity_(self) -> int | None:
         """The largest number of stored examples; None if there is no limit."""
-        self._check_begun()
+        self._check_fitted()
         return self._engine.settings.capacity
 
     @property
     def max_task_rows_(self) -> int | None:
         """The largest number of tasks with own weights; None if there is no limit or no such weights."""
-        self._check_begun()
+        self._check_fitted()
         rows: int | None = getattr(self._engine.settings.parameters, "max_task_rows", None)
         return rows
 
@@ -104,31 +104,31 @@ class Inspection:
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
-        self._check_begun()
+        self._check_fitted()
         return self._classes.values
 
     @property
     def kernel_(self) -> Kernel | None:
         """The kernel in use, with gamma="scale" replaced by its value."""
-        self._check_begun()
+        self._check_fitted()
         return self._engine.kernel
 
     @property
-    def _begun(self) -> bool:
+    def _is_fitted(self) -> bool:
         return self._engine is not None
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._begun
+        return self._is_fitted
 
-    def _check_begun(self) -> None:
+    def _check_fitted(self) -> None:
         """Raise NotFittedError before the first example."""
-        if not self._begun:
+        if not self._is_fitted:
             raise NotFittedError(
                 f"{self._who}: this instance is not fitted yet. Call fit, partial_fit or learn_one first."
             )
 
-    def _begun_engine(self) -> Engine:
+    def _fitted_engine(self) -> Engine:
         """Return the engine; raise AttributeError before the first example."""
-        if not self._begun:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
+        if not self._is_fitted:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
             raise AttributeError(f"{self._who} has learned nothing yet")
         return self._engine

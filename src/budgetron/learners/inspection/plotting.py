@@ -23,7 +23,7 @@ class Plots(Inspection):
 
     def plot_budget_share(self, *, top: int = MANY, ax: Any = None) -> Any:
         """Plot the share of the stored examples per task as bars, for the `top` largest shares."""
-        self._check_begun()
+        self._check_fitted()
         shares = list(self.budget_share_.items())
         shown_ = shares[: checked_top(self._who, top)]
         rest = sum(share for _, share in shares[len(shown_) :])
@@ -42,7 +42,7 @@ class Plots(Inspection):
 
         `tasks` selects the tasks; by default the `top` tasks with the largest share of the budget.
         """
-        self._check_begun()
+        self._check_fitted()
         chosen = list(self.budget_share_)[: checked_top(self._who, top)] if tasks is None else list(tasks)
         if not chosen:
             raise input_error(self._who, "tasks", "at least one task", "none")
@@ -55,7 +55,7 @@ class Plots(Inspection):
     def _html_repr(self) -> str:
         """Return scikit-learn's diagram followed by a table of what was learned."""
         diagram: str = estimator_html_repr(self)
-        return diagram + learned_table(self) if self._begun else diagram
+        return diagram + learned_table(self) if self._is_fitted else diagram
 
 
 def learned_table(model: Any) -> str:

@@ -69,7 +69,7 @@ class Store:
         return int(np.flatnonzero(self.arrival == arrival)[0])
 
     def kernel_row(self, x: Instance) -> tuple[Array, float]:
-        """Return K'(x_j, x) for every slot j, and K'(x, x)."""
+        """Return K'(x_j, x) for every slot j, and K'(x, x). K' is the kernel of rows, without tasks."""
         kernel = self.bandwidth.kernel
         assert kernel is not None
         x = self.centred(x)
@@ -100,7 +100,7 @@ class Store:
         self.squares = self.rows.shift(shift)
         return True
 
-    def shown(self) -> Any:
+    def original_rows(self) -> Any:
         """Return the rows in slot order as the caller gave them, up to one rounding if c is not 0."""
         rows = self.rows.all()
         return (rows + self.point.c).astype(rows.dtype) if self.point.moves else rows
@@ -126,8 +126,8 @@ class Store:
         self.arrival = without(self.arrival, r)
 
     def state(self) -> dict[str, Any]:
-        named = {"key": self.task_id.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
-        return self.rows.state() | named | self.point.state() | self.bandwidth.state()
+        slots = {"key": self.task_id.copy(), "cluster": self.cluster.copy(), "arrival": self.arrival.copy()}
+        return self.rows.state() | slots | self.point.state() | self.bandwidth.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Fill an empty store."""
@@ -135,8 +135,8 @@ class Store:
         if self.bandwidth.is_used:
             self.point.set_gamma(self.bandwidth.gamma)
         block = self.rows.block(state, self.settings.n_features)
-        named = zip(state["key"], state["cluster"], state["arrival"], strict=True)
-        for x, (task_id, cluster, arrival) in zip(self.instances(block), named, strict=True):
+        slots = zip(state["key"], state["cluster"], state["arrival"], strict=True)
+        for x, (task_id, cluster, arrival) in zip(self.instances(block), slots, strict=True):
             self.append(x, int(task_id), int(cluster), int(arrival))
         self.point.restore(state)  # after the rows, which are saved minus c and must not be centred again
 

@@ -9,7 +9,9 @@
 
     y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
 
-With more than two classes |β_j| is ‖β_j‖₂. Scores within 1e-10 of each other are ties: the oldest example is evicted.
+η is the parameter `eta`: an example closer than this to the span of S is projected, not stored. Other symbols are those
+of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties: the
+oldest example is evicted.
 If sparse rows share a pool of non-zeros, examples are evicted by the same rule, before t is added, until x_t fits.
 """
 
@@ -23,7 +25,7 @@ from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, without
-from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
+from budgetron.engine.reference.gram import Gram, cheapest, noise_of, recompute_gram
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients, Weights
 from budgetron.engine.saved_state import Layout, gram_fields, verify_gram
@@ -108,7 +110,7 @@ class BudgetProjectron(MistakeDriven):
         self.rows_moved()
 
     def rows_moved(self) -> None:
-        self.gram.H = regrown(self.store.arrival, self.gram_row)
+        self.gram.H = recompute_gram(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
         """Recompute H, and evict every example within η of the span of the others, the nearest first.

@@ -5,7 +5,9 @@
         φ = the largest value in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c = c_G
         Q ← Q + c²(σφ)² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S \\ {r}
 
-With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_c(x_r) for the pair (y, c) x_r was stored for.
+M counts mistakes. Q bounds the total effect of shrinking on the mistake bound; it starts at 0. Other symbols are those
+of `reference.rule`. With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_c(x_r), where x_r was stored because
+class c was predicted instead of its label y.
 
     c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for c
     Q    Q      sigma_mu   σμ     n_mistakes   M
@@ -64,17 +66,17 @@ class Forgetron(MistakeDriven):
         if not self.store.fits_alone(t.x):
             return Outcome(0)
         self.append(t, y)
-        leaving = self.store.surplus()  # arrival numbers, since slots change with every removal
-        if leaving:
-            self.shrink([self.store.slot(arrival) for arrival in leaving])
-        for arrival in leaving:
+        evicted = self.store.surplus()  # arrival numbers, since slots change with every removal
+        if evicted:
+            self.shrink([self.store.slot(arrival) for arrival in evicted])
+        for arrival in evicted:
             self.remove(self.store.slot(arrival))
         return Outcome.UPDATED | Outcome.STORED
 
-    def shrink(self, leaving: list[int]) -> None:
-        """Multiply all weights by φ before the examples in the slots `leaving` are evicted."""
+    def shrink(self, evicted: list[int]) -> None:
+        """Multiply all weights by φ before the examples in the slots `evicted` are evicted."""
         sigma = sigma_mu = 0.0
-        for r in leaving:
+        for r in evicted:
             beta_r = self.weights.beta[:, r]
             sigma_r, y_r = float(abs(beta_r).max()), np.sign(beta_r)
             mu_r = float(y_r @ self.margins(self.example_of(r)))

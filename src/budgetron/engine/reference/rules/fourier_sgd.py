@@ -3,12 +3,13 @@
     u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
     y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
-The factors g make ψ the features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number
-of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the
-others have a random sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l /
-c_G, with A⁻¹ = RRᵀ (`graphs.factor_of`) and random signs s_l.
+u_q are the frequencies, γ is the parameter of the Gaussian kernel K', and i is the task. The factors g make ψ the
+features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in
+closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the others have a random
+sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
+(`graphs.factor_of`) and random signs s_l. A and c_G are defined in `reference.rule`.
 
-    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.fourier_features`
+    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.features.fourier_features`
     coupling(i)  g_i
     w            w
 
@@ -73,18 +74,18 @@ class FourierSgd(Rule):
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
-        return int(settings.parameters.frequencies * cls._each(settings)) + 1024
+        return int(settings.parameters.frequencies * cls._bytes_each(settings)) + 1024
 
     @classmethod
-    def _each(cls, settings: Settings) -> int:
+    def _bytes_each(cls, settings: Settings) -> int:
         """Return the bytes of one frequency: one per column, the weights, and phase, features and g of an example."""
         return (0 if settings.sparse else settings.n_features) + 16 * settings.n_outputs + 8 * (1 + 2 + 1)
 
     @classmethod
     def planned(cls, settings: Settings, limit: int, nonzeros: float, compiled: bool) -> Settings | None:
-        least = replace(settings, capacity=1, pool=16 if settings.sparse else None).with_parameters(frequencies=1)
-        more = (limit - memory.bytes_of(least, compiled)) // cls._each(settings)
-        return least.with_parameters(frequencies=1 + more) if more >= 0 else None
+        smallest = replace(settings, capacity=1, pool=16 if settings.sparse else None).with_parameters(frequencies=1)
+        more = (limit - memory.bytes_of(smallest, compiled)) // cls._bytes_each(settings)
+        return smallest.with_parameters(frequencies=1 + more) if more >= 0 else None
 
     @classmethod
     def check_resize(cls, who: str, settings: Settings, capacity: int) -> None:
@@ -98,22 +99,22 @@ class FourierSgd(Rule):
         p = settings.parameters
         self.settings, self.store, self.p = settings, Store(settings), p
         self.weights = np.zeros((settings.n_outputs, 2 * p.frequencies))
-        self.frequencies = None if settings.sparse else self.drawn(np.arange(settings.n_features))
+        self.frequencies = None if settings.sparse else self.frequencies_of(np.arange(settings.n_features))
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
         if self.factor is not None:
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
-    def drawn(self, columns: Any) -> Array:
+    def frequencies_of(self, columns: Any) -> Array:
         """Return the frequencies of some columns (columns, D), in units of √(2γ)/32."""
         D = self.p.frequencies
-        places = np.asarray(columns, dtype=np.int64)[:, None] * D + np.arange(D)
-        return gaussian(mixed(mix64(self.p.seed), mix64(places))).astype(np.float64)
+        numbers = np.asarray(columns, dtype=np.int64)[:, None] * D + np.arange(D)
+        return gaussian(mixed(mix64(self.p.seed), mix64(numbers))).astype(np.float64)
 
     def features(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return ψ(x, i)."""
         kernel = self.store.bandwidth.kernel
         assert isinstance(kernel, Gaussian)
-        table = self.drawn(x.indices) if self.frequencies is None else self.frequencies
+        table = self.frequencies_of(x.indices) if self.frequencies is None else self.frequencies
         phase = (x.values @ table) * (np.sqrt(2 * float(kernel.gamma)) / UNIT)
         g = self.coupling(task_id, cluster)
         return np.stack([g * np.cos(phase), g * np.sin(phase)], axis=1).ravel()

@@ -8,8 +8,8 @@
 
 In a clique (diagonal a, off-diagonal o of A⁻¹) the rule stores u_j = Σ y x over each task's own mistakes, and the sum s
 of the u_j of each cluster. Then v_j = (a − o) u_j + o s, so a mistake changes one row and one sum. A task without a
-mistake has v_j = o s. It counts in the norm if the graph knows the number of tasks; otherwise a task counts from its
-first mistake on. On an explicit graph, v itself is stored for all tasks.
+mistake has v_j = o s. If the graph has a fixed number of tasks, such a task counts in the norm; otherwise a task counts
+from its first mistake on. On an explicit graph, v itself is stored for all tasks.
 
     rows.vectors  u, or v in an explicit graph     sums[cluster]  s     p  p
 
@@ -28,8 +28,8 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, Instance
 from budgetron.engine.reference.examples.store import Store
-from budgetron.engine.reference.rule import Located, Rule, mistaken
-from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
+from budgetron.engine.reference.rule import Located, Rule, update_direction
+from budgetron.engine.reference.task_vectors import TaskVectors, columns, explain_linear, vector_fields, verify_vectors
 from budgetron.engine.saved_state import Field, Layout, length, optional, require
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
@@ -68,11 +68,11 @@ class LinearPerceptron(Rule):
             require(every, "state.task", "all tasks of the graph")
             require(len(clusters) == 0, "state.sum_cluster", "empty for this graph")
         else:
-            wanted = set(arrays["task_cluster"].tolist()) if _has_sums(settings) else set()
-            require(wanted <= set(clusters.tolist()), "state.sum_cluster", "with the cluster of every task")
+            required = set(arrays["task_cluster"].tolist()) if _has_sums(settings) else set()
+            require(required <= set(clusters.tolist()), "state.sum_cluster", "with the cluster of every task")
         if "norm" in arrays:
-            sound = bool(np.isfinite(arrays["norm"]).all() and arrays["norm"][1] > 0)
-            require(sound, "state.norm", "finite, with a unit above 0")
+            is_valid = bool(np.isfinite(arrays["norm"]).all() and arrays["norm"][1] > 0)
+            require(is_valid, "state.norm", "finite, with a unit above 0")
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
@@ -114,7 +114,7 @@ class LinearPerceptron(Rule):
         v = np.concatenate([self.clique_vectors(), (o * s)[None]])
         missing = 0 if graph.n_tasks is None else max(graph.n_tasks - len(self.rows), 0)
         phi, size = self.dual(v, self.p, np.append(np.ones(len(self.rows)), missing))
-        unseen = graph.n_tasks is None and r is None  # it counts in its own prediction, but not in the norm
+        unseen = graph.n_tasks is None and r is None  # a task without a row counts in its prediction, not in the norm
         related = np.append(self.rows.cluster == cluster, missing + unseen)
         return np.asarray(size * ((a - o) * phi[-1 if r is None else r] + o * np.tensordot(related, phi, axes=1)))
 
@@ -145,29 +145,29 @@ class LinearPerceptron(Rule):
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         f = self.predict(x, task_id, cluster)
-        y = mistaken(f, code)
+        y = update_direction(f, code)
         self.n_seen += 1
         if y is None:
             return f, Outcome(0)
         self.n_mistakes += 1
         if x.square == 0:
             return f, Outcome.MISTAKE
-        step, at = np.outer(y, x.values), columns(x)
+        step, used = np.outer(y, x.values), columns(x)
         graph, rows = self.settings.graph, self.rows
         if isinstance(graph, Explicit):
-            rows.vectors[:, :, at] += np.multiply.outer(graph.column(task_id), step)
+            rows.vectors[:, :, used] += np.multiply.outer(graph.column(task_id), step)
         else:
             r = rows.add(task_id, cluster)
-            rows.vectors[r][:, at] += step
+            rows.vectors[r][:, used] += step
             if _has_sums(self.settings):
-                self.sums.setdefault(cluster, np.zeros(rows.shape))[:, at] += step
+                self.sums.setdefault(cluster, np.zeros(rows.shape))[:, used] += step
         return f, Outcome.MISTAKE | Outcome.UPDATED
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
-        return explained(self, examples) if name == "explain" else super().query(name, examples, arrays)
+        return explain_linear(self, examples) if name == "explain" else super().query(name, examples, arrays)
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's vector; in a clique also its part in the sum.
+        """Remove the task's vector; in a clique also subtract it from the sum.
 
         On an explicit graph, other tasks keep what they learned from it.
         """
@@ -192,8 +192,8 @@ class LinearPerceptron(Rule):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.rows.restore(state)
-        named = zip(np.asarray(state["sum_cluster"]).tolist(), np.array(state["sums"], dtype=np.float64), strict=True)
-        self.sums = dict(named)
+        clusters = np.asarray(state["sum_cluster"]).tolist()
+        self.sums = dict(zip(clusters, np.array(state["sums"], dtype=np.float64), strict=True))
 
     @property
     def nbytes(self) -> int:

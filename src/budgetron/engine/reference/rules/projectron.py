@@ -1,4 +1,4 @@
-"""Projectron and Projectron++. At the budget, they project all further examples, or evict.
+"""Projectron and Projectron++. Once the budget is full, they project all further examples, or evict stored ones.
 
     H = Gram matrix of S,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
     on a mistake, δ ≤ η:   β ← β + y_t α
@@ -10,7 +10,7 @@
 
 η and the steps of Projectron++ refer to K̃ = K/c_G², because the margin is compared with 1. Projectron++ stores the
 coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under
-`budget`, as in the tables of Lu et al.).
+`budget`, as in the tables of Lu et al.). Other symbols are those of `reference.rule`.
 
     unit  c_G², or 1 without margin updates      eta2  η² c_G²
 """
@@ -91,11 +91,12 @@ class Projectron(BudgetProjectron):
         return f, outcome
 
     def learn_margin(self, t: Example, y: Array, loss: float) -> Outcome:
+        """Take the step of Projectron++ on a correct example with a margin below 1."""
         alpha, delta2 = self.gram.project(t.k, t.k_tt)
         if delta2 <= NEGLIGIBLE * t.k_tt:
             delta2 = 0.0
-        paired = 1.0 if self.p.convention == BUDGET else float(y @ y)
-        p, delta2 = paired * (t.k_tt - delta2) / self.c2, paired * delta2 / self.c2
+        changed_outputs = 1.0 if self.p.convention == BUDGET else float(y @ y)
+        p, delta2 = changed_outputs * (t.k_tt - delta2) / self.c2, changed_outputs * delta2 / self.c2
         tau = self.tau(loss, p, delta2) if len(alpha) and p > 0 else 0.0
         if tau <= 0:
             return Outcome(0)
@@ -108,5 +109,5 @@ class Projectron(BudgetProjectron):
             tau, B = min(loss / p, 1.0), self.settings.capacity
             U = 0.0 if B is None else math.sqrt((B + 1) / math.log(B + 1)) / 4
             return tau if 2 * loss - tau * p - 2 * U * math.sqrt(delta2) >= 0 else 0.0
-        gap = delta2 / self.p.eta if self.p.convention == SQUARED else math.sqrt(delta2) / self.p.eta
-        return float(min(loss / p, 2 * (loss - gap) / p, 1.0))
+        threshold = delta2 / self.p.eta if self.p.convention == SQUARED else math.sqrt(delta2) / self.p.eta
+        return float(min(loss / p, 2 * (loss - threshold) / p, 1.0))

@@ -37,8 +37,8 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, Instance, without
 from budgetron.engine.reference.examples.store import Store
-from budgetron.engine.reference.rule import Located, Rule, mistaken
-from budgetron.engine.reference.task_vectors import TaskVectors, columns, explained, vector_fields, verify_vectors
+from budgetron.engine.reference.rule import Located, Rule, update_direction
+from budgetron.engine.reference.task_vectors import TaskVectors, columns, explain_linear, vector_fields, verify_vectors
 from budgetron.engine.saved_state import Field, Layout, length, optional, require
 from budgetron.engine.settings import Settings
 
@@ -121,7 +121,7 @@ class RelationPerceptron(Rule):
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         f = self.predict(x, task_id, cluster)
-        y = mistaken(f, code)
+        y = update_direction(f, code)
         self.n_seen += 1
         if y is None:
             return f, Outcome(0)
@@ -172,30 +172,30 @@ class RelationPerceptron(Rule):
             self.relate_sketch(W, self.p.rank)
 
     def relate_all(self, G: Array) -> None:
-        """Compute C as a full matrix, for the tasks with weights. `trace` is the trace of C over the other tasks."""
+        """Compute C as a full matrix, for the tasks with weights. `other_trace` is its trace over the other tasks."""
         n, kappa, eta, missing = len(G), self.unit, self.p.rate, self.n_tasks - len(G)
         if self.p.relations == LOGDET:
             self.sigma = self.sigma + G
-            C, trace = kappa * np.eye(n) + eta * self.sigma, kappa * missing
+            C, other_trace = kappa * np.eye(n) + eta * self.sigma, kappa * missing
         elif self.p.relations == VON_NEUMANN:
             self.sigma = self.sigma + G
             values, U = np.linalg.eigh(self.sigma)
             shift = 0.0 if self.p.as_printed else max(float(values[-1]), 0.0)  # exp() must not overflow
             with np.errstate(over="ignore", invalid="ignore"):
                 C = kappa * (U * np.exp(eta * (values - shift))) @ U.T
-            trace = kappa * missing * np.exp(-eta * shift)
+            other_trace = kappa * missing * np.exp(-eta * shift)
         elif self.p.relations == COVARIANCE:
-            C, trace = G, 0.0
+            C, other_trace = G, 0.0
         else:
             values, U = np.linalg.eigh(G)
             roots = np.sqrt(np.maximum(values, 0.0))
-            C, trace = (U * roots) @ U.T / max(float(roots.sum()), 1e-300), 0.0
+            C, other_trace = (U * roots) @ U.T / max(float(roots.sum()), 1e-300), 0.0
         if self.p.as_printed and self.p.relations in (COVARIANCE, BATCH):
             C = np.linalg.pinv(C, hermitian=True, rcond=1e-12)
-        self.use(C, trace)
+        self.set_relations(C, other_trace)
 
-    def use(self, C: Array, other_trace: float) -> None:
-        """Use C from now on, scaled. `other_trace` is its trace over the tasks that have no weights yet."""
+    def set_relations(self, C: Array, other_trace: float) -> None:
+        """Scale C and use it from now on. `other_trace` is its trace over the tasks that have no weights yet."""
         trace = float(np.trace(C)) + other_trace
         target = self.unit * self.n_tasks
         if self.p.as_printed:
@@ -216,8 +216,8 @@ class RelationPerceptron(Rule):
                 shift = 0.0 if self.p.as_printed else float(values.max(initial=0.0))
                 base = kappa * float(np.exp(-eta * shift))
                 with np.errstate(over="ignore"):
-                    grown = kappa * np.exp(eta * (values - shift)) - base
-                factor = padded(U * np.sqrt(np.maximum(grown, 0.0)), r)
+                    above_base = kappa * np.exp(eta * (values - shift)) - base
+                factor = padded(U * np.sqrt(np.maximum(above_base, 0.0)), r)
         else:
             U, sizes, _ = np.linalg.svd(W, full_matrices=False)
             U, sizes = U[:, :r], sizes[:r]
@@ -242,12 +242,12 @@ class RelationPerceptron(Rule):
 
     @property
     def n_tasks(self) -> int:
-        """k: the parameter `tasks`, but at least the number of tasks with a mistake."""
+        """k: the parameter `tasks`, or the number of tasks with a mistake if that is larger."""
         return max(self.p.tasks or 0, len(self.rows))
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
         if name == "explain":
-            return explained(self, examples)
+            return explain_linear(self, examples)
         if name != "relations":
             return super().query(name, examples, arrays)
         if self.p.relations == SPECTRAL:

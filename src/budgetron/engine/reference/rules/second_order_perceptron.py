@@ -4,7 +4,8 @@
     on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,   e = (ρ, −1)
         R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s,   S ← S ∪ {t}
 
-f is the margin of the paper times the positive s/a, so it errs on the same examples. The a of the paper is 1.
+f is the margin of the paper multiplied by s/a. This factor is positive, so both make the same mistakes. The a of the
+paper is 1. The symbols S, B, K, k_t and K_tt are those of `reference.rule`.
 
 Within a budget, f and R are those of a Gaussian process that is restricted to the span of S. With the Gram matrix H of
 S, P = H⁻¹, α = P k_t:
@@ -12,11 +13,12 @@ S, P = H⁻¹, α = P k_t:
     if |S| = B + 1:   r = argmin ‖β_j‖/√P_jj over all,   γ = −P_·r/P_rr,   β_j ← β_j + γ_j β_r,
                       R_ij ← R_ij + γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j,   S ← S \\ {r}
 Both f and R are then as if x_r were replaced by its projection on the others. With more than two classes y_t is +1 for
-the label, −1 for the best rival and 0 for the others; all classes share R.
+the label, −1 for the other class with the largest margin, and 0 for the rest; all classes share R.
 
     weights.beta  β     R  R     labels  y_S     gram.H  H     ridge  a
 
-The labels are needed if γ changes during the first rows: R and β are then computed again from the stored examples.
+The labels are needed if the kernel's γ changes during the first rows (``gamma="scale"``): R and β are then computed
+again from the stored examples.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, flushed, without
-from budgetron.engine.reference.gram import Gram, cheapest, noise_of, regrown
+from budgetron.engine.reference.gram import Gram, cheapest, noise_of, recompute_gram
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, gram_fields, require, triangle, verify_gram
@@ -92,10 +94,10 @@ class SecondOrderPerceptron(MistakeDriven):
         while not self.store.fits(t.x):
             t.k = without(t.k, self.evict())
         rho, s = self.innovation(t)
-        miss = y - self.weights.beta @ t.k
+        residual = y - self.weights.beta @ t.k
         self.append(t, np.zeros_like(y))
         self.labels[:, -1] = y
-        self.update(np.append(rho, -1.0), miss, s)
+        self.update(np.append(rho, -1.0), residual, s)
         if self.store.is_over():
             n = len(self.store)
             if self.evict() == n - 1:
@@ -117,10 +119,10 @@ class SecondOrderPerceptron(MistakeDriven):
         s = self.ridge + max(t.k_tt - explained, 0.0)
         return rho, float(s if self.gram is not None else max(s, self.ridge * float(rho @ rho)))
 
-    def update(self, e: Array, miss: Array, s: float) -> None:
+    def update(self, e: Array, residual: Array, s: float) -> None:
         """R ← R + e eᵀ/s,  β ← β − e (y_t − f)/s."""
         self.R = self.R + np.outer(e, e) / s
-        self.weights.beta = flushed(self.weights.beta - np.outer(miss, e) / s)
+        self.weights.beta = flushed(self.weights.beta - np.outer(residual, e) / s)
 
     def evict(self) -> int:
         """Project the example of least loss on the others, in f and in R; return its slot."""
@@ -130,8 +132,8 @@ class SecondOrderPerceptron(MistakeDriven):
         gamma = -P[r] / P[r, r]
         gamma[r] = 0.0
         self.weights.distribute(r, gamma)
-        lost = np.outer(gamma, self.R[r])
-        self.R = self.R + lost + lost.T + self.R[r, r] * np.outer(gamma, gamma)
+        cross = np.outer(gamma, self.R[r])
+        self.R = self.R + cross + cross.T + self.R[r, r] * np.outer(gamma, gamma)
         self.remove(r)
         return r
 
@@ -169,7 +171,7 @@ class SecondOrderPerceptron(MistakeDriven):
 
     def rows_moved(self) -> None:
         if self.gram is not None:
-            self.gram.H = regrown(self.store.arrival, self.gram_row)
+            self.gram.H = recompute_gram(self.store.arrival, self.gram_row)
 
     def kernel_changed(self) -> None:
         """Compute R and β again from the stored examples, after dropping those that became linearly dependent."""
@@ -180,7 +182,7 @@ class SecondOrderPerceptron(MistakeDriven):
             if P[r, r] * self.gram.noise < 1:  # K_rr is about 1
                 break
             self.remove(r)
-        H = regrown(self.store.arrival, self.gram_row)
+        H = recompute_gram(self.store.arrival, self.gram_row)
         R = np.linalg.inv(self.ridge * np.eye(len(H)) + H)
         self.R = np.asarray((R + R.T) / 2, dtype=np.float64)
         self.weights.beta = self.labels @ self.R

@@ -8,8 +8,9 @@
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
             (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
 
-It is mtbprj with K' in place of K and a table of weights in place of β. The steps are those of `BudgetProjectron`; the
-table is `SharedTable`, which stores C with β = A⁻¹C.
+It is mtbprj with K' in place of K and a table of weights in place of β: (β_l)_j is the weight of x_j for task l. The
+steps are those of `BudgetProjectron`; the table is `SharedTable`, which stores C with β = A⁻¹C. Other symbols are those
+of `reference.rule`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules import budget_projectron
 from budgetron.engine.reference.rules.budget_projectron import BudgetProjectron
-from budgetron.engine.reference.shared_table import SharedTable, joined, parted
+from budgetron.engine.reference.shared_table import SharedTable, merge_tables, split_table
 from budgetron.engine.saved_state import (
     Field,
     Layout,
@@ -67,7 +68,7 @@ class SharedProjectron(BudgetProjectron):
         rows, sums = Field("int64", (r,)), Field("int64", (s,))
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
-        # The core also saves the place of each row in its table, and the norms of the weights in one of two forms.
+        # The core also saves the position of each row in its table, and the norms of the weights in one of two forms.
         fields = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
         norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
                  "table_evictions": Field("int64")}  # fmt: skip
@@ -86,10 +87,10 @@ class SharedProjectron(BudgetProjectron):
         if isinstance(graph, Clique) and graph.mapped is None and graph.coupling != 0:
             require((sums == 0).all(), "state.sum_cluster", "0, the only cluster")
         if "table_place" in arrays:
-            both = np.concatenate([arrays["table_place"], arrays["sum_place"]])
+            positions = np.concatenate([arrays["table_place"], arrays["sum_place"]])
             in_order = all((np.diff(arrays[name]) > 0).all() for name in ("table_place", "sum_place"))
-            every = np.array_equal(np.sort(both), np.arange(len(both)))
-            require(every and in_order, "state.table_place", "the places of all rows, each once, in order")
+            each_once = np.array_equal(np.sort(positions), np.arange(len(positions)))
+            require(each_once and in_order, "state.table_place", "the positions of all rows, each once, in order")
         if "table_evictions" in arrays:
             count = int(arrays["table_evictions"][0])
             require(0 <= count < BATCH, "state.table_evictions", f"a count below {BATCH}", str(count))
@@ -98,17 +99,17 @@ class SharedProjectron(BudgetProjectron):
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
         rows = len(arrays["table_key"]) + len(arrays["sum_cluster"])
-        if "table_gram" in arrays:  # it is allocated, although there may be few rows by now
+        if "table_gram" in arrays:  # the matrix stays allocated, even if only few rows remain
             rows = max(rows, 4 * (settings.capacity or 0))
         return settings.with_parameters(max_task_rows=rows)
 
     @classmethod
     def to_core(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return joined(state)
+        return merge_tables(state)
 
     @classmethod
     def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return parted(state)
+        return split_table(state)
 
     @classmethod
     def is_bounded(cls, settings: Settings) -> bool:
@@ -129,7 +130,7 @@ class SharedProjectron(BudgetProjectron):
         row, share = cls._row_bytes(settings), limit // 2
         settings = memory.with_task_rows(settings, row, share, limit)
         batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
-        if batch and rows * row + batch > share:  # the matrix and the log of evictions take the place of some rows
+        if batch and rows * row + batch > share:  # fewer rows, so that the matrix and the log of evictions fit too
             rows = max((share - batch) // row, 4 * capacity - 1)
         return settings.with_parameters(max_task_rows=rows)
 
@@ -137,8 +138,8 @@ class SharedProjectron(BudgetProjectron):
     def _batch_bytes(cls, settings: Settings) -> int:
         """Return the bytes of the core's Gram matrix of the weights and its log of evictions.
 
-        It has them if there may be four times as many rows as slots; on an explicit graph, only if it also has at least
-        as many tasks as slots.
+        The core has both if there may be four times as many rows as slots. On an explicit graph, there must also be at
+        least as many tasks as slots.
         """
         capacity, tasks = settings.capacity, settings.graph.n_tasks
         assert capacity is not None and settings.parameters.max_task_rows is not None

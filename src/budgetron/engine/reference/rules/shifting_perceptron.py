@@ -11,6 +11,8 @@ depend on the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when
 comparators that shift is in `theory.fixed_shrink_bound`.
 
     amount  λ or a     shrink  which of the two forms
+
+S, B, β, t and y_t are as in `reference.rule`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """BudgetSgd: steps on the hinge loss, with a choice of budget maintenance.
 
-`rule` has the steps, `maintenance` the interface of the methods. `removal`, `projecting`, `merging`, `halving` and
-`nystrom` implement it.
+`rule` takes the steps. `maintenance` is the interface of the methods of budget maintenance; `removal`, `projecting`,
+`merging`, `halving` and `nystrom` implement it. `parameters` are the parameters of a model file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Budget maintenance that projects the smaller half of the stored examples on the larger half (Ahpatron).
 
     |S| = B, before t is stored, with ν = ‖f‖:
-        L = the B/2 largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
+        L = the B/2 examples with the largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
-H is the Gram matrix in K̃ = K/c_G², K the multitask kernel. |S| is at most B. Just after a full store was halved and t
-was stored, |S| is B/2 + 1.
+H is the Gram matrix of S in K̃ = K/c_G², K the multitask kernel; ϱ is the parameter `ridge`. |S| is at most B. Just
+after a full store was halved and t was stored, |S| is B/2 + 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.examples.rows import Array, Integers, without
-from budgetron.engine.reference.gram import TIED, regrown
+from budgetron.engine.reference.gram import TIED, recompute_gram
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.rules.budget_sgd.removal import Remove
@@ -45,13 +45,13 @@ class Halve(Remove):
         return STORED
 
     def halve(self) -> list[int]:
-        """Project the smaller half on the larger one; return the arrivals of the smaller."""
+        """Project the smaller half on the larger half; return the arrival numbers of the smaller half."""
         rule = self.rule
         beta, nu = rule.weights.beta, rule.norm()
-        L = larger(self.sizes(), rule.store.arrival, len(rule.store) // 2)
+        L = largest_slots(self.sizes(), rule.store.arrival, len(rule.store) // 2)
         D = np.setdiff1d(np.arange(len(rule.store)), L)
         if len(L):
-            H = regrown(rule.store.arrival, rule.gram_row)
+            H = recompute_gram(rule.store.arrival, rule.gram_row)
             ridge = rule.p.ridge * rule.unit * np.eye(len(L))
             beta[:, L] += np.linalg.solve(H[np.ix_(L, L)] + ridge, H[np.ix_(L, D)] @ beta[:, D].T).T
             square = float(np.einsum("cj,jk,ck->", beta[:, L], H[np.ix_(L, L)], beta[:, L])) * rule.unit
@@ -61,8 +61,8 @@ class Halve(Remove):
         return [int(arrival) for arrival in rule.store.arrival[D]]
 
 
-def larger(sizes: Array, arrival: Integers, count: int) -> Integers:
-    """Return the slots of the `count` largest, in order; among ties the oldest."""
+def largest_slots(sizes: Array, arrival: Integers, count: int) -> Integers:
+    """Return the slots of the `count` largest sizes, in ascending order; among ties the oldest examples."""
     if count == 0:
         return np.empty(0, dtype=np.int64)
     last = np.sort(sizes)[-count]

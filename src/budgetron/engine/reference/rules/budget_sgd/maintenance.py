@@ -1,7 +1,10 @@
 """`Method`, the interface of the methods of budget maintenance, and the steps that most of them share."""
 
+# ruff: noqa: B027 - the empty methods of `Method` are steps that most methods do not need
+
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from budgetron.engine.records import Outcome
@@ -17,10 +20,13 @@ if TYPE_CHECKING:
 STORED = Outcome.UPDATED | Outcome.STORED
 
 
-class Method:
-    """One method to stay within the budget: what it does with a step, its state and its memory."""
+class Method(ABC):
+    """One method to stay within the budget: what it does with a step, its state and its memory.
 
-    projects: ClassVar[bool] = False  # whether η applies to it
+    Every method implements `evict`. The other steps have defaults, which most methods keep.
+    """
+
+    projects: ClassVar[bool] = False  # whether examples closer than η to the span of the stored ones are projected
 
     def __init__(self, rule: BudgetSgd) -> None:
         self.rule = rule
@@ -60,23 +66,23 @@ class Method:
         n = len(self.rule.store)
         return STORED if self.evict() != n - 1 else Outcome(0)
 
+    @abstractmethod
     def evict(self) -> int:
         """Evict one stored example and return its slot."""
-        raise NotImplementedError
 
     # ---- the store has changed
 
     def appended(self, t: Example) -> None:
-        """x_t has been stored in the last slot."""
+        """Called after x_t has been stored in the last slot."""
 
     def removed(self, r: int) -> None:
-        """Slot r has been removed; the last one has taken its place."""
+        """Called after slot r has been removed, and the last slot has taken its place."""
 
     def rows_moved(self) -> None:
-        """The reference point of the rows has moved."""
+        """Called after the reference point of the rows has moved."""
 
     def kernel_changed(self) -> None:
-        """γ has changed."""
+        """Called after γ of the kernel has changed."""
 
     # ---- state
 

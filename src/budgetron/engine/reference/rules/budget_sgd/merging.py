@@ -1,17 +1,17 @@
 """Budget maintenance that merges two examples of a task into one on the line through them; for the Gaussian kernel.
 
-    m = argmin ‖β_j‖ over all B + 1;  for every other n of its task, with κ = K'(x_m, x_n):
+    m = argmin ‖β_j‖ over all B + 1 examples;  for every other example n of its task, with κ = K'(x_m, x_n):
         z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
         loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²
-    m and the n of least loss become z, which takes over the task and the arrival number of n
+    z replaces m and the n of least loss; it has the task and the arrival number of n
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
 otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Of equal
 maxima, the one with the lower h is taken. If m is the only example of its task, it is removed.
 
-A merged sparse row has the features of both, so it takes at most the non-zeros of both: merging never exceeds a pool.
-But it hardly frees any. If a new row does not fit into the pool, the smallest examples are removed.
+A merged sparse row has the features of both, so it has at most as many non-zeros as both: merging never exceeds a pool.
+But merging frees few non-zeros. If a new row does not fit into the pool, the smallest examples are removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from budgetron.kernels import Gaussian
 
 # Brackets of h: z between the two examples, beyond x_n, and beyond x_m.
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
-UNRELATED = 36.0  # for larger L, 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
+# For larger L, 1 + κ rounds to 1. Merging is then the same as removing, and the maxima are too narrow for a search.
+UNRELATED = 36.0
 GOLDEN = (math.sqrt(5) - 1) / 2
 EQUAL = 1 + 1e-12  # values within this factor count as equal, so that rounding does not choose between two maxima
 
@@ -84,7 +85,7 @@ class Merge(Method):
         kappa = rule.store.kernel_row(rule.store.rows.instance(m))[0]
         mergers = [merged(*self.products(m, int(n)), float(kappa[n])) for n in partners]
         losses = np.array([loss for _, loss in mergers])
-        p = self.products(m, m)[0]  # no loss is larger
+        p = self.products(m, m)[0]  # ‖β_m‖² is the loss of removing m, an upper bound of all losses
         tied = np.flatnonzero(losses <= losses.min() * TIED + ZERO * p)
         best = int(tied[np.argmin(rule.store.arrival[partners[tied]])])
         n, h = int(partners[best]), mergers[best][0]
@@ -115,7 +116,7 @@ def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
     best_h = 0.0  # z = x_n
     best = value(best_h, p, q, s, L)
     for low, high in brackets:
-        h = polished(golden(low, high, p, q, s, L), p, q, s, L)
+        h = refined(golden(low, high, p, q, s, L), p, q, s, L)
         candidate = value(h, p, q, s, L)
         if candidate > best * EQUAL:
             best_h, best = h, candidate
@@ -144,14 +145,17 @@ def golden(low: float, high: float, p: float, q: float, s: float, L: float) -> f
     return (low + high) / 2
 
 
-def polished(h: float, p: float, q: float, s: float, L: float) -> float:
-    """Improve a maximum by Newton's method. A search by values finds only half of the digits: they are flat there."""
+def refined(h: float, p: float, q: float, s: float, L: float) -> float:
+    """Refine the position of a maximum by Newton's method.
+
+    A search that compares values finds only half of the digits, because the values hardly differ near a maximum.
+    """
     for _ in range(6):
         a = 1 - h
         u, v, w = p * math.exp(-2 * L * a * a), q * math.exp(-2 * L * h * h), s * math.exp(-L * (a * a + h * h))
         slope = 4 * (u * a - v * h + w * (a - h))
-        bend = 4 * (u * (4 * L * a * a - 1) + v * (4 * L * h * h - 1) + 2 * w * (L * (a - h) ** 2 - 1))
-        if bend >= 0 or abs(slope) > 1e-2 * -bend:
+        curvature = 4 * (u * (4 * L * a * a - 1) + v * (4 * L * h * h - 1) + 2 * w * (L * (a - h) ** 2 - 1))
+        if curvature >= 0 or abs(slope) > 1e-2 * -curvature:
             return h
-        h -= slope / bend
+        h -= slope / curvature
     return h

@@ -5,8 +5,9 @@
     every step from then on:     β ← β + τ y MᵀM k_t
 
 M k(x) are the k Nyström features of x. A linear model w on them is β = Mᵀw, and the step w ← w + τ y M k_t is the one
-above. So a prediction costs B kernel values, as for all other learners. Eigenvalues of at most 1e-10 λ_1 are left out.
-When a task is forgotten or γ changes, M no longer fits: examples are stored again until the budget is full.
+above. So a prediction costs B kernel values, as for all other learners. H is the Gram matrix of S and Λ has its
+eigenvalues, the largest of which is λ_1; those of at most 1e-10 λ_1 are left out. M belongs to this S and this kernel.
+So when a task is forgotten or γ changes, M is discarded, and examples are stored again until the budget is full.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array
-from budgetron.engine.reference.gram import regrown
+from budgetron.engine.reference.gram import recompute_gram
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED
 from budgetron.engine.reference.rules.budget_sgd.removal import Remove
@@ -70,7 +71,7 @@ class Nystrom(Remove):
         n = len(rule.store)
         if n == 0:
             return False
-        eigenvalues, V = np.linalg.eigh(regrown(rule.store.arrival, rule.gram_row))
+        eigenvalues, V = np.linalg.eigh(recompute_gram(rule.store.arrival, rule.gram_row))
         k = max(1, int(rule.p.rank * n + 0.5))
         largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > MIN_EIGENVALUE * eigenvalues[-1]]
         self.M = V[:, largest].T / np.sqrt(eigenvalues[largest])[:, None]

@@ -22,16 +22,17 @@ class Step(IntEnum):
 class Maintenance(IntEnum):
     """The method of budget maintenance: what happens when more than B examples are stored."""
 
-    REMOVE = 0  # the smallest is removed
-    OLDEST = 1  # the oldest is removed
-    RANDOM = 2  # a random one is removed; the others grow, so that f keeps its expectation (BOGD)
-    WEIGHTED = 3  # the same; small ones are removed with higher probability (BOGD++)
+    # "Smallest" means the smallest norm of the example's term of f, except for MERGE: the smallest coefficient.
+    REMOVE = 0  # the smallest is evicted
+    OLDEST = 1  # the oldest is evicted
+    RANDOM = 2  # a random one is evicted; the coefficients of the others grow, so that f keeps its expectation (BOGD)
+    WEIGHTED = 3  # as RANDOM, but small ones are evicted with higher probability (BOGD++)
     REPLACE = 4  # one is projected on the new example alone, which replaces it (BPA-S)
-    PROJECT = 5  # the one of least loss is projected on all others
+    PROJECT = 5  # the one whose projection changes f least is projected on all others
     PROJECT_SMALLEST = 6  # the smallest is projected on all others
     MERGE = 7  # the smallest is merged with another one (Gaussian kernel)
-    HALVE = 8  # the smaller half is projected on the larger one (Ahpatron)
-    NYSTROM = 9  # the stored examples stay; steps are projected on their largest eigenvectors (NOGD)
+    HALVE = 8  # the smaller half is projected on the larger half (Ahpatron)
+    NYSTROM = 9  # the stored examples stay; steps are projected on their leading eigenvectors (NOGD)
 
 
 class Parameters(RuleParameters, frozen=True):

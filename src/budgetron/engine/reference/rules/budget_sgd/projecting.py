@@ -1,12 +1,14 @@
-"""Budget maintenance that projects the evicted example on all others: H its Gram matrix, P = H⁻¹, γ_j = −P_jr/P_rr.
+"""Budget maintenance that projects the evicted example r on all others.
 
-    α = H⁻¹k_t,  δ² = K_tt − k_tᵀα.   δ ≤ η:  β ← β + τ y α, nothing is stored.
-    Otherwise, with P of the B + 1 instances:
-    project            r = argmin ‖β_j‖ / √P_jj, the exact loss         β_j ← β_j + β_r γ_j,  S ← S \\ {r}
+    α = H⁻¹k_t,  δ² = K_tt − k_tᵀα.   If δ ≤ η:  β ← β + τ y α, and x_t is not stored.
+    Otherwise x_t is stored, and with P = H⁻¹ of the B + 1 examples:
+    project            r = argmin ‖β_j‖ / √P_jj, the exact loss
     project-smallest   r = argmin ‖β_j‖ √K_jj
+    both               β_j ← β_j + β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S \\ {r}
 
-r is one of all B + 1 examples. With passive-aggressive steps it is one of the B stored ones (BPA-P), and the new one is
-skipped if ½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in `removal`.
+H is the Gram matrix of S; other symbols are those of `rule`. r is one of all B + 1 examples. With passive-aggressive
+steps it is one of the B old ones (BPA-P), and the new one is skipped if ½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in
+`removal`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from budgetron.engine import memory
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array, without
-from budgetron.engine.reference.gram import Gram, cheapest, least, noise_of, regrown
+from budgetron.engine.reference.gram import Gram, cheapest, least, noise_of, recompute_gram
 from budgetron.engine.reference.rule import Example
 from budgetron.engine.reference.rules.budget_sgd.maintenance import STORED, Method
 from budgetron.engine.reference.rules.budget_sgd.parameters import Step
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Project(Method):
-    """The example of least loss is projected on all others."""
+    """The example whose projection on all others changes f least is evicted."""
 
     projects = True
 
@@ -72,7 +74,7 @@ class Project(Method):
         # BPA-P evicts one of the old examples; after other steps the new one itself may be evicted.
         r = self.to_evict(n - 1 if passive else n, P)
         if rule.skips(t, y, tau, weight, float(rule.weights.norms()[r] ** 2 / P[r, r])):
-            # The example was appended to compute P, and is taken back.
+            # The example was appended only to compute P, and is removed again.
             rule.remove(n - 1)
             return Outcome(0)
         self.project_out(r, P)
@@ -99,7 +101,7 @@ class Project(Method):
         self.gram.remove(r)
 
     def rows_moved(self) -> None:
-        self.gram.H = regrown(self.rule.store.arrival, self.rule.gram_row)
+        self.gram.H = recompute_gram(self.rule.store.arrival, self.rule.gram_row)
 
     def kernel_changed(self) -> None:
         """Evict examples that would not have been stored under this kernel, as `BudgetProjectron` does."""
@@ -116,8 +118,8 @@ class Project(Method):
 
 
 class ProjectSmallest(Project):
-    """The smallest example is projected on all others, as Wang, Crammer and Vucetic do."""
+    """The example with the smallest ‖β_j‖ √K_jj is projected on all others (Wang, Crammer and Vucetic)."""
 
     def to_evict(self, n: int, P: Array) -> int:
         rule = self.rule
-        return least((rule.weights.norms() * np.sqrt(rule.own))[:n], rule.store.arrival[:n])
+        return least((rule.weights.norms() * np.sqrt(rule.k_jj))[:n], rule.store.arrival[:n])

@@ -47,7 +47,7 @@ class Remove(Method):
 
     def sizes(self) -> Array:
         """Return ‖β_j‖ √K_jj."""
-        sizes: Array = self.rule.weights.norms() * np.sqrt(self.rule.own)
+        sizes: Array = self.rule.weights.norms() * np.sqrt(self.rule.k_jj)
         return sizes
 
 
@@ -81,7 +81,7 @@ class Random(Remove):
             return Outcome(0)
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
-        # r is drawn before x_t is stored, so x_t is never evicted.
+        # r is draw before x_t is stored, so x_t is never evicted.
         r = self.draw_and_compensate() if len(rule.store) == rule.settings.capacity else None
         rule.append(t, y * tau / rule.unit)
         if r is not None:
@@ -95,9 +95,9 @@ class Random(Remove):
 
     def draw_and_compensate(self) -> int:
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
-        r, p = self.drawn()
+        r, p = self.draw()
         rule = self.rule
-        # 1 − p is 0 only for a slot that is certain to be drawn; the lower bound avoids the division by zero.
+        # 1 − p is 0 only for a slot that is certain to be draw; the lower bound avoids the division by zero.
         survival = np.maximum(1 - p, 2.0**-52)
         survival[r] = 1.0
         beta = rule.weights.beta / survival
@@ -111,7 +111,7 @@ class Random(Remove):
         rule.weights.beta = flushed(beta)
         return r
 
-    def drawn(self) -> tuple[int, Array]:
+    def draw(self) -> tuple[int, Array]:
         """Draw a slot r; return it and the probabilities p of all slots."""
         n = len(self.rule.store)
         return self.generator.below(n), np.full(n, 1 / n)
@@ -126,7 +126,7 @@ class Random(Remove):
 class Weighted(Random):
     """Evict a random example, smaller ones with higher probability (BOGD++)."""
 
-    def drawn(self) -> tuple[int, Array]:
+    def draw(self) -> tuple[int, Array]:
         sizes = self.sizes()
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
@@ -164,10 +164,10 @@ class Replace(Method):
 
     def losses(self, t: Example) -> Array:
         """Return ‖b_j‖² (K_jj − K_jt²/K_tt), the squared norm that each example would lose by the projection on x_t."""
-        return self.rule.weights.norms() ** 2 * np.maximum(self.rule.own - t.k**2 / t.k_tt, 0.0)
+        return self.rule.weights.norms() ** 2 * np.maximum(self.rule.k_jj - t.k**2 / t.k_tt, 0.0)
 
     def evict(self) -> int:
         """Evict the smallest example, as `Remove` does: without a new example there is nothing to project on."""
-        r = least(self.rule.weights.norms() * np.sqrt(self.rule.own), self.rule.store.arrival)
+        r = least(self.rule.weights.norms() * np.sqrt(self.rule.k_jj), self.rule.store.arrival)
         self.rule.remove(r)
         return r

@@ -1,16 +1,17 @@
 """BudgetSgd: a step whenever the margin is below 1, and budget maintenance when more than B examples are stored.
 
     K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ = 1 (`margin`)
-    every example:   β ← (1 − η_t λ) β          where a step has a λ
+    every example:   β ← (1 − η_t λ) β          if λ > 0, except for passive-aggressive steps
     if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/K̃_tt) for passive-aggressive steps
     if |S| = B + 1:  budget maintenance, by the method `maintenance`
-    at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  where there is a radius
+    at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
 
-The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. Stored and displayed are the weights
-b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
+η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps; the other symbols are those of
+`reference.rule`. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. Stored and
+displayed are the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
 
-    y     y_t; with more classes +1 for y_t and −1 for its best rival, ‖K_t‖² is then 2K_tt
-    tau   τ      unit  c_G²      weights.beta  b      own  K_jj      norm2  ‖K̃_t‖²
+    y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin, ‖K_t‖² is then 2K_tt
+    tau   τ      unit  c_G²      weights.beta  b      k_jj  K_jj      norm2  ‖K̃_t‖²
 
 A loss below 1e-10 counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must not
 decide whether the same example is learned again.
@@ -26,8 +27,8 @@ import numpy as np
 from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Array, Instance, flushed, without
-from budgetron.engine.reference.gram import TIED, regrown
-from budgetron.engine.reference.rule import Example, MistakeDriven, direction
+from budgetron.engine.reference.gram import TIED, recompute_gram
+from budgetron.engine.reference.rule import Example, KernelRule, direction
 from budgetron.engine.reference.rules.budget_sgd.halving import Halve
 from budgetron.engine.reference.rules.budget_sgd.maintenance import Method
 from budgetron.engine.reference.rules.budget_sgd.merging import Merge
@@ -39,7 +40,7 @@ from budgetron.engine.reference.weights import Coefficients
 from budgetron.engine.saved_state import Field, Layout, optional, require
 from budgetron.engine.settings import Settings
 
-SLACK = 1e-10
+SLACK = 1e-10  # a smaller loss, relative to the margin ϑ, counts as 0
 
 METHODS: dict[int, type[Method]] = {
     Maintenance.REMOVE: Remove, Maintenance.OLDEST: Oldest, Maintenance.RANDOM: Random, Maintenance.WEIGHTED: Weighted,
@@ -48,7 +49,7 @@ METHODS: dict[int, type[Method]] = {
 }  # fmt: skip
 
 
-class BudgetSgd(MistakeDriven):
+class BudgetSgd(KernelRule):
     """Online gradient descent, Pegasos and passive-aggressive steps within a budget."""
 
     name = "budget_sgd"
@@ -96,12 +97,10 @@ class BudgetSgd(MistakeDriven):
         super().__init__(settings, Coefficients(settings))
         self.p = settings.parameters
         self.unit = settings.graph.c_g**2
-        self.own: Array = np.empty(0)
+        self.k_jj: Array = np.empty(0)
         self.method = METHODS[self.p.maintenance](self)
         self.eta2 = self.p.eta**2 * self.unit if self.method.projects else 0.0
 
-    def correct(self, t: Example, y: Array) -> Outcome:
-        raise NotImplementedError  # `learn` itself decides on every example
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         t = self.with_kernel_row(x, task_id, cluster)
@@ -114,7 +113,7 @@ class BudgetSgd(MistakeDriven):
             self.weights.beta = flushed((1 - self.eta_t() * self.p.regularization) * self.weights.beta)
         if loss > SLACK * self.p.margin and weight > 0 and t.k_tt > self.eta2:
             outcome |= self.method.learn(t, y, self.tau(t, y, loss, weight), weight)
-            self.cap()
+            self.limit_norm()
         self.n_seen += 1
         return f, outcome
 
@@ -135,9 +134,11 @@ class BudgetSgd(MistakeDriven):
         return self.eta_t() * weight
 
     def skips(self, t: Example, y: Array, tau: float, weight: float, lost: float) -> bool:
-        """Whether skipping x_t has a lower objective ½‖f' − f‖² + Cℓ' than a step that loses `lost` of ‖b_r K_r‖².
+        """Whether a passive-aggressive rule skips x_t, because learning it would evict too much.
 
-        If both are equal, x_t is learned. This occurs if x_r with β_r = C is the only other example of its task.
+        The rule minimises ½‖f' − f‖² + Cℓ', where f' and ℓ' are the function and the loss after the step. Skipping x_t
+        is compared with a step that evicts x_r; `lost` is the part of ‖b_r K_r‖² that is lost. If both are equal, x_t
+        is learned. This occurs if x_r with β_r = C is the only other example of its task.
         """
         if self.p.step != Step.PASSIVE_AGGRESSIVE or not self.p.skip:
             return False
@@ -152,11 +153,12 @@ class BudgetSgd(MistakeDriven):
         """Compute ‖f‖ from the Gram matrix."""
         if not len(self.store):
             return 0.0
-        H = regrown(self.store.arrival, self.gram_row)
+        H = recompute_gram(self.store.arrival, self.gram_row)
         square = float(np.einsum("cj,jk,ck->", self.weights.beta, H, self.weights.beta))
         return math.sqrt(max(self.unit * square, 0.0))
 
-    def cap(self) -> None:
+    def limit_norm(self) -> None:
+        """Scale β so that ‖f‖ is at most U."""
         if self.p.radius > 0 and self.settings.capacity is not None:
             U, norm = self.p.radius * math.sqrt(self.settings.capacity), self.norm()
             if norm > U:
@@ -166,12 +168,12 @@ class BudgetSgd(MistakeDriven):
 
     def append(self, t: Example, y: Array) -> None:
         super().append(t, y)
-        self.own = np.append(self.own, t.k_tt)
+        self.k_jj = np.append(self.k_jj, t.k_tt)
         self.method.appended(t)
 
     def remove(self, r: int) -> None:
         super().remove(r)
-        self.own = without(self.own, r)
+        self.k_jj = without(self.k_jj, r)
         self.method.removed(r)
 
     def evict_one(self) -> bool:
@@ -187,14 +189,14 @@ class BudgetSgd(MistakeDriven):
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        return super().state() | {"own": self.own.copy()} | self.method.state()
+        return super().state() | {"own": self.k_jj.copy()} | self.method.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.weights.beta = flushed(float(state["scale"]) * self.weights.beta)
-        self.own = np.array(state["own"], dtype=np.float64)
+        self.k_jj = np.array(state["own"], dtype=np.float64)
         self.method.restore(state)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.own.nbytes + self.method.nbytes
+        return super().nbytes + self.k_jj.nbytes + self.method.nbytes

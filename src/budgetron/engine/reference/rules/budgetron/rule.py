@@ -24,7 +24,7 @@ from budgetron.engine.records import Outcome
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array, Instance, Integers
 from budgetron.engine.reference.examples.store import Store
-from budgetron.engine.reference.rule import Located, mistaken
+from budgetron.engine.reference.rule import Located, update_direction
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.calibration import Calibration
 from budgetron.engine.reference.rules.budgetron.declaration import BudgetronDeclaration, make_parts
@@ -140,7 +140,7 @@ class Budgetron(BudgetronDeclaration):
         f = self.values(e, parts)
         mixed = mixture.margins(f, self.w[beliefs])
         margins = self.calibration.margins(mixed)
-        outcome = Outcome(0) if mistaken(margins, code) is None else Outcome.MISTAKE
+        outcome = Outcome(0) if update_direction(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
             weight = min(weight, MAX_WEIGHT)
