@@ -18,23 +18,24 @@ def stream(n=300, d=5, seed=0):
 
 
 def blocks(n=300, size=20, seed=0):
+    """The stream in blocks of `size` examples: (X, y, tasks) each."""
     X, y, tasks = stream(n, seed=seed)
     return [(X[i : i + size], y[i : i + size], tasks[i : i + size]) for i in range(0, n, size)]
 
 
-def same(first, other):
+def same_model(first, other):
     """Whether two models are identical bit for bit: compares their model files."""
     return content_of(first) == content_of(other)
 
 
-def fed(make_model, blocks_given, classes=None):
+def learn_without_host(make_model, learned_blocks, classes=None):
     """A model without a host that learned the blocks, and its margins."""
     model = make_model()
-    margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in blocks_given]
+    margins = [model.predict_then_learn(*block[:2], tasks=block[2], classes=classes) for block in learned_blocks]
     return model, margins
 
 
-def dropped(host):
+def close_without_snapshot(host):
     """Close the files without a snapshot, as a kill does."""
     host._state.log.close()
     if host._state.directory_lock is not None:

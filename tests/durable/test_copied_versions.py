@@ -1,4 +1,4 @@
-"""The named versions of a model in its copy: restored, followed by a standby, and safe from a former owner."""
+"""The named versions of a model in its copy are restored, reach a standby, and cannot be changed by a former owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def owner(tmp_path):
         yield host
 
 
-class Counting:
+class CountingStore:
     """A store that counts what is written."""
 
     def __init__(self, store):
@@ -44,7 +44,7 @@ def copy_of(tmp_path):
     return open_store(tmp_path / "copy")
 
 
-def fetched(store, folder):
+def fetch(store, folder):
     """The versions that a directory gets from a copy, by name."""
     fetch_versions(store, folder)
     versions = Versions(folder)
@@ -84,7 +84,7 @@ def test_a_restore_into_the_same_directory_keeps_its_versions(tmp_path, owner):
 
 
 def test_only_what_changed_is_copied_and_what_is_unused_is_deleted(tmp_path, owner):
-    store = Counting(copy_of(tmp_path))
+    store = CountingStore(copy_of(tmp_path))
     copier = VersionCopier(owner.directory, store, 1)
     copier.copy()
     assert len(store.put_names) == 3 and n_files(store) == 2
@@ -95,8 +95,8 @@ def test_only_what_changed_is_copied_and_what_is_unused_is_deleted(tmp_path, own
     versions.delete("v1")
     copier.copy()
     assert len(store.put_names) == 5 and n_files(store) == 2
-    assert fetched(store, tmp_path / "new") == {"v2": b"two", "v3": b"three"}
-    # After a restart the files are there already.
+    assert fetch(store, tmp_path / "new") == {"v2": b"two", "v3": b"three"}
+    # After a restart the files are in the copy already, and only the list of the new epoch is written.
     VersionCopier(owner.directory, store, 2).copy()
     assert store.put_names[5:] == ["versions/lists/00000002"] and store.names("versions/lists") == ["00000002"]
     for version in versions.names():
@@ -105,7 +105,7 @@ def test_only_what_changed_is_copied_and_what_is_unused_is_deleted(tmp_path, own
     versions.end_candidate()
     versions.delete("v2")
     VersionCopier(owner.directory, store, 3).copy()
-    assert n_files(store) == 0 and fetched(store, tmp_path / "none") == {}
+    assert n_files(store) == 0 and fetch(store, tmp_path / "none") == {}
 
 
 def test_without_versions_nothing_is_written(tmp_path):
@@ -122,8 +122,8 @@ def test_a_former_owner_does_not_change_the_list_of_the_new_one(tmp_path, owner)
     Versions(tmp_path / "other").save("v9", b"nine")
     VersionCopier(tmp_path / "other", store, 2).copy()
     Versions(owner.directory).save("late", b"late")
-    former.copy()  # it does not delete what the new owner uses, either
-    assert fetched(store, tmp_path / "new") == {"v9": b"nine"}
+    former.copy()  # it must not delete the files that the new owner uses, either
+    assert fetch(store, tmp_path / "new") == {"v9": b"nine"}
 
 
 def test_a_standby_has_the_versions_at_the_start_and_when_it_takes_over(tmp_path, owner):
@@ -141,7 +141,7 @@ def test_a_standby_has_the_versions_at_the_start_and_when_it_takes_over(tmp_path
 
 
 @pytest.mark.parametrize("folder", ["files", "lists"])
-@pytest.mark.parametrize("content", [None, b"other bytes, which nobody has written here"])
+@pytest.mark.parametrize("content", [None, b"not the bytes that were written"])
 def test_damaged_versions_do_not_prevent_a_restore(tmp_path, owner, folder, content, caplog):
     store = copy_of(tmp_path)
     copier = Replicator(owner.directory, store)
@@ -154,5 +154,6 @@ def test_damaged_versions_do_not_prevent_a_restore(tmp_path, owner, folder, cont
         assert restore(tmp_path / "copy", tmp_path / "new").examples == 2
     names = {version.name for version in Versions(tmp_path / "new").names()}
     assert len(names) == (1 if folder == "files" else 0)
-    if folder == "files" or content is not None:  # without a list, the copy is one of an owner without versions
+    # A copy without a list looks like that of a model without versions, so nothing is logged.
+    if folder == "files" or content is not None:
         assert "no intact file of the version" in caplog.text or "are not restored" in caplog.text

@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 from child_signals import default_signals
-from host_streams import dropped
+from host_streams import close_without_snapshot
 
 from budgetron import Budgetron, Forgetron
 from budgetron.durable import DiskRefused, Host, KeyReused, NotInLog, repair, restore, verify
@@ -28,7 +28,7 @@ def requests(n=12, size=5, seed=0):
         yield X, np.where(X[:, 0] + 0.3 * rng.normal(size=size) > 0, "yes", "no").tolist(), tasks
 
 
-def expected(make, sent):
+def model_of_requests(make, sent):
     model = make()
     for X, y, tasks in sent:
         if len(y):
@@ -36,11 +36,11 @@ def expected(make, sent):
     return model
 
 
-def probe(model):
+def probe_margins(model):
     return model.decision_function(np.random.default_rng(9).normal(size=(20, 3)), tasks=[0, 1] * 10)
 
 
-def opened(folder, make=MODELS["budgetron"], **options):
+def learned_host(folder, make=MODELS["budgetron"], **options):
     host = Host.open(folder, make, **options)
     sent = [list(request) for request in requests()]
     for X, y, tasks in sent:
@@ -48,24 +48,24 @@ def opened(folder, make=MODELS["budgetron"], **options):
     return host, sent
 
 
-def other(label):
+def other_label(label):
     return "no" if label == "yes" else "yes"
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("every", [17, 1000])
-def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
-    host, sent = opened(tmp_path, make, snapshot_every=every)
-    sent[10][1][3] = other(sent[10][1][3])
+def test_a_corrected_model_equals_one_that_learned_the_right_label(tmp_path, make, every):
+    host, sent = learned_host(tmp_path, make, snapshot_every=every)
+    sent[10][1][3] = other_label(sent[10][1][3])
     done = host.correct(11, sent[10][1][3], 3, who="ann", reason="typo")
-    assert np.array_equal(probe(host.model), probe(expected(make, sent)))
+    assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(make, sent)))
     assert done.correction.new == sent[10][1][3] and done.seconds >= 0 and done.replayed_examples >= 5
     X, y, tasks = next(requests(1, seed=5))
     sent.append([X, y, tasks])
     host.learn(X, y, tasks)
-    dropped(host)  # without a snapshot at the end
+    close_without_snapshot(host)  # without a snapshot at the end
     with Host.open(tmp_path) as again:
-        assert np.array_equal(probe(again.model), probe(expected(make, sent)))
+        assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(make, sent)))
         assert again.model.n_seen_ == 65
         (line,) = again.corrections()
         assert (line.position, line.row, line.who, line.reason) == (11, 3, "ann", "typo") and line.at > 1.7e9
@@ -73,52 +73,51 @@ def test_a_correction_is_as_if_the_label_had_come_first(tmp_path, make, every):
 
 
 def test_withdrawn_examples_are_as_if_never_learned(tmp_path):
-    host, sent = opened(tmp_path)
+    host, sent = learned_host(tmp_path)
     X, y, tasks = sent[4]
     remaining = [0, 1, 2, 3, 4]
     for row in (1, 4, 0):
         host.withdraw(5, row)
         remaining.remove(row)
-        sent[4] = [X[remaining], [y[place] for place in remaining], [tasks[place] for place in remaining]]
-        assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
+        sent[4] = [X[remaining], [y[i] for i in remaining], [tasks[i] for i in remaining]]
+        assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
     with pytest.raises(InputError, match="not withdrawn"):
         host.correct(5, "yes", 1)
-    label = other(y[2])
-    host.correct(5, label, 2)  # rows are those of the request, whatever was withdrawn
+    label = other_label(y[2])
+    host.correct(5, label, 2)  # rows are counted as in the request, also after some were withdrawn
     sent[4][1][0] = label
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
+    assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
     for row in (2, 3):
         host.withdraw(5, row)
     del sent[4]
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
+    assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
     with pytest.raises(InputError, match="rejected or withdrawn"):
         host.correct(5, "yes", 0)
     assert [line.row for line in host.corrections()] == [3, 2, 2, 0, 4, 1]
-    dropped(host)
+    close_without_snapshot(host)
     with Host.open(tmp_path) as again:
-        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], sent)))
+        assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
 
 
 def test_the_first_record_can_be_corrected_while_it_is_in_the_log(tmp_path):
-    host, sent = opened(tmp_path)
-    sent[0][1][0] = other(sent[0][1][0])
+    host, sent = learned_host(tmp_path)
+    sent[0][1][0] = other_label(sent[0][1][0])
     assert host.correct(1, sent[0][1][0], 0).snapshot == 0
-    assert np.array_equal(probe(host.model), probe(expected(MODELS["budgetron"], sent)))
+    assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
     host.close()
 
 
-def test_corrections_of_records_that_left_the_log_are_refused(tmp_path):
-    host, sent = opened(tmp_path, snapshot_every=10)
+def test_corrections_of_records_that_left_the_log_are_rejected(tmp_path):
+    host, sent = learned_host(tmp_path, snapshot_every=10)
     before = host.content()
     for position in (1, 3):
         with pytest.raises(NotInLog, match="Learn the right label as a new example"):
-            host.correct(position, other(sent[position - 1][1][0]), 0)
-    last_snapshot = host._state.snapshots.numbers[-1]
+            host.correct(position, other_label(sent[position - 1][1][0]), 0)
+    oldest_snapshot = host._state.snapshots.numbers[-1]
     with pytest.raises(NotInLog):
-        host.correct(last_snapshot, other(sent[last_snapshot - 1][1][0]), 0)
-    host.correct(
-        last_snapshot + 1, other(sent[last_snapshot][1][0]), 0
-    )  # in the newest snapshot, and after the one before it
+        host.correct(oldest_snapshot, other_label(sent[oldest_snapshot - 1][1][0]), 0)
+    # This record is part of the newest snapshot, but comes after the older one, from which the replay can start.
+    host.correct(oldest_snapshot + 1, other_label(sent[oldest_snapshot][1][0]), 0)
     assert host.content() != before
     host.close()
 
@@ -130,11 +129,11 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_invalid_corrections_are_refused_and_change_nothing(tmp_path):
-    host, learned = opened(tmp_path)
+def test_invalid_corrections_are_rejected_and_change_nothing(tmp_path):
+    host, learned = learned_host(tmp_path)
     before = host.content()
     for arguments in WRONG:
-        call = {"position": 6, "row": 2, "label": other(learned[5][1][2])} | arguments
+        call = {"position": 6, "row": 2, "label": other_label(learned[5][1][2])} | arguments
         with pytest.raises(InputError):
             host.correct(call.pop("position"), call.pop("label"), call.pop("row"), **call)
     with pytest.raises(InputError, match="has this label already"):
@@ -155,7 +154,7 @@ def test_keys_keep_their_first_answers(tmp_path):
     host = Host.open(tmp_path, MODELS["budgetron"])
     first = host.learn(X, y, tasks, key="k", classes=["no", "yes"])
     second = host.learn(X + 1, y, tasks, key="l")
-    host.correct(2, other(y[1]), 1)
+    host.correct(2, other_label(y[1]), 1)
     host.withdraw(2, 0)
     assert host.record_of("l") == 2 and host.record_of("never") is None
     for _ in range(2):
@@ -164,15 +163,15 @@ def test_keys_keep_their_first_answers(tmp_path):
         assert np.array_equal(host.learn(X, y, tasks, key="k", classes=["no", "yes"]).margins, first.margins)
         with pytest.raises(KeyReused):
             host.learn(X + 2, y, tasks, key="l")
-        dropped(host)
+        close_without_snapshot(host)
         host = Host.open(tmp_path)
     assert host.model.n_seen_ == 9
     host.close()
 
 
 def test_a_repeated_correction_changes_nothing(tmp_path):
-    host, sent = opened(tmp_path)
-    label = other(sent[3][1][1])
+    host, sent = learned_host(tmp_path)
+    label = other_label(sent[3][1][1])
     first = host.correct(4, label, 1)
     again = host.correct(4, label, 1)
     assert again.correction == first.correction and again.replayed_examples == 0
@@ -191,7 +190,7 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     with pytest.raises(InputError, match="forgets a task"):
         host.withdraw(3)
     host.correct(2, 1, 0)
-    bare = MODELS["budgetron"]()
+    bare = MODELS["budgetron"]()  # learns the same without a host
     for y, weights in (([0, 1], [2.0, 1.0]), ([1, 1], [2.0, 1.0]), ([1, 0], None)):
         from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
@@ -204,7 +203,7 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     host.close()
 
 
-def test_a_correction_that_makes_later_records_invalid_is_refused(tmp_path):
+def test_a_correction_that_makes_later_records_invalid_is_rejected(tmp_path):
     """Without the first example of another class the model would not know the class."""
     host = Host.open(tmp_path, MODELS["budgetron"])
     host.learn([[0.0], [1.0]], ["a", "b"])
@@ -220,15 +219,15 @@ def test_a_correction_that_makes_later_records_invalid_is_refused(tmp_path):
 
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
-    host, sent = opened(tmp_path)
-    before, label = host.content(), other(sent[5][1][0])
-    real = host._state.snapshots.put_instead
+    host, sent = learned_host(tmp_path)
+    before, label = host.content(), other_label(sent[5][1][0])
+    put_corrected = host._state.snapshots.put_corrected
 
     def failing(content, base):
-        real(content, base)
+        put_corrected(content, base)
         raise DiskRefused("full")
 
-    monkeypatch.setattr(host._state.snapshots, "put_instead", failing)
+    monkeypatch.setattr(host._state.snapshots, "put_corrected", failing)
     with pytest.raises(DiskRefused):
         host.correct(6, label, 0)
     monkeypatch.undo()
@@ -241,20 +240,20 @@ KILLED = """
 import sys, itertools
 sys.path[:0] = {path!r}
 from budgetron.durable import Host
-other = {{"no": "yes", "yes": "no"}}.get
+other_label = {{"no": "yes", "yes": "no"}}.get
 host = Host.open({folder!r}, snapshot_every=23)
 print("ready", flush=True)
 labels = {labels!r}
 for turn in itertools.count():
     row = turn % 5
-    labels[row] = other(labels[row])
+    labels[row] = other_label(labels[row])
     host.correct(12, labels[row], row)
     print(row, labels[row], flush=True)
 """
 
 
 def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
-    host, sent = opened(tmp_path, snapshot_every=23)
+    host, sent = learned_host(tmp_path, snapshot_every=23)
     host.close()
     rng = random.Random()
     labels = sent[11][1]
@@ -279,12 +278,12 @@ def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
         assert len(wrong) <= 1  # the last one may be on disk without its acknowledgement
         for row in wrong:
             labels[row] = latest[row]
-        assert np.array_equal(probe(again.model), probe(expected(MODELS["budgetron"], sent)))
+        assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
 
 
 def test_the_list_of_corrections_survives_backup_restore_and_repair(tmp_path):
-    host, sent = opened(tmp_path / "one")
-    host.correct(12, other(sent[11][1][0]), 0, who="é", reason="wrong")
+    host, sent = learned_host(tmp_path / "one")
+    host.correct(12, other_label(sent[11][1][0]), 0, who="é", reason="wrong")
     host.backup(tmp_path / "backup")
     host.close()
     restore(tmp_path / "backup", tmp_path / "two")

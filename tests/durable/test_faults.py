@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 import pytest
-from host_streams import MODELS, blocks, dropped, fed, same
+from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model
 
 from budgetron.durable import AlreadyOwned, DamagedLog, DiskRefused, Host, StaleOwner, repair
 from budgetron.errors import StorageError
 
 
-def learned(folder, n=100, **options):
+def learned_host(folder, n=100, **options):
     host = Host.open(folder, MODELS["random"], **options)
     for block in blocks(n):
         host.learn(*block)
@@ -48,28 +48,28 @@ def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
             Host.open(tmp_path, epoch=epoch)
     new.learn(*sent[3])
     old.close()
-    dropped(new)
+    close_without_snapshot(new)
     with Host.open(tmp_path) as last:
         assert last.epoch == 5
-        assert same(last.model, fed(MODELS["random"], [sent[0], sent[1], sent[3]])[0])
+        assert same_model(last.model, learn_without_host(MODELS["random"], [sent[0], sent[1], sent[3]])[0])
 
 
 def test_a_later_epoch_takes_over_a_locked_directory(tmp_path):
-    old = learned(tmp_path, 40)
+    old = learned_host(tmp_path, 40)
     with Host.open(tmp_path, epoch=10) as new:
-        assert same(new.model, old.model)
+        assert same_model(new.model, old.model)
         with pytest.raises(StaleOwner):
             old.learn(*blocks(20)[0])
-    dropped(old)
+    close_without_snapshot(old)
 
 
 # ---- damage
 
 
-def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
-    host = learned(tmp_path, 100)
+def test_a_flipped_bit_in_the_log_is_detected_and_can_be_repaired(tmp_path):
+    host = learned_host(tmp_path, 100)
     host._state.log.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    dropped(host)
+    close_without_snapshot(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
         db.execute("UPDATE log SET block = ? WHERE number = 3", (block[:-1] + bytes([block[-1] ^ 1]),))
@@ -79,7 +79,7 @@ def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
     done = repair(tmp_path)
     assert "record 3" in done.damage and (done.last_good, done.last_known) == (2, 5)
     with Host.open(tmp_path) as host:
-        assert same(host.model, fed(MODELS["random"], blocks(100)[:2])[0])
+        assert same_model(host.model, learn_without_host(MODELS["random"], blocks(100)[:2])[0])
         assert host.position == 6
         host.learn(*blocks(20, seed=3)[0])
         assert host.position == 7
@@ -87,11 +87,12 @@ def test_a_flipped_byte_in_the_log_is_refused_and_nothing_changes(tmp_path):
         assert host.model.n_seen_ == 60
 
 
-def test_an_acknowledged_commit_that_vanished_from_the_write_ahead_file_is_noticed(tmp_path):
-    host = learned(tmp_path, 100)
-    dropped_files = {name: (tmp_path / name).read_bytes() for name in ("host.sqlite", "host.sqlite-wal")}
-    dropped(host)  # a normal close would checkpoint the write-ahead file; a kill does not
-    for name, content in dropped_files.items():
+def test_the_loss_of_an_acknowledged_commit_is_detected(tmp_path):
+    host = learned_host(tmp_path, 100)
+    files = {name: (tmp_path / name).read_bytes() for name in ("host.sqlite", "host.sqlite-wal")}
+    # Closing the last connection checkpoints the write-ahead file. A kill would not, so the files are written again.
+    close_without_snapshot(host)
+    for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "host.sqlite-shm").unlink(missing_ok=True)
     wal = tmp_path / "host.sqlite-wal"
@@ -102,13 +103,13 @@ def test_an_acknowledged_commit_that_vanished_from_the_write_ahead_file_is_notic
         Host.open(tmp_path)
     assert repair(tmp_path).last_good == 4
     with Host.open(tmp_path) as host:
-        assert same(host.model, fed(MODELS["random"], blocks(100)[:4])[0])
+        assert same_model(host.model, learn_without_host(MODELS["random"], blocks(100)[:4])[0])
 
 
 def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path, caplog):
-    host = learned(tmp_path, 300, snapshot_every=100)
+    host = learned_host(tmp_path, 300, snapshot_every=100)
     before = host.content()
-    dropped(host)
+    close_without_snapshot(host)
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         newest = db.execute("SELECT max(number) FROM snapshot").fetchone()[0]
         content = db.execute("SELECT content FROM snapshot WHERE number = ?", (newest,)).fetchone()[0]
@@ -132,7 +133,7 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path, rubbish):
 
 
 def test_a_log_of_an_unknown_format_is_refused(tmp_path):
-    learned(tmp_path, 20).close()
+    learned_host(tmp_path, 20).close()
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         db.execute("PRAGMA user_version=99")
     db.close()
@@ -157,13 +158,12 @@ for _ in range(5):
     host.learn(*block())
 limit = 200_000
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-n, refused = 5, 0
+refused = 0
 for _ in range(300):
     before = host.content()
-    given = block()
+    examples = block()
     try:
-        host.learn(*given)
-        n += 1
+        host.learn(*examples)
     except DiskRefused as error:
         assert "with free space left" in str(error), error
         assert host.content() == before
@@ -172,7 +172,7 @@ for _ in range(300):
             break
 assert refused == 3
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-host.learn(*given)
+host.learn(*examples)
 with open(sys.argv[2], "wb") as file:
     file.write(host.content())
 import os, signal
@@ -205,7 +205,7 @@ except DiskRefused as error:
 
 
 def test_a_directory_without_write_permission_is_refused(tmp_path):
-    learned(tmp_path / "host", 20).close()
+    learned_host(tmp_path / "host", 20).close()
     for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest creates them for its own user only
         parent.chmod(0o755)
     done = subprocess.run([sys.executable, "-c", READ_ONLY, tmp_path / "host"], capture_output=True, text=True)
@@ -220,7 +220,7 @@ def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
 
 
 def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
-    host = learned(tmp_path, 40)
+    host = learned_host(tmp_path, 40)
     block = blocks(20, seed=5)[0]
 
     def interrupted(*_):
@@ -234,7 +234,7 @@ def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
         host.learn(*block)
     host.close()
     with Host.open(tmp_path) as host:
-        assert same(host.model, fed(MODELS["random"], [*blocks(40), block])[0])
+        assert same_model(host.model, learn_without_host(MODELS["random"], [*blocks(40), block])[0])
 
 
 @pytest.fixture
@@ -245,7 +245,10 @@ def without_logging():
 
 
 def test_records_are_numbered_not_dated(tmp_path, monkeypatch, without_logging):
-    """A clock that runs backwards does no harm: modules read the clock only for the times in their logs."""
+    """A clock that runs backwards does no harm, because learning and recovery never read the clock.
+
+    Log messages do, so logging is disabled here.
+    """
     import time
 
     def forbidden(*_):
@@ -253,7 +256,7 @@ def test_records_are_numbered_not_dated(tmp_path, monkeypatch, without_logging):
 
     monkeypatch.setattr(time, "time", forbidden)
     monkeypatch.setattr(time, "time_ns", forbidden)
-    host = learned(tmp_path, 60, snapshot_every=30)
-    dropped(host)
+    host = learned_host(tmp_path, 60, snapshot_every=30)
+    close_without_snapshot(host)
     with Host.open(tmp_path) as host:
         assert np.array_equal([host.model.n_seen_], [60])

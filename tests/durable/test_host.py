@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from host_streams import MODELS, blocks, dropped, fed, same, stream
+from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model, stream
 from scipy import sparse
 
 import budgetron
@@ -18,21 +18,21 @@ from budgetron.learners.lifecycle.saved import content_of
 
 def test_a_host_equals_a_model_without_one_and_recovers_bit_for_bit(tmp_path, make_model):
     sent = blocks()
-    bare, margins = fed(make_model, sent)
+    bare, margins = learn_without_host(make_model, sent)
     host = Host.open(tmp_path, make_model, snapshot_every=70)
     for block, expected in zip(sent, margins, strict=True):
         assert np.array_equal(host.learn(*block).margins, expected)
-    assert same(host.model, bare)
-    dropped(host)
+    assert same_model(host.model, bare)
+    close_without_snapshot(host)
     again = Host.open(tmp_path)
     assert 0 < again.recovery.replayed_examples < 300
-    assert same(again.model, bare) and again.position == len(sent)
+    assert same_model(again.model, bare) and again.position == len(sent)
     assert np.array_equal(
         again.decision_function(sent[0][0], tasks=sent[0][2]), bare.decision_function(sent[0][0], tasks=sent[0][2])
     )
     again.close()
     with Host.open(tmp_path) as third:
-        assert third.recovery.replayed_examples == 0 and same(third.model, bare)
+        assert third.recovery.replayed_examples == 0 and same_model(third.model, bare)
 
 
 def test_another_random_seed_at_reopening_changes_nothing(tmp_path):
@@ -43,7 +43,7 @@ def test_another_random_seed_at_reopening_changes_nothing(tmp_path):
     for block in blocks(100):
         host.learn(*block)
     before = host.content()
-    dropped(host)
+    close_without_snapshot(host)
     with Host.open(tmp_path, unseeded) as again:
         assert again.content() == before
 
@@ -55,7 +55,7 @@ def test_a_repeated_key_gets_the_first_answer(tmp_path):
     assert not any(answer.repeated for answer in answers)
     for again in (host, None):
         if again is None:  # after a kill the answers must come from the replay
-            dropped(host)
+            close_without_snapshot(host)
             again = Host.open(tmp_path)
         for block, key, answer in zip((first, second), "ab", answers, strict=True):
             repeated = again.learn(*block, key=key)
@@ -83,13 +83,13 @@ def test_multiclass_margins_keep_their_shape(tmp_path):
     y = ["red", "green", "blue"] * 10
     host = Host.open(tmp_path, MODELS["shared"])
     first = host.learn(X, y, tasks, key="k")
-    dropped(host)
+    close_without_snapshot(host)
     with Host.open(tmp_path) as again:
         assert np.array_equal(again.learn(X, y, tasks, key="k").margins, first.margins)
         assert first.margins.shape == (30, 3)
 
 
-def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
+def test_a_rejected_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     first, second, third = blocks(60)
     host = Host.open(tmp_path, MODELS["budgetron"])
     host.learn(*first)
@@ -103,13 +103,13 @@ def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     before = host.content()
     with pytest.raises(UnknownLabel):
         host.learn(second[0], ["never"] * 20, second[2], key="other")
-    dropped(host)  # the rejected records are still in the log
+    close_without_snapshot(host)  # the rejected records are still in the log
     host = Host.open(tmp_path)
     assert host.recovery.rejected == 1 and host.content() == before
     host.learn(*third)
     after = host.content()
-    dropped(host)
-    host = Host.open(tmp_path)  # this deletes them
+    close_without_snapshot(host)
+    host = Host.open(tmp_path)  # the commit of `third` has cleared them
     assert host.recovery.rejected == 0 and host.content() == after
     host.close()
 
@@ -127,7 +127,7 @@ def test_a_refused_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     {"X": [[1.0] * 5], "y": [1], "tasks": [2**70]},
     {"X": [[1.0] * 5], "y": [1], "sample_weight": [1.0]},
 ])  # fmt: skip
-def test_bad_input_is_refused_with_a_message(tmp_path, bad):
+def test_bad_input_is_rejected_with_a_message(tmp_path, bad):
     with Host.open(tmp_path, MODELS["random"]) as host:
         host.learn(*blocks(20)[0])
         before = host.content()
@@ -150,7 +150,7 @@ def test_every_kind_of_row_task_and_label_is_logged_and_replayed(tmp_path):
         host.learn(rows, [True, False, True, False], tasks, sample_weight=[1.0, 2.0, 1.0, 0.5])
         host.learn(rows, np.array([True, False, True, True]), np.array([1, 2, 3, 4]))
         content, predicted = host.content(), host.predict(rows, tasks)
-        dropped(host)
+        close_without_snapshot(host)
         with Host.open(folder) as again:
             assert again.content() == content and again.model.n_seen_ == 8
             assert np.array_equal(again.predict(rows, tasks=tasks), predicted)
@@ -163,7 +163,7 @@ def test_dicts_are_hashed_as_learn_one_does(tmp_path):
         for record, label in zip(records, [True, False, True, False], strict=True):
             host.learn([record], [label], ["ann"])
             bare.learn_one(record, label, task="ann")
-        assert same(host.model, bare)
+        assert same_model(host.model, bare)
 
 
 def test_threads_share_commits_and_nothing_is_lost(tmp_path):
@@ -173,21 +173,21 @@ def test_threads_share_commits_and_nothing_is_lost(tmp_path):
     answers = {}
 
     def work(part):
-        for place in part:
-            answers[place] = host.learn(*sent[place], key=f"block {place}")
+        for i in part:
+            answers[i] = host.learn(*sent[i], key=f"block {i}")
 
     threads = [threading.Thread(target=work, args=(range(1 + start, 100, 4),)) for start in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    order = sorted(answers, key=lambda place: answers[place].position)
-    bare, margins = fed(MODELS["random"], [sent[0], *(sent[place] for place in order)])
-    assert same(host.model, bare)
-    assert all(np.array_equal(answers[place].margins, m) for place, m in zip(order, margins[1:], strict=True))
-    dropped(host)
+    order = sorted(answers, key=lambda i: answers[i].position)
+    bare, margins = learn_without_host(MODELS["random"], [sent[0], *(sent[i] for i in order)])
+    assert same_model(host.model, bare)
+    assert all(np.array_equal(answers[i].margins, m) for i, m in zip(order, margins[1:], strict=True))
+    close_without_snapshot(host)
     with Host.open(tmp_path) as again:
-        assert same(again.model, bare)
+        assert same_model(again.model, bare)
 
 
 def test_forgetting_a_task_is_logged(tmp_path):
@@ -197,31 +197,31 @@ def test_forgetting_a_task_is_logged(tmp_path):
         host.learn(*block)
     host.forget_task("bob")
     host.learn(*sent[4])
-    bare, _ = fed(MODELS["shared"], sent[:4])
+    bare, _ = learn_without_host(MODELS["shared"], sent[:4])
     bare.forget_task("bob")
     bare.partial_fit(*sent[4][:2], tasks=sent[4][2])
-    assert same(host.model, bare)
-    dropped(host)
+    assert same_model(host.model, bare)
+    close_without_snapshot(host)
     with Host.open(tmp_path) as again:
-        assert same(again.model, bare)
+        assert same_model(again.model, bare)
 
 
 def test_restore_replaces_the_model(tmp_path):
     sent = blocks(100)
-    other, _ = fed(MODELS["budgetron"], sent[:2])
+    other, _ = learn_without_host(MODELS["budgetron"], sent[:2])
     host = Host.open(tmp_path / "a", MODELS["random"])
     answer = host.learn(*sent[0], key="before")
     host.restore(content_of(other))
-    assert same(host.model, other)
+    assert same_model(host.model, other)
     host.learn(*sent[2])
     other.partial_fit(*sent[2][:2], tasks=sent[2][2])
-    dropped(host)
+    close_without_snapshot(host)
     with Host.open(tmp_path / "a") as again:
-        assert same(again.model, other)
+        assert same_model(again.model, other)
         assert again.learn(*sent[0], key="before").position == answer.position
         with pytest.raises(InputError, match="a Budgetron model"):
             again.restore(b"rubbish")
-        assert same(again.model, other)
+        assert same_model(again.model, other)
 
 
 def test_a_backup_made_while_learning_is_consistent(tmp_path):
@@ -245,7 +245,7 @@ def test_a_backup_made_while_learning_is_consistent(tmp_path):
     with Host.open(tmp_path / "b") as copy:
         done = copy.position
         assert 30 <= done <= 100
-        assert same(copy.model, fed(MODELS["random"], sent[:done])[0])
+        assert same_model(copy.model, learn_without_host(MODELS["random"], sent[:done])[0])
 
 
 def test_the_directory_stays_small(tmp_path):
@@ -255,7 +255,7 @@ def test_the_directory_stays_small(tmp_path):
     with Host.open(tmp_path, MODELS["random"], snapshot_every=200) as host:
         for block in blocks(12000, size=50):
             host.learn(*block)
-        early = size()  # the write-ahead file has reached its 4 MB
+        early = size()  # the write-ahead file has reached its full size, 4 MB
         for block in blocks(24000, size=50, seed=1):
             host.learn(*block)
         assert size() <= 1.1 * early
@@ -265,8 +265,8 @@ def test_old_keys_are_forgotten(tmp_path, monkeypatch):
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 10)
     sent = blocks(200, size=5)
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
-        for place, block in enumerate(sent):
-            host.learn(*block, key=f"k{place}")
+        for i, block in enumerate(sent):
+            host.learn(*block, key=f"k{i}")
         assert len(host.remembered("k")) <= 20
         assert host.learn(*sent[-1], key="k39").repeated
         assert not host.learn(*sent[0], key="k0").repeated

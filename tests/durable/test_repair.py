@@ -1,4 +1,4 @@
-"""Damage that SQLite does not notice, the commands that help, and what they keep."""
+"""Damage that SQLite does not detect is detected. `repair` and `restore` keep everything that is intact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from host_streams import MODELS, blocks, dropped, fed, same, stream
+from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model, stream
 
 from budgetron.durable import AlreadyOwned, DamagedLog, Host, Request, repair, restore, verify
 from budgetron.errors import InputError
@@ -16,7 +16,7 @@ from budgetron.errors import InputError
 MODEL, BLOCKS = MODELS["random"], blocks(300)  # of 20 examples each
 
 
-def learned(folder, n=100, **options):
+def learned_host(folder, n=100, **options):
     """A host that has learned the first n examples, each block under a key of its own."""
     host = Host.open(folder, MODEL, **options)
     for number, block in enumerate(BLOCKS[: n // 20], 1):
@@ -41,7 +41,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm")))
 
 
-# ---- what is noticed
+# ---- what is detected
 
 
 @pytest.mark.parametrize(("statement", "words"), [
@@ -57,28 +57,28 @@ def names(folder):
     ("DROP TABLE stream_block", "no such table: stream_block"),
 ])  # fmt: skip
 def test_changes_on_disk_are_detected_and_the_message_names_the_commands(tmp_path, statement, words):
-    dropped(learned(tmp_path))
+    close_without_snapshot(learned_host(tmp_path))
     change(tmp_path, statement)
-    for look in (Host.open, verify):
+    for read in (Host.open, verify):
         with pytest.raises(DamagedLog, match=words) as damaged:
-            look(tmp_path)
+            read(tmp_path)
         assert f"budgetron restore BACKUP {tmp_path}." in str(damaged.value)
         assert f"budgetron repair {tmp_path} --accept-loss" in str(damaged.value)
 
 
 def test_a_deleted_database_is_not_replaced_by_a_new_one(tmp_path):
-    learned(tmp_path).close()
+    learned_host(tmp_path).close()
     (tmp_path / "host.sqlite").unlink()
-    for look in (verify, lambda folder: Host.open(folder, MODEL)):
+    for read in (verify, lambda folder: Host.open(folder, MODEL)):
         with pytest.raises(DamagedLog, match="it is missing"):
-            look(tmp_path)
+            read(tmp_path)
     assert not (tmp_path / "host.sqlite").exists()
 
 
 def test_a_missing_snapshot_is_reported_and_the_one_before_used(tmp_path, caplog):
-    host = learned(tmp_path, 300, snapshot_every=100)
+    host = learned_host(tmp_path, 300, snapshot_every=100)
     before, newest, older = host.content(), *host._state.snapshots.numbers
-    dropped(host)
+    close_without_snapshot(host)
     change(tmp_path, f"DELETE FROM snapshot WHERE number = {newest}")
     assert f"snapshot {newest}: it is missing" in verify(tmp_path).unusable
     with Host.open(tmp_path) as host:
@@ -87,13 +87,13 @@ def test_a_missing_snapshot_is_reported_and_the_one_before_used(tmp_path, caplog
 
 
 def test_rejected_records_leave_no_gap(tmp_path):
-    host = learned(tmp_path)
+    host = learned_host(tmp_path)
     for _ in range(3):
         with pytest.raises(InputError):
             host.learn([[np.nan] * 5], [1], ["ann"])
         host.learn(*blocks(20, seed=4)[0])
     before = host.content()
-    dropped(host)
+    close_without_snapshot(host)
     with Host.open(tmp_path) as host:
         assert host.content() == before
         host.learn(*blocks(20, seed=5)[0])
@@ -102,20 +102,20 @@ def test_rejected_records_leave_no_gap(tmp_path):
 
 def test_rejected_records_do_not_fill_the_disk(tmp_path):
     with Host.open(tmp_path, MODEL, snapshot_every=50) as host:
-        for begun in (False, True):
+        for has_snapshot in (False, True):
             for _ in range(300):
                 with pytest.raises(InputError):
                     host.learn([[np.nan] * 5], [1], ["ann"])
             (n,) = host._state.log.db.one("SELECT count(*) FROM log")
-            assert n <= (101 if begun else 1)
+            assert n <= (101 if has_snapshot else 1)
             host.learn(*BLOCKS[0])
 
 
 @pytest.mark.parametrize("n", [80, pytest.param(1000, marks=pytest.mark.long)])
-def test_flipped_bits_are_harmless_or_noticed(tmp_path, n):
-    """Each flipped bit is harmless or noticed; and repaired, unless the command says that only a backup helps.
+def test_flipped_bits_are_harmless_or_detected(tmp_path, n):
+    """Each flipped bit is harmless, or detected and repaired, unless `repair` says that only a backup helps.
 
-    Harmless means: the same model, and every key gets its first answer.
+    Harmless means that the model is the same and that every key gets its first answer.
     """
     X, y, tasks = stream(200)
     requests = [Request(X[i : i + 1], y[i : i + 1], tasks[i : i + 1], f"key {i}", [0, 1]) for i in range(200)]
@@ -126,20 +126,19 @@ def test_flipped_bits_are_harmless_or_noticed(tmp_path, n):
     content, rng = (tmp_path / "host" / "host.sqlite").read_bytes(), random.Random(3)
     harmless = repaired = 0
     for number in range(n):
-        place = rng.randrange(8 * len(content))
+        bit = rng.randrange(8 * len(content))
         changed = bytearray(content)
-        changed[place // 8] ^= 1 << place % 8
+        changed[bit // 8] ^= 1 << bit % 8
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "host", folder)
         (folder / "host.sqlite").write_bytes(changed)
         try:
             with Host.open(folder) as host:
                 again = host.learn_many(requests)
-                assert all(answer.repeated for answer in again), place
-                assert all(
-                    np.array_equal(*(learned.margins for learned in both)) for both in zip(first, again, strict=True)
-                )
-                assert host.content() == expected, place
+                assert all(answer.repeated for answer in again), bit
+                margins = [(one.margins, two.margins) for one, two in zip(first, again, strict=True)]
+                assert all(np.array_equal(*pair) for pair in margins)
+                assert host.content() == expected, bit
             harmless += 1
         except DamagedLog:
             try:
@@ -157,14 +156,14 @@ def test_flipped_bits_are_harmless_or_noticed(tmp_path, n):
 
 
 def test_repair_keeps_what_is_good_and_the_damaged_file(tmp_path):
-    dropped(learned(tmp_path))
+    close_without_snapshot(learned_host(tmp_path))
     change(tmp_path, "DELETE FROM log WHERE number = 4")
     damaged = (tmp_path / "host.sqlite").read_bytes()
     done = repair(tmp_path)
     assert (done.last_good, done.last_known, done.position, done.examples) == (3, 5, 6, 60)
     assert done.old_database.read_bytes() == damaged and "record 4 is missing" in done.damage
     with Host.open(tmp_path) as host:
-        assert same(host.model, fed(MODEL, BLOCKS[:3])[0])
+        assert same_model(host.model, learn_without_host(MODEL, BLOCKS[:3])[0])
         assert all(is_repeated(host, number) for number in (1, 2, 3))
         assert not is_repeated(host, 4)  # lost examples may be sent again, and are learned
     assert repair(tmp_path) is None
@@ -172,18 +171,18 @@ def test_repair_keeps_what_is_good_and_the_damaged_file(tmp_path):
 
 
 def test_repair_of_a_changed_key_loses_that_key_only(tmp_path):
-    dropped(learned(tmp_path))
+    close_without_snapshot(learned_host(tmp_path))
     change(tmp_path, "UPDATE answer SET key = 'KEY 2' WHERE key = 'key 2'")
     assert repair(tmp_path).last_good == 5
     with Host.open(tmp_path) as host:
-        assert same(host.model, fed(MODEL, BLOCKS[:5])[0])
+        assert same_model(host.model, learn_without_host(MODEL, BLOCKS[:5])[0])
         assert [is_repeated(host, number) for number in (1, 2, 3)] == [True, False, True]
 
 
 def test_repair_of_a_damaged_snapshot_loses_nothing(tmp_path):
-    host = learned(tmp_path, 300, snapshot_every=100)
+    host = learned_host(tmp_path, 300, snapshot_every=100)
     before, newest = host.content(), host._state.snapshots.numbers[0]
-    dropped(host)
+    close_without_snapshot(host)
     change(tmp_path, f"UPDATE snapshot SET content = x'00' WHERE number = {newest}")
     assert repair(tmp_path).last_good == 15
     with Host.open(tmp_path) as host:
@@ -192,7 +191,7 @@ def test_repair_of_a_damaged_snapshot_loses_nothing(tmp_path):
 
 @pytest.mark.parametrize("statement", ["DELETE FROM snapshot", "DROP TABLE snapshot", None])
 def test_repair_says_so_when_only_a_backup_helps(tmp_path, statement):
-    learned(tmp_path).close()
+    learned_host(tmp_path).close()
     if statement is None:
         (tmp_path / "host.sqlite").write_bytes(b"rubbish" * 1000)
     else:
@@ -204,7 +203,7 @@ def test_repair_says_so_when_only_a_backup_helps(tmp_path, statement):
 
 
 def test_a_directory_in_use_is_neither_repaired_nor_restored(tmp_path):
-    with learned(tmp_path / "host") as host:
+    with learned_host(tmp_path / "host") as host:
         host.backup(tmp_path / "backup")
         assert verify(tmp_path / "host").examples == 100
         for change_it in (lambda: repair(tmp_path / "host"), lambda: restore(tmp_path / "backup", tmp_path / "host")):
@@ -217,12 +216,12 @@ def test_a_directory_in_use_is_neither_repaired_nor_restored(tmp_path):
 
 @pytest.mark.parametrize("damage", ["none", "rubbish", "missing", "log", "empty directory"])
 def test_a_backup_is_restored_over_anything(tmp_path, damage):
-    host = learned(tmp_path / "host", 60)
+    host = learned_host(tmp_path / "host", 60)
     host.backup(tmp_path / "backup")
     before = host.content()
     for block in BLOCKS[3:5]:
         host.learn(*block)
-    dropped(host)
+    close_without_snapshot(host)
     file = tmp_path / "host" / "host.sqlite"
     if damage == "rubbish":
         file.write_bytes(b"rubbish" * 1000)
@@ -242,7 +241,7 @@ def test_a_backup_is_restored_over_anything(tmp_path, damage):
 
 
 def test_a_backup_that_was_copied_over_the_file_names_the_command(tmp_path):
-    host = learned(tmp_path / "host", 60)
+    host = learned_host(tmp_path / "host", 60)
     host.backup(tmp_path / "backup")
     host.learn(*BLOCKS[3])
     host.close()
@@ -266,7 +265,7 @@ def test_a_backup_of_an_empty_model_can_be_restored(tmp_path):
 
 @pytest.mark.parametrize("kind", ["empty", "rubbish", "model file", "other database"])
 def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, kind):
-    host = learned(tmp_path / "host", 60)
+    host = learned_host(tmp_path / "host", 60)
     if kind == "other database":
         db = sqlite3.connect(tmp_path / "file")
         db.execute("CREATE TABLE owner (one)")
@@ -276,9 +275,9 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
         (tmp_path / "file").write_bytes(content[kind])
     host.close()
     before = (tmp_path / "host" / "host.sqlite").read_bytes()
-    for refused in (lambda: restore(tmp_path / "file", tmp_path / "host"), lambda: verify(tmp_path / "file")):
+    for call in (lambda: restore(tmp_path / "file", tmp_path / "host"), lambda: verify(tmp_path / "file")):
         with pytest.raises(DamagedLog, match=r"BACKUP must be an intact file.*Choose another backup"):
-            refused()
+            call()
     assert (tmp_path / "host" / "host.sqlite").read_bytes() == before
     assert not list((tmp_path / "host").glob(".*"))
 
@@ -287,7 +286,7 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
 
 
 def test_only_the_owner_may_read(tmp_path):
-    host = learned(tmp_path / "above" / "host", 60)
+    host = learned_host(tmp_path / "above" / "host", 60)
     host.backup(tmp_path / "backup")
     for path in (tmp_path / "above", tmp_path / "above" / "host"):
         assert path.stat().st_mode & 0o777 == 0o700
@@ -298,16 +297,16 @@ def test_only_the_owner_may_read(tmp_path):
 
 
 def test_leftovers_of_a_killed_process_are_deleted_at_the_next_start(tmp_path):
-    learned(tmp_path, 20).close()
+    learned_host(tmp_path, 20).close()
     for name in (".budgetron-0a", "..budgetron-0a.part", "..budgetron-0a.part-wal", ".budgetron-0a.tmp", ".backup-0a"):
-        (tmp_path / name).write_bytes(b"examples of someone who wants to be forgotten")
+        (tmp_path / name).write_bytes(b"examples of a forgotten task")
     (tmp_path / ".budgetron-0b").mkdir()
     (tmp_path / ".budgetron-0b" / "host.sqlite").write_bytes(b"examples")
     Host.open(tmp_path).close()
     assert names(tmp_path) == ["acknowledged", "host.sqlite", "lock"]
 
 
-# The columns of `host.sqlite` in format 2, and that it deleted rejected records.
+# Turn `host.sqlite` into a file of format 2, which had fewer columns and deleted rejected records.
 FORMAT_2 = ["ALTER TABLE owner DROP COLUMN snapshot", "ALTER TABLE owner DROP COLUMN previous",
             "ALTER TABLE owner DROP COLUMN crc", "ALTER TABLE answer DROP COLUMN crc",
             "ALTER TABLE stream_block DROP COLUMN crc", "ALTER TABLE stream_forgotten DROP COLUMN crc",
@@ -315,12 +314,12 @@ FORMAT_2 = ["ALTER TABLE owner DROP COLUMN snapshot", "ALTER TABLE owner DROP CO
 
 
 def test_a_directory_of_format_2_opens_and_is_then_checked(tmp_path):
-    host = learned(tmp_path, 100, snapshot_every=50)
+    host = learned_host(tmp_path, 100, snapshot_every=50)
     with pytest.raises(InputError):
         host.learn([[np.nan] * 5], [1], ["ann"])
     host.learn(*blocks(20, seed=4)[0])
     before = host.content()
-    dropped(host)
+    close_without_snapshot(host)
     change(tmp_path, *FORMAT_2)
     with Host.open(tmp_path) as host:
         assert host.content() == before

@@ -1,11 +1,11 @@
-"""A copy of a host: any record of it can be restored, a standby follows it, and a former owner cannot write to it."""
+"""A copy of a host: every state can be restored, a standby follows it, and a former owner cannot write to it."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
 import pytest
-from host_streams import MODELS, blocks, dropped
+from host_streams import MODELS, blocks, close_without_snapshot
 
 from budgetron.durable import (
     DamagedLog,
@@ -26,12 +26,12 @@ from budgetron.errors import InputError, StorageError
 
 MODEL = MODELS["random"]
 BLOCKS = blocks(n=72, size=6)
-BOTH = pytest.mark.parametrize("url", ["directory", "fsspec"], indirect=True)
+BOTH_STORES = pytest.mark.parametrize("url", ["directory", "fsspec"], indirect=True)
 
 
 @pytest.fixture
 def url(request, tmp_path):
-    """The URL of a new copy: in memory, which is as quick as it gets, unless a test asks for both kinds of store."""
+    """The URL of a new copy. It is in memory, which is the fastest, unless a test asks for both kinds of store."""
     kind = getattr(request, "param", "")
     if kind == "directory" or (not kind and find_spec("fsspec") is None):
         yield str(tmp_path / "copy")
@@ -43,7 +43,7 @@ def url(request, tmp_path):
 
 @pytest.fixture
 def copied(tmp_path, url):
-    """A host with a copy after every block, and the model file after every record."""
+    """A host that was copied after every block, its replicator, and the model file after every record."""
     host = Host.open(tmp_path / "owner", MODEL, snapshot_every=20)
     replicator = Replicator(tmp_path / "owner", open_store(url))
     states = {}
@@ -61,7 +61,7 @@ def restored(url, folder, **point):
         return host.content()
 
 
-@BOTH
+@BOTH_STORES
 def test_every_record_can_be_restored(tmp_path, url, copied):
     host, _, states = copied
     assert len(states) == len(BLOCKS) == host.position
@@ -75,7 +75,7 @@ def test_every_record_can_be_restored(tmp_path, url, copied):
 def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
     restore(url, tmp_path / "new", position=7)
     with Host.open(tmp_path / "new") as host:
-        assert host.position == 1_000_001  # no number is used twice, whatever the owner did after the copy
+        assert host.position == 1_000_001  # far above the numbers that the owner may have used since
         again = host.learn(*BLOCKS[6], key="block 6")
         assert again.repeated and again.position == 7
         assert not host.learn(*BLOCKS[7], key="block 7").repeated
@@ -140,7 +140,7 @@ def test_streams_are_copied(tmp_path, url):
             assert again.repeated and (again.margins == learned.margins).all()
 
 
-@BOTH
+@BOTH_STORES
 def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     host, replicator, _ = copied
     store = open_store(url)
@@ -149,11 +149,11 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     assert standby.content() == host.content()
     with pytest.raises(StandbyOnly):
         standby.learn(*BLOCKS[0])
-    host.learn(*BLOCKS[0])  # followed record by record
+    host.learn(*BLOCKS[0])  # the follower learns this record from a segment
     replicator.copy()
     follower.poll()
     assert standby.content() == host.content() and standby.position == host.position
-    host.withdraw(host.position, row=0)  # the log does not lead to this state
+    host.withdraw(host.position, row=0)  # a correction changes an old record, so the follower must rebuild its database
     replicator.copy()
     follower.poll()
     assert standby.content() == host.content()
@@ -177,10 +177,10 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     host.close()
     with pytest.raises(StaleOwner, match="--take-over"):  # after a restart of the former owner
         Replicator(tmp_path / "owner", store)
-    back = Follower(tmp_path / "owner", store)  # as a standby it may come back; what was not copied is kept beside
+    back = Follower(tmp_path / "owner", store)  # the former owner may return as a standby; its old database stays
     assert back.host.content() == standby.content() and (tmp_path / "owner" / "replaced-1.sqlite").exists()
     back.host.close()
-    dropped(standby)
+    close_without_snapshot(standby)
     assert Replicator(tmp_path / "standby", store).claim.epoch == 3
 
 
@@ -199,7 +199,7 @@ def test_a_former_owner_that_writes_too_late_is_refused(tmp_path, url, copied, m
     assert restored(url, tmp_path / "new") == follower.host.content() != host.content()
     with pytest.raises(InputError, match="a record of the copy"):
         plan(store, host.position)
-    dropped(follower.host)
+    close_without_snapshot(follower.host)
 
 
 def test_nothing_is_acknowledged_that_a_new_owner_has_not_read(tmp_path, url):
@@ -221,10 +221,10 @@ def test_nothing_is_acknowledged_that_a_new_owner_has_not_read(tmp_path, url):
         with pytest.raises(StaleOwner):
             host.learn(*BLOCKS[1])
         assert follower.host.model.n_seen_ == 6 and host.model.n_seen_ == 12
-        dropped(follower.host)
+        close_without_snapshot(follower.host)
 
 
-@BOTH
+@BOTH_STORES
 def test_a_claim_fails_if_another_process_claims_at_the_same_time(tmp_path, url):
     store = open_store(url)
     assert claim(store, tmp_path).epoch == 1
@@ -243,7 +243,7 @@ def test_a_claim_fails_if_another_process_claims_at_the_same_time(tmp_path, url)
 
 
 def test_with_a_copy_before_each_answer_nothing_acknowledged_is_lost(tmp_path, url):
-    """Nothing that was acknowledged is lost; and if the copy fails, the answer says so and a retry succeeds."""
+    """Also: if the copy fails, the answer says so, and a retry succeeds."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
         replicator = Replicator(tmp_path / "owner", store, every=0)
@@ -265,7 +265,7 @@ def test_with_a_copy_before_each_answer_nothing_acknowledged_is_lost(tmp_path, u
         assert host.model.n_seen_ == 24
 
 
-@BOTH
+@BOTH_STORES
 def test_a_write_that_arrived_although_it_reported_a_failure_is_accepted(tmp_path, url, monkeypatch):
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
@@ -303,7 +303,7 @@ def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
     restore(url, tmp_path / "new", position=run.segments[0].last)
 
 
-@BOTH
+@BOTH_STORES
 def test_old_objects_are_deleted(url, copied):
     host, replicator, _ = copied
     store = open_store(url)

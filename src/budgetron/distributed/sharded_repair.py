@@ -12,7 +12,7 @@ from budgetron.distributed.directory.journal import NAME, Journal
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.errors import DamagedLog, storage_errors
 from budgetron.durable.repairs.repair import copy_keys, repair, rows_around_damage
-from budgetron.durable.repairs.staging import Replaced, owned, put_in_place, reported_as
+from budgetron.durable.repairs.staging import Replaced, locked_stage, put_in_place, reported_as
 from budgetron.durable.repairs.verify import Verified, verify
 from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
@@ -42,7 +42,7 @@ def _shards(directory: Path) -> list[Path]:
 def repair_sharded(directory: Path) -> dict[str, Replaced | None]:
     """Repair the journal and every shard. The values are None for those that are intact."""
     done: dict[str, Replaced | None] = {"journal: ": None}
-    with owned(directory) as stage:
+    with locked_stage(directory) as stage:
         try:
             folders = _shards(directory)
         except DamagedLog as damage:

@@ -3,9 +3,10 @@
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
     [2, …, weights, shape of the offsets, offsets]                           with another model's scores
 
-`kind` is "dense", "csr", "records" (raw, for a model with columns), "forget", or "point" (the settings of an operating
-point, version 3). Arrays are little-endian bytes with their dtype. Tasks and labels are written as in a model file, so
-they may be any plain hashable value. The byte layouts are a file format: they must not change without a migration.
+`kind` is "dense", "csr", "records" (raw, for a model with columns), "forget" (a task to forget), or "point" (the
+settings of an operating point, version 3). Arrays are little-endian bytes with their dtype. Tasks and labels are
+written as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not
+change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
@@ -73,33 +74,35 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     A list of dicts is stored as it is if `raw` (the model has columns that encode it), otherwise hashed to `width`
     features.
     """
-    kind, examples = _converted(request, width, raw)
+    kind, examples = _convert(request, width, raw)
     rows = examples.rows
-    extent = (len(rows), 0) if kind == "records" else (int(rows.shape[0]), int(rows.shape[1]))
+    shape = (len(rows), 0) if kind == "records" else (int(rows.shape[0]), int(rows.shape[1]))
     arrays: list[tuple[str, bytes]] = []
     if kind != "records":
-        arrays = [_array(part) for part in ([rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr])]
+        parts = [rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr]
+        arrays = list(map(_encode_array, parts))
     # Lists are encoded value by value, not as the arrays that they were converted to. Earlier versions did the same,
     # and a retry of a request that one of them logged is recognised by its bytes.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     fields: dict[str, Any] = {
         "kind": kind,
-        "shape": extent,
+        "shape": shape,
         "arrays": arrays,
         "records": [dict(row) for row in rows] if kind == "records" else [],
-        "y": _values("y", labels),
-        "tasks": _values("tasks", examples.tasks),
-        "classes": _values("classes", request.classes),
-        "weights": None if examples.weights is None else _array(examples.weights),
+        "y": _encode_values("y", labels),
+        "tasks": _encode_values("tasks", examples.tasks),
+        "classes": _encode_values("classes", request.classes),
+        "weights": None if examples.weights is None else _encode_array(examples.weights),
     }
     scores = examples.offsets
     if scores is None:
-        return _bytes(_EncodedBlock(version=VERSION, **fields))
-    shape, content = tuple(map(int, scores.shape)), _array(scores)
-    return _bytes(_EncodedWithOffsets(version=WITH_OFFSETS, **fields, offset_shape=shape, offsets=content))
+        return _pack(_EncodedBlock(version=VERSION, **fields))
+    offset_shape = tuple(map(int, scores.shape))
+    offsets = _encode_array(scores)
+    return _pack(_EncodedWithOffsets(version=WITH_OFFSETS, **fields, offset_shape=offset_shape, offsets=offsets))
 
 
-def _converted(request: Request, width: int | None, raw: bool) -> tuple[str, Examples]:
+def _convert(request: Request, width: int | None, raw: bool) -> tuple[str, Examples]:
     """The kind of the block, and its examples as arrays; raw records stay as they are."""
     X, y, tasks, weights = request.X, request.y, request.tasks, request.sample_weight
     if request.block is not None:  # checked by the coordinator of a sharded model
@@ -119,18 +122,18 @@ def _converted(request: Request, width: int | None, raw: bool) -> tuple[str, Exa
 
 def encode_forget(task: Any) -> bytes:
     """Encode the request to forget a task."""
-    return _bytes(_EncodedBlock(version=VERSION, kind="forget", tasks=_values("task", [task])))
+    return _pack(_EncodedBlock(version=VERSION, kind="forget", tasks=_encode_values("task", [task])))
 
 
 def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
-    """Encode the request to decide by an operating point with these settings, or by none.
+    """Encode the request to set the model's operating point, or to remove it if `settings` is None.
 
-    `continues` says whether the model has a point already, whose counts the new one takes over. It is part of the
-    record because a correction may replay the log from its beginning, with a point that did not exist then. A record
-    with `continues` False drops that point.
+    `continues` says whether the model has an operating point already; the new one takes over its counts. The log needs
+    to say so, because a correction may replay it from the beginning with a copy of today's model, which has its
+    operating point from the start. A record with `continues` False removes that point first.
     """
     content = {} if settings is None else {"settings": dict(settings), "continues": continues}
-    return _bytes(_EncodedBlock(version=WITH_POINT, kind="point", records=[content]))
+    return _pack(_EncodedBlock(version=WITH_POINT, kind="point", records=[content]))
 
 
 def decode_block(payload: bytes) -> LoggedBlock:
@@ -140,17 +143,17 @@ def decode_block(payload: bytes) -> LoggedBlock:
         raise input_error(WHO, "the log", f"of version {VERSION} to {WITH_POINT}", f"version {block.version}",
                           "Open the directory with a newer budgetron.")  # fmt: skip
     if block.kind == "dense":
-        rows: Any = _numbers(block.arrays[0]).reshape(block.shape)
+        rows: Any = _decode_array(block.arrays[0]).reshape(block.shape)
     elif block.kind == "csr":
-        data, indices, indptr = map(_numbers, block.arrays)
+        data, indices, indptr = map(_decode_array, block.arrays)
         rows = sparse.csr_matrix((data, indices, indptr), shape=block.shape)
     else:
         rows = block.records
-    weights = None if block.weights is None else _numbers(block.weights)
-    labels = None if block.y is None else np.asarray(_read(block.y))
-    scores = None if block.offsets is None else _numbers(block.offsets).reshape(block.offset_shape)
-    examples = Examples(rows, labels, _read(block.tasks), weights, rows, scores)
-    return LoggedBlock(block.kind, examples, _read(block.classes))
+    weights = None if block.weights is None else _decode_array(block.weights)
+    labels = None if block.y is None else np.asarray(_decode_values(block.y))
+    scores = None if block.offsets is None else _decode_array(block.offsets).reshape(block.offset_shape)
+    examples = Examples(rows, labels, _decode_values(block.tasks), weights, rows, scores)
+    return LoggedBlock(block.kind, examples, _decode_values(block.classes))
 
 
 def without_first_rows(payload: bytes, n: int) -> bytes:
@@ -168,22 +171,22 @@ def with_label(payload: bytes, row: int, label: Any, withdrawn: bool = False) ->
     logged = decode_block(payload)
     examples = logged.examples
     assert examples.labels is not None
-    rows = np.arange(len(examples.labels))
+    remaining = np.arange(len(examples.labels))
     y = examples.labels.tolist()
     if withdrawn:
-        rows = np.delete(rows, row)
+        remaining = np.delete(remaining, row)
         del y[row]
         if not y:
             return None
     else:
         y[row] = label
     parts = (examples.rows, examples.tasks, examples.weights, examples.offsets)
-    X, tasks, weights, scores = (None if values is None else _taken(values, rows) for values in parts)
+    X, tasks, weights, scores = (None if values is None else _select_rows(values, remaining) for values in parts)
     request = Request(X, y, tasks, classes=logged.classes, sample_weight=weights, offset=scores)
     return encode_request(request, None, logged.kind == "records")
 
 
-def _taken(values: Any, rows: NDArray[np.intp]) -> Any:
+def _select_rows(values: Any, rows: NDArray[np.intp]) -> Any:
     return [values[row] for row in rows.tolist()] if isinstance(values, list) else values[rows]
 
 
@@ -201,7 +204,7 @@ def hashed(records: Sequence[Mapping[str, Any]], width: int | None) -> Any:
     return hashed_rows(WHO, records, width or DICT_FEATURES)
 
 
-def _values(parameter: str, values: Any) -> Any:
+def _encode_values(parameter: str, values: Any) -> Any:
     """Encode labels, tasks or classes: an array of numbers as its bytes, everything else value by value."""
     if values is None:
         return None
@@ -209,12 +212,12 @@ def _values(parameter: str, values: Any) -> Any:
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind in "iufb":
-            return _array(values)
+            return _encode_array(values)
         values = values.tolist()
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise input_error(WHO, parameter, "a list or array with one value per row", shown(values))
     try:
-        return [value if type(value) in _JSON_TYPES else encoded(_item(value)) for value in values]
+        return [value if type(value) in _JSON_TYPES else encoded(_python_scalar(value)) for value in values]
     except NoJSON:
         raise input_error(
             WHO, parameter, "numbers, strings or other plain values (bytes, date, UUID, tuple)", shown(values)
@@ -224,31 +227,31 @@ def _values(parameter: str, values: Any) -> Any:
 _JSON_TYPES = frozenset({bool, float, int, str})  # written as they are; other types are encoded with their name
 
 
-def _item(value: Any) -> Any:
+def _python_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _array(values: NDArray[Any]) -> tuple[str, bytes]:
+def _encode_array(values: NDArray[Any]) -> tuple[str, bytes]:
     values = np.ascontiguousarray(values)
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return little.dtype.str, little.tobytes()
 
 
-def _numbers(encoded_array: Any) -> NDArray[Any]:
+def _decode_array(encoded_array: Any) -> NDArray[Any]:
     dtype, content = encoded_array
     return np.frombuffer(content, dtype=np.dtype(dtype))
 
 
-def _read(values: Any) -> Any:
+def _decode_values(values: Any) -> Any:
     if values is None:
         return None
     # An array is the pair (dtype, bytes). A list of two labels cannot be mistaken for one: bytes labels are encoded.
     if len(values) == 2 and isinstance(values[1], bytes):
-        return _numbers(values)
+        return _decode_array(values)
     return [decoded(value) if isinstance(value, list) else value for value in values]
 
 
-def _bytes(block: _EncodedBlock) -> bytes:
+def _pack(block: _EncodedBlock) -> bytes:
     try:
         return _encoder.encode(block)
     except (TypeError, ValueError, OverflowError) as error:

@@ -29,9 +29,9 @@ from budgetron.errors import InputError, error_message, input_error, is_integer,
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 WHO = "Host"
-WITHDRAWN: Any = object()  # in place of a label
+WITHDRAWN: Any = object()  # passed in place of a label: the example is withdrawn
 MAX_REASON = 500  # characters
-_SEAL = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
+_SET_CHECKSUM = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Prepared:
     """A correction that was computed in memory and is not written yet."""
 
     hosted: HostedModel
-    base: int  # the record of the snapshot that the replay began with; 0: from the beginning
+    base: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
     position: int
     block: bytes | None  # the changed record; None: nothing is left of it
     line: tuple[Any, ...]  # of the audit trail
@@ -68,12 +68,12 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Corrected:
-    """The acknowledgement of a correction: it is on disk, and the model is as if the other label had come first."""
+    """The acknowledgement of a correction: it is on disk, and the model is as if it had learned the right label."""
 
     correction: Correction
     replayed_examples: int
     seconds: float
-    snapshot: int  # the record of the snapshot that the replay began with; 0: from the beginning
+    snapshot: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
 
 
 class Corrections:
@@ -82,15 +82,17 @@ class Corrections:
     def __init__(self, log: Log, snapshots: Snapshots) -> None:
         self._log, self._snapshots = log, snapshots
 
-    def repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
-        """The acknowledgement of an equal correction, if that was the last one of the example: this call is a retry."""
+    def find_repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
+        """The acknowledgement of the example's last correction, if this call is a retry of it; otherwise None."""
         row = 0 if row is None else row
         if not (is_integer(position) and is_integer(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
-            return None  # `prepare` refuses it
+            return None  # `prepare` rejects it
         query = "SELECT max(number) FROM correction WHERE position = ? AND place = ?"
         (number,) = self._log.db.one(query, (int(position), int(row)))
         last = None if number is None else self.trail(1, number)[0]
-        if last is None or last.withdrawn != (label is WITHDRAWN) or not (last.withdrawn or _same(last.new, label)):
+        if last is None or last.withdrawn != (label is WITHDRAWN):
+            return None
+        if not last.withdrawn and not _is_same_label(last.new, label):
             return None
         return Corrected(last, 0, 0.0, 0)
 
@@ -100,11 +102,11 @@ class Corrections:
         for name, text in (("who", who), ("reason", reason)):
             if not isinstance(text, str) or len(text) > MAX_REASON:
                 raise input_error(WHO, name, f"a text of at most {MAX_REASON} characters", shown(text))
-        payload = self._payload(position)
-        place, row, old = self._located(payload, position, row)
+        payload = self._read_block(position)
+        index, row, old = self._locate(payload, position, row)
         if label is not WITHDRAWN:
-            model._classes.code(model._who, label)  # refuses a label that the model does not know
-        if label is not WITHDRAWN and _same(old, label):
+            model._classes.code(model._who, label)  # rejects a label that the model does not know
+        if label is not WITHDRAWN and _is_same_label(old, label):
             raise input_error(WHO, "label", "different from the label that the example has", shown(label),
                               "The example has this label already.")
         try:
@@ -112,8 +114,8 @@ class Corrections:
             old_text = msgspec.json.encode(encoded(old))
         except NoJSON:
             raise input_error(WHO, "label", "a plain value such as a string or a number", shown(label)) from None
-        changed = blocks.with_label(payload, place, None if label is WITHDRAWN else label, label is WITHDRAWN)
-        hosted, base, n = self._replayed(model, position, changed)
+        changed = blocks.with_label(payload, index, None if label is WITHDRAWN else label, label is WITHDRAWN)
+        hosted, base, n = self._replay(model, position, changed)
         line = (position, row, old_text, new_text, who, reason, time.time())
         return Prepared(hosted, base, position, changed, line, n, began)
 
@@ -128,13 +130,13 @@ class Corrections:
             "ORDER BY number DESC LIMIT ?"
         )
         return [
-            Correction(number, position, row, _read(old), None if new is None else _read(new), new is None, *rest)
+            Correction(number, position, row, _decode_label(old), _decode_label(new), new is None, *rest)
             for number, position, row, old, new, *rest in self._log.db.rows(query, (last, limit))
         ]
 
     # ---- the record
 
-    def _payload(self, position: Any) -> bytes:
+    def _read_block(self, position: Any) -> bytes:
         log = self._log
         if not is_integer(position) or not 1 <= position <= log.position:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
@@ -145,7 +147,7 @@ class Corrections:
                               "It cannot be taken out of the model any more. Learn the right label as a new example.")
             )  # fmt: skip
         block, crc = row
-        if block is None or position in log.unwritten.refused:
+        if block is None or position in log.unwritten.rejected:
             raise input_error(
                 WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn"
             )
@@ -153,36 +155,42 @@ class Corrections:
             raise log.damaged(f"record {position} has other bytes than were written")
         return bytes(block)
 
-    def _located(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
-        """Where an example is in its record now, its row in the request, and its label."""
+    def _locate(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
+        """The index of an example in its record, its row in the request, and its label.
+
+        The index is smaller than the row if earlier rows of the same request were withdrawn.
+        """
         logged = blocks.decode_block(payload)
         if logged.kind in ("forget", "point"):
             what = "forgets a task" if logged.kind == "forget" else "sets the operating point"
             raise input_error(WHO, "position", "a record with examples", f"{position}, which {what}")
         query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
-        gone = [index for (index,) in self._log.db.rows(query, (position,))]
+        withdrawn_rows = [row for (row,) in self._log.db.rows(query, (position,))]
         labels = logged.examples.labels
         assert labels is not None
-        n = len(labels) + len(gone)
+        n = len(labels) + len(withdrawn_rows)
         if row is None and n > 1:
             raise input_error(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
         row = 0 if row is None else row
         if not is_integer(row) or not 0 <= row < n:
             raise input_error(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
-        if row in gone:
+        if row in withdrawn_rows:
             raise input_error(WHO, "row", "an example that was not withdrawn", shown(row))
-        index = int(row) - sum(other < row for other in gone)
+        index = int(row) - sum(other < row for other in withdrawn_rows)
         return index, int(row), labels[index].item() if hasattr(labels[index], "item") else labels[index]
 
     # ---- learning again
 
-    def _replayed(self, model: Any, position: int, changed: bytes | None) -> tuple[HostedModel, int, int]:
-        """The model with the changed record, the snapshot that the replay began with, and the number of examples."""
-        hosted, base = self._base(model, position)
+    def _replay(self, model: Any, position: int, changed: bytes | None) -> tuple[HostedModel, int, int]:
+        """Learn the log again with the changed record.
+
+        Returns the model, the last record of the snapshot that the replay began with, and the number of examples.
+        """
+        hosted, base = self._base_model(model, position)
         n = 0
         for record in self._log.records_after(base):
             block = changed if record.number == position else record.block
-            if block is None or record.number in self._log.unwritten.refused:
+            if block is None or record.number in self._log.unwritten.rejected:
                 continue
             try:
                 n += len(hosted.learn(blocks.decode_block(block)))
@@ -193,12 +201,15 @@ class Corrections:
                 raise input_error(WHO, "the correction", "one with which later records can be learned", came) from None
         if not hosted.begun or not np.array_equal(hosted.model.classes_, model.classes_):
             accepted = f"one after which the model has the same classes, {shown(model.classes_.tolist())}"
-            remedy = "Learn another example of it first."
+            remedy = "Learn another example of that class first."
             raise input_error(WHO, "the correction", accepted, "that of the only example of a class", remedy)
         return hosted, base, n
 
-    def _base(self, model: Any, position: int) -> tuple[HostedModel, int]:
-        """The model before the record: of the last snapshot, or new if the log reaches back to the beginning."""
+    def _base_model(self, model: Any, position: int) -> tuple[HostedModel, int]:
+        """A model from before the record, and the number of the last record that it has learned.
+
+        That is the last snapshot before the record, or a new model if the log has every record from the first one on.
+        """
         for number in self._snapshots.numbers:
             if number < position:
                 return hosted_model_from(self._snapshots.read(number)), number
@@ -227,7 +238,7 @@ class Corrections:
         if hosted.columns is not None:
             return False
         learned = [record.block for record in records
-                   if record.block is not None and record.number not in self._log.unwritten.refused]  # fmt: skip
+                   if record.block is not None and record.number not in self._log.unwritten.rejected]  # fmt: skip
         labels = (blocks.decode_block(block).examples.labels for block in learned)
         return int(hosted.model.n_seen_) == sum(0 if y is None else len(y) for y in labels)
 
@@ -244,18 +255,20 @@ class Corrections:
             names = "position, place, old, new, who, reason, at"
             log.db.execute(f"INSERT INTO correction ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)", prepared.line)
             (latest,) = log.db.one("SELECT max(number) FROM correction")
-            log.db.execute(_SEAL, (latest,))
-            self._snapshots.put_instead(content, prepared.base)
-        log.written(log.position)
-        self._snapshots.written_instead(prepared.base)
+            log.db.execute(_SET_CHECKSUM, (latest,))
+            self._snapshots.put_corrected(content, prepared.base)
+        log.note_written(log.position)
+        self._snapshots.note_corrected(prepared.base)
         (line,) = self.trail(1)
         return Corrected(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
 
 
-def _same(first: Any, second: Any) -> bool:
-    return type(first) is type(second) and bool(first == second)  # 1 and True are different labels
+def _is_same_label(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and bool(first == second)  # 1 and True are equal in Python, but different labels
 
 
-def _read(text: bytes) -> Any:
+def _decode_label(text: bytes | None) -> Any:
+    if text is None:  # the new label of an example that was withdrawn
+        return None
     value = msgspec.json.decode(text)
     return decoded(value) if isinstance(value, list) else value

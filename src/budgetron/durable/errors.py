@@ -13,8 +13,9 @@ from pathlib import Path
 
 from budgetron.errors import BudgetronError, InputError, StorageError, error_message
 
-_DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
-           sqlite3.SQLITE_MISMATCH}  # fmt: skip
+# The primary result codes of SQLite that mean a damaged file, and not a full or read-only disk.
+_DAMAGE_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
+                 sqlite3.SQLITE_MISMATCH}  # fmt: skip
 
 _TITLES = {"requests.sqlite": "the journal of the shards", "pending.sqlite": "the file of pending predictions"}
 
@@ -28,7 +29,7 @@ class StaleOwner(StorageError):
 
 
 class StandbyOnly(StorageError):
-    """The host follows the copy of another one, and may not learn before it takes over."""
+    """The host is a standby of another host, and may not learn before it takes over."""
 
 
 class NotCopied(StorageError):
@@ -36,7 +37,7 @@ class NotCopied(StorageError):
 
 
 class DamagedLog(StorageError):
-    """The files on disk differ from what was acknowledged; `what` says where, without path and remedy."""
+    """The files on disk differ from what was acknowledged. `what` describes the damage, without path and remedy."""
 
     def __init__(self, message: str, what: str = "") -> None:
         super().__init__(message)
@@ -59,11 +60,11 @@ class NothingLearned(InputError):
 
 
 class NotInLog(InputError):
-    """A record that cannot be corrected any more, because it is part of a snapshot."""
+    """The record cannot be corrected any more: it is part of a snapshot, and was deleted from the log."""
 
 
 class KeyReused(InputError):
-    """An idempotency key that was used before with different examples."""
+    """The idempotency key was used before with different examples."""
 
 
 @contextmanager
@@ -75,8 +76,8 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         # sqlite3 reports "no such table" and similar errors as operational errors, but they mean damage: a full disk
-        # does not remove a table.
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE:
+        # does not remove a table. The low byte of an extended result code is the primary one.
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE_CODES:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
             error_message(

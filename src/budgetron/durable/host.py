@@ -142,7 +142,7 @@ class Host(HostChanges):
             If the rows could not be written to disk. No row is learned.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
-        return self._acknowledged([entry])[0]
+        return self._commit_queued([entry])[0]
 
     def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:
         """Learn several requests in one commit, which costs one fsync instead of one each.
@@ -165,14 +165,14 @@ class Host(HostChanges):
 
         The task's examples stay in the log until the second snapshot after this call.
         """
-        return self._acknowledged([Entry(blocks.encode_forget(task))])[0]
+        return self._commit_queued([Entry(blocks.encode_forget(task))])[0]
 
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
-        """Decide by other settings of `OperatingPoint`, or no more with None. Logged like examples.
+        """Change the settings of the model's `OperatingPoint`, which turns scores into decisions. Logged like examples.
 
-        The model keeps its counts of scores and labels so far.
+        None removes the operating point. Otherwise its counts of scores and labels so far stay.
         """
-        return self._acknowledged([Entry(self._state.hosted.checked_point(settings))])[0]
+        return self._commit_queued([Entry(self._state.hosted.checked_point(settings))])[0]
 
     def _entry(self, request: Request) -> Entry:
         hosted = self._state.hosted  # read once: a restore in another thread may replace it
@@ -180,7 +180,7 @@ class Host(HostChanges):
             request = replace(request, X=hosted.checked(request.X))
         return entry_of(request, hosted.width, hosted.columns is not None)
 
-    def _acknowledged(self, entries: list[Entry]) -> list[Learned]:
+    def _commit_queued(self, entries: list[Entry]) -> list[Learned]:
         """Commit the entries and return their answers.
 
         Threads queue their entries. The thread that gets the commit lock commits everything that is queued at that
@@ -203,17 +203,18 @@ class Host(HostChanges):
 
     def _commit(self, entries: list[Entry], in_order: bool = False) -> None:
         """Log, force to disk, learn, in this order. Every entry has an answer afterwards."""
-        refused: Exception | None = None
-        for together in group_into_commits(entries):
-            if refused is not None:
-                for entry in together:
-                    entry.answer = refused
+        rejection: Exception | None = None
+        for group in group_into_commits(entries):
+            if rejection is not None:
+                for entry in group:
+                    entry.answer = rejection
                 continue
-            self._commit_together(together, in_order)
+            self._commit_group(group, in_order)
             if in_order:
-                refused = next((entry.answer for entry in together if isinstance(entry.answer, Exception)), None)
+                rejection = next((entry.answer for entry in group if isinstance(entry.answer, Exception)), None)
 
-    def _commit_together(self, entries: list[Entry], in_order: bool) -> None:
+    def _commit_group(self, entries: list[Entry], in_order: bool) -> None:
+        """Commit entries in one transaction, then learn them. Every entry has an answer afterwards."""
         state = self._state
         try:
             state.check_writable()
@@ -225,10 +226,10 @@ class Host(HostChanges):
                 entry.answer = entry.answer or error
             return
         with state.log_ahead_of_model(), state.learning_lock:
-            refused = None
+            rejection = None
             for entry in new:
-                self._learn(entry, refused)
-                refused = entry.answer if in_order and isinstance(entry.answer, Exception) else None
+                self._learn(entry, rejection)
+                rejection = entry.answer if in_order and isinstance(entry.answer, Exception) else None
         try:
             state.write_snapshot_if_due()
         except Exception as error:  # Only the first snapshot raises: without it the first block is not acknowledged.
@@ -245,26 +246,26 @@ class Host(HostChanges):
     def _classes(self) -> Any:
         return self._state.hosted.model.classes_ if self._state.hosted.begun else None
 
-    def _learn(self, entry: Entry, refused: Exception | None) -> None:
-        """Learn a logged entry, or reject it with the exception of an earlier entry."""
+    def _learn(self, entry: Entry, earlier_rejection: Exception | None) -> None:
+        """Learn a logged entry, or reject it with the exception of an earlier entry, if there is one."""
         try:
-            if refused is not None:
-                raise refused
+            if earlier_rejection is not None:
+                raise earlier_rejection
             if entry.block is None:
                 margins = self._state.hosted.learn(blocks.decode_block(entry.payload))
             else:  # checked before it was sent here, and its rows are those in the payload
                 margins = self._state.hosted.model.learn_block(entry.block)
         except Exception as error:
-            self._state.log.rejected(entry.number)
-            self._state.snapshots.count(1)  # a rejected record takes a place in the log until the next snapshots
+            self._state.log.note_rejected(entry.number)
+            self._state.snapshots.count(1)  # a rejected record occupies its number in the log until a snapshot trims it
             entry.answer = error
         else:
-            self._state.log.learned(entry, margins)
+            self._state.log.note_learned(entry, margins)
             self._state.snapshots.count(len(margins), len(entry.payload))
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
     def end_of_stream(self, key: str) -> int:
-        """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
+        """The position after the last learned row of a stream, from which its reader must continue. 0 if it is new."""
         with self._state.commit_lock:
             self._state.check_open()
             return self._state.log.end_of_stream(key)
@@ -273,7 +274,7 @@ class Host(HostChanges):
         """The records of the log after a position, except those that the model rejected."""
         with self._state.commit_lock:
             self._state.check_open()
-            rejected = self._state.log.unwritten.refused
+            rejected = self._state.log.unwritten.rejected
             return [record for record in self._state.log.records_after(position) if record.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
@@ -299,8 +300,8 @@ class Host(HostChanges):
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
 
-        Writes a few bytes to find out, and retries a failed snapshot. While a commit is under way it does not wait
-        for it, and reports the outcome of the commit before.
+        Writes a few bytes to find out, and retries a failed snapshot. If a commit is under way for longer than half a
+        second, the outcome of the commit before it is reported instead.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:
@@ -320,7 +321,7 @@ class Host(HostChanges):
 
     @property
     def before_answer(self) -> Callable[[], None] | None:
-        """A function that is called after each commit, before its answers are given. If it raises, that is the answer.
+        """A function that is called after each commit, before its answers. If it raises, nothing is acknowledged.
 
         A `Replicator` copies the commit here, so that nothing is acknowledged before it is in the copy.
         """

@@ -72,7 +72,7 @@ class HostChanges(HostReads):
             state.check_writable()
             if not state.hosted.begun:
                 raise NothingLearned
-            earlier = state.corrections.repeated(position, row, label)
+            earlier = state.corrections.find_repeated(position, row, label)
             if earlier is not None:
                 return earlier
             with state.learning_lock:
@@ -99,7 +99,7 @@ class HostChanges(HostReads):
             return self._state.hosted.content()
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
-        """Replace the model by that of a model file, on disk too. Stored answers to idempotency keys stay.
+        """Replace the model by that of a model file, in memory and on disk. Stored answers to idempotency keys stay.
 
         `swapping` is a context manager that is entered only while the new model takes the place of the old one. A
         caller that keeps statistics about the model can use it to replace them at the same moment.

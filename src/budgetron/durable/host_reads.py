@@ -60,12 +60,12 @@ class HostReads:
 
     @property
     def snapshot_record(self) -> int:
-        """The record of the newest snapshot; 0 before the first one."""
+        """The number of the last record that the newest snapshot contains; 0 before the first snapshot."""
         return max(self._state.log.snapshots, default=0)
 
     @property
     def oldest_snapshot(self) -> int:
-        """The record of the older snapshot: the log has the records after it. 0 before the first one."""
+        """The number of the last record in the older snapshot; 0 if there is none. The log has all later records."""
         return min(self._state.log.snapshots, default=0)
 
     @property

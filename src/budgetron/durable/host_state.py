@@ -44,7 +44,7 @@ class HostState:
         # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
         self.is_consistent = True
         self.writes_refused: StorageError | None = None
-        # Called after each commit, before its answers are given; if it raises, that is the answer.
+        # Called after each commit, before its answers are given. If it raises, nothing is acknowledged.
         self.before_answer: Callable[[], None] | None = None
 
     # ---- whether it may be used
@@ -67,13 +67,16 @@ class HostState:
 
     @contextmanager
     def log_ahead_of_model(self) -> Iterator[None]:
-        """The time in which the log has records that the model has not learned. An exception leaves them different."""
+        """Entered while the log has records that the model has not learned.
+
+        After an exception inside it the host counts as inconsistent, until it is opened again and recovers.
+        """
         self.is_consistent = False
         yield
         self.is_consistent = True
 
     def confirm(self) -> None:
-        """Call `before_answer`, which copies what was committed to another place before it is acknowledged."""
+        """Call `before_answer`, through which a `Replicator` copies a commit before it is acknowledged."""
         if self.before_answer is not None:
             try:
                 self.before_answer()
@@ -81,8 +84,8 @@ class HostState:
                 raise
             except StorageError as error:
                 raise NotCopied(
-                    f"Host: it is on disk here, but could not be copied: {error} Send it again with the same "
-                    "idempotency key: then it is learned once."
+                    f"Host: the request is on disk here, but could not be copied: {error} Send it again with the same "
+                    "idempotency key: then it is learned only once."
                 ) from error
 
     # ---- snapshots

@@ -29,7 +29,7 @@ class Recovery:
     position: int = 0  # of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
     rejected: int = 0  # records that are in the log but were rejected by the model
-    replayed_examples: int = 0  # of the log that were learned again
+    replayed_examples: int = 0  # how many examples of the log were learned again
     unusable: str = ""  # which newer snapshot could not be loaded, and why
 
 
@@ -39,7 +39,7 @@ def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None
     replay(log, recovery)
     log.check_acknowledged()
     recovery.position = log.position
-    recovery.rejected = len(log.unwritten.refused)
+    recovery.rejected = len(log.unwritten.rejected)
     snapshots.count(recovery.replayed_examples)
     return recovery
 
@@ -84,20 +84,20 @@ def replay(log: Log, recovery: Recovery) -> None:
     The model may reject records of the last commit: the process ended before it could clear them in the log. Rejected
     records of earlier commits have been cleared, so if the model rejects one of those, the log is damaged.
     """
-    refused = log.unwritten.refused
-    refused_in, why = 0, ""
+    rejected = log.unwritten.rejected
+    rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last one was rejected
     for record in log.records_after(recovery.position):
-        if refused and record.batch != refused_in:
-            raise damaged_log(log.path, f"record {refused[0]} was learned once and is rejected now ({why})")
+        if rejected and record.batch != rejected_batch:
+            raise damaged_log(log.path, f"record {rejected[0]} was learned once and is rejected now ({reason})")
         recovery.position = record.number
         if record.block is None:
             continue
         try:
             margins = recovery.hosted.learn(blocks.decode_block(record.block))
         except InputError as error:
-            refused.append(record.number)
-            refused_in, why = record.batch, str(error)
+            rejected.append(record.number)
+            rejected_batch, reason = record.batch, str(error)
             continue
         recovery.replayed_examples += len(margins)
-        if record.keyed:
+        if record.answer_missing:
             log.unwritten.answers[record.number] = blocks.margins_to_bytes(margins)

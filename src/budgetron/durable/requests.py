@@ -66,9 +66,9 @@ def row_digest(content: bytes) -> bytes:
 
 
 def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> bytes:
-    """Hash every row of an array or CSR matrix together with its label, task, weight and offset.
+    """Hash every row of an array or CSR matrix, with its label, task, weight and offset, for `StreamRows.digests`.
 
-    For `StreamRows.digests`.
+    Two calls give equal digests only for X of the same type and dtype.
     """
     columns = [y, tasks, sample_weight, *([] if offset is None else [offset])]
     sides = [values.tolist() if hasattr(values, "tolist") else values for values in columns]
@@ -140,12 +140,12 @@ class Entry:
     answer: Learned | Exception | None = None
     duplicate_of: Entry | None = None  # an earlier entry of the same commit with the same key
     n_before: int = 0  # rows that were learned before, and have been removed from the payload
-    before: NDArray[np.float64] | None = None  # the margins of those rows
+    margins_before: NDArray[np.float64] | None = None  # the margins of those rows
 
     def learned(self, number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
         """The answer after the rows were learned. It includes the margins of the rows that were learned before."""
         if self.n_before:
-            before = self.before
+            before = self.margins_before
             if before is None or before.shape[1:] != margins.shape[1:]:  # from a model that has been replaced since
                 before = np.full((self.n_before, *margins.shape[1:]), np.nan)
             margins = np.concatenate([before, margins])
@@ -176,17 +176,17 @@ def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
     Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
     """
-    together: list[Entry] = []
+    group: list[Entry] = []
     streams: set[str | None] = set()
     for entry in entries:
         if entry.rows is not None:
             if entry.key in streams:
-                yield together
-                together, streams = [], set()
+                yield group
+                group, streams = [], set()
             streams.add(entry.key)
-        together.append(entry)
-    if together:
-        yield together
+        group.append(entry)
+    if group:
+        yield group
 
 
 def answer_of(entry: Entry) -> Learned | Exception:

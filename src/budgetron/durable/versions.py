@@ -2,10 +2,12 @@
 
     versions/NAME.budgetron        a model file, as `save` writes it; never changed
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
-    versions/state.json            which version the model was last, what it replaced, the candidate, and what happened
+    versions/state.json            which version was activated last, what it replaced, the candidate, and past changes
 
 A file is written before `state.json` names it, and deleted after. `state.json` is replaced atomically, so a crash
-leaves the state before or after a change. Nothing here knows models: they are bytes.
+leaves the state before or after a change. Models are only bytes here.
+
+The service uses this (`budgetron.service.model`).
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class CandidateState(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A change: `action` is activate, rollback or promote; `replaced` is the version in which the old model is."""
+    """A change of the model in use. `action` is activate, rollback or promote; the old model is saved as `replaced`."""
 
     at: float
     action: str
@@ -90,10 +92,11 @@ class Versions:
 
     def names(self) -> list[VersionInfo]:
         """All versions, the newest first."""
-        with storage_errors(self._folder / "x"):
+        with storage_errors(self._folder / STATE):
             files = [path for path in self._folder.glob(f"*{SUFFIX}") if not path.name.startswith(".")]
-            versions = [VersionInfo(path.name.removesuffix(SUFFIX), (s := path.stat()).st_size, s.st_mtime)
-                     for path in files]  # fmt: skip
+            stats = [path.stat() for path in files]
+            versions = [VersionInfo(path.name.removesuffix(SUFFIX), stat.st_size, stat.st_mtime)
+                        for path, stat in zip(files, stats, strict=True)]  # fmt: skip
         return sorted(versions, key=lambda version: (-version.at, version.name))
 
     def save(self, name: str, content: bytes) -> None:
@@ -126,7 +129,7 @@ class Versions:
         if candidate is not None and candidate.version == name:
             raise input_error("versions", "the name", "that of a version which is not the candidate", shown(name),
                               "End the candidate first.")  # fmt: skip
-        with storage_errors(self._folder / "x"):
+        with storage_errors(self._folder / STATE):
             (self._folder / (name + SUFFIX)).unlink(missing_ok=True)
 
     # ---- the model in use
@@ -160,7 +163,7 @@ class Versions:
         """Store the candidate as it is after a record of the host."""
         self._write(f"candidate-{candidate.position}", content)
         self.set_state(candidate=candidate)
-        self._delete_candidates(but=candidate.position)
+        self._delete_candidates(except_position=candidate.position)
 
     def read_candidate(self) -> bytes | None:
         candidate = self.state.candidate
@@ -170,10 +173,10 @@ class Versions:
         self.set_state(candidate=None, promoting=None)
         self._delete_candidates()
 
-    def _delete_candidates(self, but: int = -1) -> None:
-        with storage_errors(self._folder / "x"):
+    def _delete_candidates(self, except_position: int = -1) -> None:
+        with storage_errors(self._folder / STATE):
             for path in self._folder.glob("candidate-*"):
-                if path.name != f"candidate-{but}":
+                if path.name != f"candidate-{except_position}":
                     path.unlink(missing_ok=True)
 
     # ---- reading and writing

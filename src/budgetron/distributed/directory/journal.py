@@ -58,7 +58,7 @@ def _to_format_2(db: SqliteFile) -> None:
 def _to_format_3(db: SqliteFile) -> None:
     """Add the checksums of keys and requests."""
     db.executescript(CHECKSUM_SCHEMA + _REQUEST_CHECKSUM)
-    IdempotencyKeys(db).seal_all()
+    IdempotencyKeys(db).write_checksums()
     db.execute(f"UPDATE request SET crc = {_CHECKSUM}")
 
 
@@ -140,7 +140,7 @@ class Journal:
         done = [*(number for number, _ in answers), *rejected]
         with self.db.writing():
             self.db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in done])
-            self.keys.answered(answers)
+            self.keys.store_margins(answers)
             self.keys.remove(rejected)
             if point is None:
                 self.db.execute("DELETE FROM point")

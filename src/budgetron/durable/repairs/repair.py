@@ -14,7 +14,7 @@ from typing import Any
 
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.recovery import Recovery, from_snapshot, replay
-from budgetron.durable.repairs.staging import Replaced, copy_host, owned, put_in_place
+from budgetron.durable.repairs.staging import Replaced, copy_host, locked_stage, put_in_place
 from budgetron.durable.repairs.verify import verify
 from budgetron.durable.storage.key_tables import CHECKSUMS
 from budgetron.durable.storage.log import Log
@@ -30,7 +30,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
     Raises `DamagedLog` if there is no good state: then only a backup helps.
     """
     directory = Path(directory)
-    with owned(directory) as stage:
+    with locked_stage(directory) as stage:
         try:
             if not (unusable := verify(directory).unusable):
                 return None
@@ -48,7 +48,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
             finally:
                 old.close()
         except (DamagedLog, InputError) as error:
-            raise _no_good_state(directory, error) from error
+            raise _no_good_state_error(directory, error) from error
         old_database = put_in_place(stage / "new" / NAME, directory, "damaged", position)
     return Replaced(position, int(recovery.hosted.model.n_seen_), recovery.position, last, old_database, damage)
 
@@ -61,7 +61,7 @@ def _last_good_state(old: Log) -> Recovery:
     return recovery
 
 
-def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
+def _no_good_state_error(directory: Path, error: Exception) -> DamagedLog:
     what = getattr(error, "what", "") or "it has no snapshot"
     return DamagedLog(
         error_message(
@@ -76,7 +76,7 @@ def _no_good_state(directory: Path, error: Exception) -> DamagedLog:
 
 
 def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
-    """Write model and idempotency keys to a new database; its position."""
+    """Write the model, the idempotency keys and the audit trail to a new database. Returns its position."""
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
@@ -85,8 +85,8 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
         with new.writing():
             copy_keys(old.db, new.db, recovery.position)
             copy_trail(old.db, new.db)
-            new.keys.answered(old.unwritten.answers.items())
-            new.keys.remove(old.unwritten.refused)
+            new.keys.store_margins(old.unwritten.answers.items())
+            new.keys.remove(old.unwritten.rejected)
         Snapshots(new).replace_model(recovery.hosted.content(), first_number=last + 1)
         return new.position
     finally:
@@ -94,23 +94,22 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
 
 
 def copy_keys(old: SqliteFile, new: SqliteFile, last: int) -> None:
-    """Copy the idempotency keys of the records up to `last` that are as they were written."""
+    """Copy the idempotency keys of the records up to `last`, except damaged ones."""
     for table, expression in CHECKSUMS.items():
         query = f"SELECT * FROM {table} NOT INDEXED WHERE crc IS {expression} AND number <= ? ORDER BY rowid"
         for row in rows_around_damage(old, query, (last,)):
-            places = ", ".join("?" * len(row))
-            new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", row)
+            new.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
 
 def copy_trail(old: SqliteFile, new: SqliteFile) -> None:
-    """Copy the audit trail of corrections, as far as it is as it was written."""
+    """Copy the audit trail of corrections, except damaged lines."""
     query = f"SELECT * FROM correction NOT INDEXED WHERE crc IS {TRAIL_CHECKSUM} ORDER BY rowid"
     for row in rows_around_damage(old, query):
         new.execute(f"INSERT OR IGNORE INTO correction VALUES ({', '.join('?' * len(row))})", row)
 
 
 def rows_around_damage(db: SqliteFile, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The rows of an ordered query: from the first to a damaged page, and from the last back to it."""
+    """The rows of an ordered query on both sides of a damaged page: forwards up to it, then from the end back to it."""
     for direction in ("ASC", "DESC"):
         with suppress(DamagedLog):
             yield from db.rows(f"{query} {direction}", values)

@@ -12,7 +12,7 @@ from pathlib import Path
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.recovery import recover
-from budgetron.durable.repairs.staging import Replaced, copy_log, not_a_backup, owned, put_in_place
+from budgetron.durable.repairs.staging import Replaced, copy_log, locked_stage, not_a_backup_error, put_in_place
 from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.replication.following import unused_number
 from budgetron.durable.replication.history import plan
@@ -43,7 +43,7 @@ def restore(
     position : int, optional
         The last record of the restored state; by default the last one there is.
     at : float, optional
-        A time in seconds since 1970: the last state that had been copied then. For copies only.
+        A time in seconds since 1970; the last state that was copied until then is restored. For copies only.
 
     Record numbers continue after the old ones, so that none is used twice.
     """
@@ -51,27 +51,28 @@ def restore(
     if not is_copy(backup) and not Path(backup).exists():
         raise input_error("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
                           "The copy of a model is below its service's: COPY/default.")  # fmt: skip
-    with owned(directory) as stage:
+    with locked_stage(directory) as stage:
         try:
-            used = _fetch(os.fspath(backup), stage, position, at)
+            copy_end = _fetch(os.fspath(backup), stage, position, at)
             log = Log(stage)
         except DamagedLog as error:
-            raise (error if is_copy(backup) else not_a_backup(backup, error)) from error
+            raise (error if is_copy(backup) else not_a_backup_error(backup, error)) from error
         try:
-            good = log.position
-            last = max(good, used or 0, _last_record(directory))
+            last_good = log.position
+            last = max(last_good, copy_end or 0, _last_record(directory))
             log.take_over(None)
-            # It is unknown which numbers the owner of a copy used after the copy, so the next ones are far above.
-            examples = _renumber(log, last + 1 if used is None else unused_number(last))
-            new = log.position
+            # The owner of a copy may have used further numbers since, so those of the restored log start far above.
+            examples = _renumber(log, last + 1 if copy_end is None else unused_number(last))
+            new_position = log.position
         except DamagedLog as error:
-            raise (error if is_copy(backup) else not_a_backup(backup, error)) from error
+            raise (error if is_copy(backup) else not_a_backup_error(backup, error)) from error
         finally:
             log.close()
-        old_database = put_in_place(stage / NAME, directory, "replaced", new)
-        if is_copy(backup) and not (directory / FOLDER).exists():  # versions that are there are at least as new
+        old_database = put_in_place(stage / NAME, directory, "replaced", new_position)
+        # Versions that the directory has already are at least as new as those of the copy.
+        if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
-    return Replaced(new, examples, good, max(good, last), old_database)
+    return Replaced(new_position, examples, last_good, last, old_database)
 
 
 def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> int | None:
@@ -80,7 +81,7 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
         store = open_store(source)
         steps = plan(store, position, at)
         rebuild(store, steps, stage)
-        return steps.used
+        return steps.last_used
     if at is not None:
         raise input_error("restore", "--at", "the number of a record, for a directory or a backup", "a time",
                           "Only a copy (serve --replicate-to) knows times.")  # fmt: skip
@@ -96,7 +97,7 @@ def _renumber(log: Log, number: int) -> int:
     if not log.snapshots:  # nothing has been learned yet
         with log.writing():
             log.set_owner("position = ?", number)
-        log.written(number)
+        log.note_written(number)
         return 0
     snapshots = Snapshots(log)
     hosted = recover(log, snapshots, None).hosted

@@ -1,4 +1,4 @@
-"""Work on copies of a host's files, and put a new database in the place of the old one.
+"""Copy a host's files to a temporary folder to work on them, and put a new database in the place of the old one.
 
 `verify`, `repair` and `restore` use it. They never change a database in place: until the last step, which renames
 files, an interruption leaves the directory as it was.
@@ -36,7 +36,7 @@ class Replaced:
 
 
 @contextmanager
-def owned(directory: Path) -> Iterator[Path]:
+def locked_stage(directory: Path) -> Iterator[Path]:
     """Lock a directory that no process serves, and yield a new temporary folder in it."""
     with storage_errors(directory / "lock"):
         make_private(directory)
@@ -115,8 +115,8 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
     return old_database
 
 
-def not_a_backup(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
-    """The error for a backup that is damaged, or another file."""
+def not_a_backup_error(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
+    """The error for a backup that is damaged, or for a file that is no backup."""
     return DamagedLog(
         error_message("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
                       f"{os.fspath(backup)!r}: {error.what or error}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.recovery import recover
-from budgetron.durable.repairs.staging import copy_host, copy_log, not_a_backup, reported_as
+from budgetron.durable.repairs.staging import copy_host, copy_log, not_a_backup_error, reported_as
 from budgetron.durable.replication.history import plan
 from budgetron.durable.replication.rebuild import rebuild
 from budgetron.durable.replication.store import is_copy, open_store
@@ -51,7 +51,7 @@ def verify(path: str | os.PathLike[str]) -> Verified:
             copy_log(path, folder / NAME)
             return _verified(folder)
         except DamagedLog as error:
-            raise not_a_backup(path, error) from error
+            raise not_a_backup_error(path, error) from error
 
 
 def _verified(folder: Path) -> Verified:

@@ -1,6 +1,6 @@
-"""Read what was added to the database of a host, through a connection of its own: the host does not wait.
+"""Read what was added to the database of a host since the last copy.
 
-`Replicator` calls this. It reads a consistent state, and never one that is not on disk.
+`Replicator` calls this. It uses a connection of its own, so the host does not wait. It reads only what is committed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEGMENT_BYTES = 16 * 2**20  # of blocks in one segment; a longer backlog becomes
 
 @dataclass(frozen=True)
 class Copied:
-    """What has been copied. A new snapshot or a correction makes a new base necessary."""
+    """How far the copy goes. After a new snapshot or a correction, the next object of the copy must be a new base."""
 
     position: int  # the last record
     batch: int  # the first record of its commit
@@ -53,6 +53,7 @@ def read_changes(database: Path, since: Copied | None) -> Changes | None:
             rejected = [number for (number,) in db.execute(query, (since.batch, since.position))]
             records, batch = _records(db, since)
             last = records[-1].number if records else since.position
+            # Otherwise there is a gap: the log was trimmed beyond the last copy, and only a new base can close it.
             if last == position or records:
                 copied = Copied(last, batch, snapshot, corrections)
                 return Changes(copied, oldest, position, True, rejected, records)
@@ -62,7 +63,10 @@ def read_changes(database: Path, since: Copied | None) -> Changes | None:
 
 
 def _records(db: sqlite3.Connection, since: Copied) -> tuple[list[CopiedRecord], int]:
-    """The records after a position without gaps, at most `SEGMENT_BYTES`, and the first of the last one's commit."""
+    """The consecutive records after the last copy, about `SEGMENT_BYTES` at most.
+
+    Also returns the first record of the commit that the last one of them belongs to.
+    """
     query = (
         "SELECT log.number, log.batch, log.block, answer.key, answer.digest, stream.key, stream.first, stream.last, "
         "stream.places, stream.digests FROM log LEFT JOIN answer ON answer.number = log.number "

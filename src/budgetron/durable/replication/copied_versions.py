@@ -3,9 +3,9 @@
     versions/files/SHA256     a model file; its name is its checksum
     versions/lists/EPOCH      which names the versions have, and `state.json`; replaced as a whole
 
-Each owner writes a list of its own, under its epoch, and the highest one counts: a former owner cannot change what the
-new one wrote. A file is there before a list names it, and is deleted after. The candidate is not copied: it belongs to
-records of the log that have other numbers after a restore.
+Each owner writes a list of its own, under its epoch, and the list of the highest epoch counts. So a former owner cannot
+change what the new one wrote. A file is written before a list names it, and deleted after the last list that does. The
+candidate is not copied: it belongs to record numbers of the log, which change in a restore.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class VersionCopier:
     def __init__(self, directory: Path, store: Store, epoch: int) -> None:
         self._folder, self._store, self._epoch = directory / FOLDER, store, epoch
         self._copied: dict[str, tuple[int, int]] | None = None  # size and time of the files, when they were copied
-        self._sums: dict[tuple[str, int, int], str] = {}
+        self._checksums: dict[tuple[str, int, int], str] = {}
 
     def copy(self) -> None:
         """Copy what has changed. The caller has checked that it owns the copy."""
@@ -59,23 +59,23 @@ class VersionCopier:
                 self._copy(files)
 
     def _copy(self, sources: dict[str, tuple[int, int]]) -> None:
-        if not sources and not self._store.names(_LISTS):  # nobody uses versions here
+        if not sources and not self._store.names(_LISTS):  # this model has no versions
             return
         present, files, state = set(self._store.names(_FILES)), {}, None
         for name, (size, at) in sources.items():
             if name == STATE:
-                with suppress(msgspec.DecodeError):  # a damaged one; the service says so when it starts
+                with suppress(msgspec.DecodeError):  # it is damaged: the service reports that when it starts
                     state = msgspec.json.decode((self._folder / name).read_bytes(), type=VersionState)
                     state = msgspec.structs.replace(state, candidate=None, promoting=None)
                 continue
-            known = self._sums.get((name, size, at))
-            if known not in present:
+            sha256 = self._checksums.get((name, size, at))
+            if sha256 not in present:
                 content = (self._folder / name).read_bytes()
-                known = hashlib.sha256(content).hexdigest()
-                if known not in present:
-                    self._store.put(f"{_FILES}/{known}", content)
-                self._sums[name, size, at] = known
-            files[name] = CopiedFile(known, at)
+                sha256 = hashlib.sha256(content).hexdigest()
+                if sha256 not in present:
+                    self._store.put(f"{_FILES}/{sha256}", content)
+                self._checksums[name, size, at] = sha256
+            files[name] = CopiedFile(sha256, at)
         self._store.put(_list_path(self._epoch), encode_object(VersionList(VERSION, files, state)))
         self._copied = sources
         self._delete_unused(present - {file.sha256 for file in files.values()})
@@ -104,7 +104,7 @@ class VersionCopier:
 def fetch_versions(store: Store, directory: Path) -> None:
     """Bring the versions of a directory to the state of the copy. Versions that the copy does not have are kept.
 
-    What is damaged or missing in the copy is logged and left out, because labels are worth more than versions.
+    What is damaged or missing in the copy is logged and left out: a lost version must not prevent restoring the labels.
     """
     try:
         epochs = [int(name) for name in store.names(_LISTS) if name.isdecimal()]
@@ -116,7 +116,7 @@ def fetch_versions(store: Store, directory: Path) -> None:
 
 
 def _fetch(store: Store, listed: VersionList, folder: Path) -> None:
-    with storage_errors(folder / "x"):
+    with storage_errors(folder / STATE):
         make_private(folder)
         for name, file in listed.files.items():
             target = folder / Path(name).name

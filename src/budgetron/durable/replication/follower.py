@@ -1,7 +1,7 @@
-"""`Follower`: a warm standby. It follows a copy (`replicator`) into a directory of its own, and can take the copy over.
+"""`Follower`: a warm standby. It learns the records of a copy (`replicator`) as they are added, and can take over.
 
-The model is in memory and the database on disk, at most one poll behind the copy. So a takeover has to read only the
-last records of the copy.
+It has a directory of its own. Its model in memory and its database on disk are at most one poll behind the copy, so a
+takeover has to read only the last records. The service starts one with `--standby-of`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import StandbyOnly
 from budgetron.durable.ownership import TEMPORARY
-from budgetron.durable.repairs.staging import owned, put_in_place
+from budgetron.durable.repairs.staging import locked_stage, put_in_place
 from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.replication.fencing import Claim, claim
 from budgetron.durable.replication.following import FollowingHost, remove_database
@@ -29,7 +29,7 @@ from budgetron.durable.storage.log_schema import NAME
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MARKER = "standby"  # a file: the database in this directory was built from a copy
+_MARKER = "standby"  # the name of a file which says that a standby built the database in its directory
 
 
 class Follower:
@@ -65,7 +65,7 @@ class Follower:
         self._directory, self._store, self.every = directory, store, every or 1.0
         self._silence, self._on_silence = silence, on_silence
         latest = plan(store)
-        with owned(directory) as stage:
+        with locked_stage(directory) as stage:
             rebuild(store, latest, stage / "new")
             old = put_in_place(stage / "new" / NAME, directory, "replaced", latest.position)
             if old is not None and (directory / _MARKER).exists():
@@ -77,7 +77,7 @@ class Follower:
             StandbyOnly("Host: this is a standby, which only predicts. Learn at the owner, or take over first: "
                         "POST /v1/takeover.")
         )
-        self._applied = _end(latest)
+        self._applied = _last_object(latest)
         self._head: Head | None = None
         self._last_change = time.monotonic()  # when `_head` changed
         self.error: BudgetronError | None = None
@@ -87,13 +87,13 @@ class Follower:
 
     @property
     def applied(self) -> tuple[int, int, int]:
-        """The epoch, run and number of the last object that was followed."""
+        """The epoch, run and number of the last object whose records were learned."""
         return self._applied
 
     # ---- following
 
     def poll(self) -> None:
-        """Follow everything that the copy has now."""
+        """Learn everything that the copy has now."""
         with self._lock:
             latest = last_head(self._store)
             if latest is None:
@@ -112,7 +112,7 @@ class Follower:
             self._applied = (epoch, head.run, head.number)
 
     def _new_objects(self, epoch: int, head: Head) -> list[ObjectName] | None:
-        """The segments after the last one that was followed; None if they do not lead from it to the head."""
+        """The segments after the last one that was learned; None if a gap separates them from it or from the head."""
         if epoch != self._applied[0]:
             return None
         objects: list[ObjectName] = []
@@ -139,12 +139,12 @@ class Follower:
             self.host.replace_database(folder / NAME)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        self._applied = _end(latest)
+        self._applied = _last_object(latest)
 
     # ---- taking over
 
     def take_over(self) -> Claim:
-        """Claim the copy, follow it to its end, and learn from now on.
+        """Claim the copy, learn its last records, and accept new examples from now on.
 
         The former owner may still be alive: it cannot write to the copy any more, and stops learning when it notices.
         """
@@ -189,7 +189,7 @@ class Follower:
             self._thread.join()
 
 
-def _end(state: Plan) -> tuple[int, int, int]:
+def _last_object(state: Plan) -> tuple[int, int, int]:
     """The epoch, run and number of the last object of a state."""
     last = state.segments[-1] if state.segments else state.base
     return last.epoch, last.run, last.number

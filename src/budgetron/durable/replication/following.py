@@ -42,7 +42,7 @@ class FollowingHost(Host):
             with state.log_ahead_of_model(), state.learning_lock:
                 for record, entry in zip(records, entries, strict=True):
                     if record.block is None:
-                        log.rejected(entry.number)
+                        log.note_rejected(entry.number)
                         state.snapshots.count(1)
                     else:
                         self._learn(entry, None)  # what the other host rejected is rejected here too

@@ -1,6 +1,6 @@
-"""Which states a copy contains: runs of objects, and the choice of the one for a position or a time.
+"""Find out which states a copy contains, and which objects make up the state at a record or at a time.
 
-Only listings and the small heads are read. `rebuild` reads the objects.
+Restores, the follower and `retention` call this. Only listings and the small heads are read here, not the objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from budgetron.errors import InputError, error_message, input_error
 
 @dataclass(frozen=True)
 class Run:
-    """A base and the segments that follow it. `missing`: objects after these are lost."""
+    """A base and the segments that follow it. `missing` says whether later objects of the run are lost."""
 
     base: ObjectName
     segments: tuple[ObjectName, ...]
@@ -43,14 +43,16 @@ class Plan:
     base: ObjectName
     segments: tuple[ObjectName, ...]
     position: int
-    used: int  # the highest record number of the copy
+    last_used: int  # the highest record number of the copy, also of other states
 
 
 def epochs(store: Store) -> list[int]:
+    """The epochs that have written to a copy, in ascending order."""
     return [int(name) for name in store.names("log") if name.isdecimal()]
 
 
 def read_head(store: Store, epoch: int) -> Head | None:
+    """How far an epoch has copied; None if it has not copied anything."""
     content = store.get(head_path(epoch))
     if content is None:
         return None
@@ -73,7 +75,7 @@ def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last:
-        # The run has ended. Its last object is the one that no other object names as the one before it.
+        # The run has ended. Its last object is the one that no other object names as its predecessor.
         ends = set(names) - {name.previous for name in names.values()}
         last = max(ends, key=lambda number: names[number].last, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -118,11 +120,11 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
         raise InputError(
             error_message("restore", "COPY", "a copy that serve --replicate-to has written", repr(store.url))
         )
-    used = max(run.last.last for run in runs)
+    last_used = max(run.last.last for run in runs)
     if position is not None:
-        return _at_position(runs, position, used)
+        return _at_position(runs, position, last_used)
     if at is not None:
-        return _at_time(runs, at, used)
+        return _at_time(runs, at, last_used)
     if runs[-1].missing:
         raise DamagedLog(
             error_message(
@@ -134,29 +136,29 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
             ),
             "an object is missing",
         )
-    return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, used)
+    return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, last_used)
 
 
-def _at_position(runs: list[Run], position: int, used: int) -> Plan:
+def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
     for run in reversed(runs):
         if run.base.last <= position <= run.last.last:
             return Plan(
-                run.base, tuple(segment for segment in run.segments if segment.first <= position), position, used
+                run.base, tuple(segment for segment in run.segments if segment.first <= position), position, last_used
             )
     for run in reversed(runs):  # a base can be cut back to a record before its last one
         if run.base.first <= position <= run.base.last:
-            return Plan(run.base, (), position, used)
+            return Plan(run.base, (), position, last_used)
     spans = sorted({(run.base.first, run.last.last) for run in runs})
     accepted = "a record of the copy: " + ", ".join(f"{first} to {last}" for first, last in spans[-10:])
     raise input_error("restore", "--at", accepted, str(position), "List the points with --list.")
 
 
-def _at_time(runs: list[Run], at: float, used: int) -> Plan:
+def _at_time(runs: list[Run], at: float, last_used: int) -> Plan:
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:
             segments = tuple(segment for segment in run.segments if segment.at <= limit)
-            return Plan(run.base, segments, segments[-1].last if segments else run.base.last, used)
+            return Plan(run.base, segments, segments[-1].last if segments else run.base.last, last_used)
     raise input_error("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
                       shown_time(round(limit)))  # fmt: skip
 

@@ -6,11 +6,14 @@ needed to choose objects, so that listings are enough to find a point in time:
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
 
-A number is used once, even if the write failed: it is not known then whether the object is there. The links to the
-previous object leave such objects out, and show a missing one. The kind of a base is "start" if the records before it
-do not lead to it: the first of an epoch, and the one after a correction or a restore. Its `first` is the oldest state
-that it can be cut back to, its older snapshot. The byte layout is a file format: it must not change without a new
-version.
+A number is never used again, even if its write failed, because the object may have been stored nevertheless. Each name
+contains the number of the previous object. So a reader skips the objects of failed writes, and notices a missing
+object.
+
+A base has the kind "start" if the records of the run before do not lead to it: it is the first base of an epoch, or
+follows a correction or a restore. Other bases have the kind "base". The `first` of a base is the record of its older
+snapshot, the oldest state that it can be cut back to. The byte layout is a file format: it must not change without a
+new version.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ def head_path(epoch: int) -> str:
 
 
 def parse_name(epoch: int, run: int, name: str) -> ObjectName | None:
-    """What a name says; None for other objects."""
+    """Parse the name of an object of a run; None for all other names."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -72,7 +75,7 @@ def parse_name(epoch: int, run: int, name: str) -> ObjectName | None:
 
 
 class Base(msgspec.Struct, array_like=True):
-    """A database, compressed."""
+    """A compressed database."""
 
     version: int
     database: bytes
@@ -92,7 +95,7 @@ class CopiedRecord(msgspec.Struct, array_like=True):
 
 
 class Segment(msgspec.Struct, array_like=True):
-    """Records of the log without gaps, and the earlier ones of which it is known only now that they were rejected."""
+    """Consecutive records of the log. `rejected`: records of earlier segments that the model turned out to reject."""
 
     version: int
     rejected: list[int]
@@ -100,14 +103,14 @@ class Segment(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """How far an epoch goes, and with which object of which earlier epoch it began."""
+    """The last object of an epoch, and its parent: the object of an earlier epoch from whose state it began."""
 
     version: int
     run: int
     number: int  # of the last object of that run
     position: int
     at: int  # milliseconds since 1970
-    owner: str = ""  # host name and process, for people
+    owner: str = ""  # host name and process id, for diagnosis
     parent: int = 0  # the epoch before; 0: none
     parent_run: int = 0
     parent_number: int = 0
@@ -141,9 +144,9 @@ def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -
     )
 
 
-def compressed(database: bytes) -> bytes:
+def compress(database: bytes) -> bytes:
     return zlib.compress(database, 1)
 
 
-def decompressed(content: bytes) -> bytes:
+def decompress(content: bytes) -> bytes:
     return zlib.decompress(content)

@@ -1,6 +1,7 @@
 """Turn a state of a copy into the database of a host, and cut a database back to an earlier record.
 
-`restore`, `verify` and `Follower` call this. They work in a new folder, and put the result in its place at the end.
+`restore`, `verify` and `Follower` call this. They work in a new folder, and put the finished database in place at the
+end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from budgetron.durable.errors import damaged_log
 from budgetron.durable.ownership import make_private
 from budgetron.durable.replication.following import FollowingHost
 from budgetron.durable.replication.history import Plan
-from budgetron.durable.replication.objects import Base, Segment, decode_object, decompressed
+from budgetron.durable.replication.objects import Base, Segment, decode_object, decompress
 from budgetron.durable.replication.store import Store
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME
@@ -24,7 +25,7 @@ def rebuild(store: Store, plan: Plan, folder: Path) -> None:
     make_private(folder)
     base: Base = decode_object(store.get(plan.base.path), Base, store.url, plan.base.path)
     create_private(folder / NAME)
-    (folder / NAME).write_bytes(decompressed(base.database))
+    (folder / NAME).write_bytes(decompress(base.database))
     if plan.position < plan.base.last:
         cut(folder, plan.position)
     if not plan.segments:
@@ -33,7 +34,8 @@ def rebuild(store: Store, plan: Plan, folder: Path) -> None:
         for name in plan.segments:
             host.follow(read_segment(store, name.path), plan.position)
         if host.position != plan.position:
-            raise damaged_log(folder / NAME, f"the copy ends at record {host.position}, and not at {plan.position}")
+            what = f"the copy ends at record {host.position}, but should end at {plan.position}"
+            raise damaged_log(folder / NAME, what)
 
 
 def read_segment(store: Store, path: str) -> Segment:
@@ -58,6 +60,7 @@ def cut(folder: Path, position: int) -> None:
             for table, column in (("log", "number"), ("snapshot", "number"), ("answer", "number"),
                                   ("stream_block", "number"), ("correction", "position")):  # fmt: skip
                 db.execute(f"DELETE FROM {table} WHERE {column} > ?", (position,))
-            log.set_owner("position = ?, snapshot = ?, previous = ?", position, *[*snapshots, None][:2])
+            newest, previous = [*snapshots, None][:2]
+            log.set_owner("position = ?, snapshot = ?, previous = ?", position, newest, previous)
     finally:
         log.close()

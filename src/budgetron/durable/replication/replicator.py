@@ -30,7 +30,7 @@ from budgetron.durable.replication.objects import (
     Head,
     ObjectName,
     Segment,
-    compressed,
+    compress,
     encode_object,
     head_path,
 )
@@ -42,7 +42,7 @@ from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
 _MAX_SEGMENTS = 1000  # per run, so that listings stay short and a restore replays few records
-_HEARTBEAT = 5.0  # seconds between two heads if nothing changes
+_HEARTBEAT = 5.0  # seconds after which the head is written again, to show a standby that the owner is alive
 DAY = 86_400.0
 
 
@@ -55,8 +55,8 @@ class Replicator:
         The directory of the host.
     store : Store
     every : float
-        Seconds between two copies. What was acknowledged since the last one is lost with the machine. With 0 the
-        caller copies before each acknowledgement, by calling `copy` (`Host.before_answer`), and nothing is lost.
+        Seconds between two copies. If the machine is lost, so is what was acknowledged since the last copy. With 0
+        nothing is lost: the caller calls `copy` before each acknowledgement (`Host.before_answer`).
     keep : float
         How many seconds back a restore is possible. Older objects that no such restore needs are deleted.
     take_over : bool
@@ -106,7 +106,7 @@ class Replicator:
 
     @property
     def age(self) -> float:
-        """Seconds since the copy was last complete: the labels of this time would be lost with the machine."""
+        """Seconds since the copy was last complete. If the machine fails now, the labels since then are lost."""
         return time.monotonic() - self._copied_at
 
     # ---- copying
@@ -121,8 +121,8 @@ class Replicator:
                     pass
                 if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
                     self._put_head()
-                    # A standby that claimed the copy during this write may have read it before the write was there. So
-                    # nothing is acknowledged unless the copy is still ours after it.
+                    # A standby may have claimed the copy during this write, and may have read the copy before it. So
+                    # the claim is checked again: a write after which it is lost must not be acknowledged.
                     self.claim.check(self._store)
             except BudgetronError as error:
                 if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
@@ -178,7 +178,7 @@ class Replicator:
                     break
             base = read_changes(file, None)
             assert base is not None, "a snapshot does not vanish"
-            content = encode_object(Base(VERSION, compressed(file.read_bytes())))
+            content = encode_object(Base(VERSION, compress(file.read_bytes())))
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{file}{suffix}").unlink(missing_ok=True)
@@ -221,9 +221,9 @@ class Replicator:
                 return
             except BudgetronError as error:
                 if before is None:  # once, and not every second
-                    _logger.warning("The copy is behind, and copying is tried again. %s", error)
+                    _logger.warning("The copy is behind; copying will be retried. %s", error)
             except Exception:
-                _logger.exception("copying failed, and is tried again")
+                _logger.exception("Copying failed; it will be retried.")
 
     def stop(self) -> None:
         """End the thread, and copy what is left, if the store accepts it."""

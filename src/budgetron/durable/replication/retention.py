@@ -1,4 +1,4 @@
-"""Delete the objects of a copy that no point within the retention time needs."""
+"""Delete the objects of a copy that no restore within the retention time needs. `Replicator` calls it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from budgetron.durable.replication.store import Store
 
 
 def prune(store: Store, keep: float) -> None:
-    """Delete the runs before the newest one that began more than `keep` seconds ago."""
+    """Delete all runs before the newest run that began more than `keep` seconds ago.
+
+    That run itself is needed for a restore to the beginning of the retention time.
+    """
     limit = (time.time() - keep) * 1000
     old = [run.base for run in read_runs(store) if run.base.at <= limit]
     if not old:
         return
-    first = max((base.epoch, base.run) for base in old)
+    oldest_kept = max((base.epoch, base.run) for base in old)
     newest = last_head(store)
     for epoch in epochs(store):
         for run in [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]:
-            if (epoch, run) < first:
+            if (epoch, run) < oldest_kept:
                 folder = run_folder(epoch, run)
                 for name in store.names(folder):
                     if parse_name(epoch, run, name) is not None:
                         store.delete(f"{folder}/{name}")
-        if epoch < first[0] and newest is not None and epoch != newest[0]:
+        if epoch < oldest_kept[0] and newest is not None and epoch != newest[0]:
             store.delete(head_path(epoch))

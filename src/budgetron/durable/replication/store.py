@@ -47,10 +47,10 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     if text.startswith("file://"):
         return DirectoryStore(Path(text.removeprefix("file://")).absolute())
     fsspec = import_extra("copy", "fsspec", "replicate")
-    named = re.sub(r"//[^@/]*@", "//", text.rstrip("/"))  # messages must not contain a password
-    with _errors(named):
+    shown_url = re.sub(r"//[^@/]*@", "//", text.rstrip("/"))  # messages must not contain a password
+    with _errors(shown_url):
         filesystem, root = fsspec.core.url_to_fs(text)
-    return FsspecStore(filesystem, root.rstrip("/"), named)
+    return FsspecStore(filesystem, root.rstrip("/"), shown_url)
 
 
 def is_copy(source: str | os.PathLike[str]) -> bool:
@@ -91,7 +91,7 @@ class DirectoryStore:
         path = self._root / name
         with _errors(self.url):
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # the folder of a run that is deleted; others are not empty
+            with suppress(OSError):  # removes the folder with its last object; fails while it has others
                 path.parent.rmdir()
 
     def under(self, folder: str) -> DirectoryStore:

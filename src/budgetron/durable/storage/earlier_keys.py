@@ -1,7 +1,7 @@
-"""Idempotency keys as earlier versions stored them, converted to the tables of `idempotency`.
+"""Convert idempotency keys that earlier versions stored to the tables of `key_tables`.
 
-`EarlierKeys` is the base class of `IdempotencyKeys`. Directories of every earlier version must open, and learn nothing
-twice.
+`EarlierKeys` is the base class of `IdempotencyKeys`. A directory of any earlier version must open, and a retry must
+learn nothing twice.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_from_bytes
-from budgetron.durable.storage.key_tables import SEAL, KeyTables
+from budgetron.durable.storage.key_tables import SET_CHECKSUM, KeyTables
 
 
 class EarlierKeys(KeyTables):
     """Conversions of earlier keys. They need an open transaction."""
 
     def has_message_keys(self, key: str) -> bool:
-        """Whether an earlier version stored keys "KEY/FIRST" for this call; see `adopt_message_keys`."""
+        """Whether an earlier version stored keys "KEY/FIRST" for this call; see `convert_message_keys`."""
         query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
         return bool(self._db.one(query, (f"{key}/", f"{key}/\U0010ffff"))[0])
 
-    def adopt_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
+    def convert_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
         """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
 
-        `places` are the positions of all rows that the shard gets from this call. A message had rows of the shard
-        without gaps, so its first position and its number of margins tell which.
+        `places` are the positions of all rows that the shard gets from this call. A message had
+        consecutive rows of the shard, so its first position and its number of margins tell which rows it had.
         """
         prefix = f"{key}/"
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"
@@ -36,11 +36,12 @@ class EarlierKeys(KeyTables):
             if not first.isdecimal():  # "a/1/0" is of the call "a/1", not of "a"
                 continue
             start = int(np.searchsorted(places, int(first)))
-            mine = places[start : start + len(margins_from_bytes(margins))]
-            if len(mine) and mine[0] == int(first):
-                values = (number, key, int(mine[0]), int(mine[-1]), mine.astype("<i8").tobytes(), margins)
+            positions = places[start : start + len(margins_from_bytes(margins))]
+            if len(positions) and positions[0] == int(first):
+                content = positions.astype("<i8").tobytes()
+                values = (number, key, int(positions[0]), int(positions[-1]), content, margins)
                 self._db.execute("INSERT OR IGNORE INTO stream_block VALUES (?, ?, ?, ?, ?, NULL, ?, NULL)", values)
-                self._db.execute(SEAL["stream_block"], (number,))
+                self._db.execute(SET_CHECKSUM["stream_block"], (number,))
 
     def migrate_format_1_streams(self) -> None:
         """Convert the streams of format 1, whose blocks had keys of the form "KEY:FIRST-LAST".
@@ -49,7 +50,7 @@ class EarlierKeys(KeyTables):
         """
         rows = list(self._db.rows("SELECT key, number, margins FROM answer WHERE key LIKE '%:%-%' ORDER BY number"))
         for key, number, margins in rows:
-            named = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
-            if named is not None and int(named[2]) <= int(named[3]) < 2**63:
-                values = (number, named[1], int(named[2]), int(named[3]), margins)
+            match = re.fullmatch(r"(.+):(\d+)-(\d+)", key, flags=re.DOTALL)
+            if match is not None and int(match[2]) <= int(match[3]) < 2**63:
+                values = (number, match[1], int(match[2]), int(match[3]), margins)
                 self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, NULL, NULL, ?)", values)

@@ -8,7 +8,7 @@ A key names one of two things:
                 whichever request they are in. Different rows at the same positions raise `KeyReused`.
 
 `key_tables` has the tables. They are written in the transaction that logs the rows, so a key is known exactly when its
-rows are on disk. The log of a `Host` and the service's journal of a model in shards both use them.
+rows are on disk. The log of a `Host` and the journal of a `ShardedHost` both use them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from budgetron.durable import blocks
 from budgetron.durable.blocks import margins_from_bytes
 from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
 from budgetron.durable.storage.earlier_keys import EarlierKeys
-from budgetron.durable.storage.key_tables import SEAL
+from budgetron.durable.storage.key_tables import SET_CHECKSUM
 from budgetron.errors import InputError, input_error, shown
 
 
 @dataclass
 class Unwritten:
-    """Rejected records, and margins for keys, that became known after the last commit and go into the next one."""
+    """Rejected records and margins for keys: known only after a commit, and written with the next one."""
 
-    refused: list[int] = field(default_factory=list)
+    rejected: list[int] = field(default_factory=list)
     answers: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -42,12 +42,12 @@ class IdempotencyKeys(EarlierKeys):
     # ---- which rows are new
 
     def select_unlearned(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
-        """The entries with rows that were not learned before, without the rows that were.
+        """The entries that have new rows, without those of their rows that were learned before.
 
-        The other entries are given their answer: the first one, or a `KeyReused`.
+        Every other entry gets its answer here: that of its first request, or a `KeyReused`.
         """
         new: list[Entry] = []
-        first: dict[str, Entry] = {}
+        first_of_key: dict[str, Entry] = {}
         for entry in entries:
             if entry.key is not None and entry.rows is not None:
                 try:
@@ -56,7 +56,7 @@ class IdempotencyKeys(EarlierKeys):
                     entry.answer = error
             elif entry.key is not None:
                 # Two calls with one key may wait for the same commit; then only the first has rows to learn.
-                entry.duplicate_of = first.setdefault(entry.key, entry)
+                entry.duplicate_of = first_of_key.setdefault(entry.key, entry)
                 if entry.duplicate_of is entry:
                     entry.duplicate_of, entry.answer = None, self._first_answer(entry, unwritten, classes)
             if entry.answer is None and entry.duplicate_of is None:
@@ -67,44 +67,45 @@ class IdempotencyKeys(EarlierKeys):
         """The stored answer to the key of a request, or None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         row = self._db.one(query, (entry.key,))
-        if row is None or row[0] in unwritten.refused:  # a rejected request does not use up its key
+        if row is None or row[0] in unwritten.rejected:  # a rejected request does not use up its key
             return None
         number, digest, margins = row
         margins = unwritten.answers.get(number, margins)
         if digest != entry.digest or margins is None:
             return key_reused_error(entry.key)
-        return _repeated(number, margins_from_bytes(margins), classes)
+        return _repeated_answer(number, margins_from_bytes(margins), classes)
 
     def _skip_learned(self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n == 0:
             return
-        number, margins = self._margins(key, rows.first(n), unwritten)
+        number, margins = self._stored_margins(key, rows.first(n), unwritten)
         if n == len(rows.places):
-            entry.answer = _repeated(number, margins, classes)
+            entry.answer = _repeated_answer(number, margins, classes)
         else:
-            entry.n_before, entry.before = n, margins
+            entry.n_before, entry.margins_before = n, margins
             entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
             entry.block = None if entry.block is None else entry.block.after(n)
 
     def end_of_stream(self, key: str, unwritten: Unwritten) -> int:
         """The position after the last learned row of a stream."""
-        forgotten = self._forgotten(key)
+        deleted_before = self._deleted_before(key)
         query = "SELECT number, last FROM stream_block WHERE key = ? ORDER BY last DESC"
         for number, last in self._db.rows(query, (key,)):
-            if number not in unwritten.refused:
-                return max(forgotten, int(last) + 1)
-        return forgotten
+            if number not in unwritten.rejected:
+                return max(deleted_before, int(last) + 1)
+        return deleted_before
 
-    def _forgotten(self, key: str) -> int:
+    def _deleted_before(self, key: str) -> int:
+        """The position before which the answers of a stream have been deleted (`KeyTables.forget`)."""
         row = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
         return 0 if row is None else int(row[0])
 
-    def _margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
+    def _stored_margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
         """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
         wanted = rows.places
-        known = wanted < self._forgotten(key)
+        known = wanted < self._deleted_before(key)
         margins: NDArray[np.float64] | None = None
         number = 0
         query = (
@@ -113,25 +114,26 @@ class IdempotencyKeys(EarlierKeys):
         )
         for record, first, places, digests, stored in self._db.rows(query, (key, int(wanted[0]), int(wanted[-1]))):
             content = unwritten.answers.get(record, stored)
-            if record in unwritten.refused or content is None:
+            if record in unwritten.rejected or content is None:
                 continue
-            here = margins_from_bytes(content)
+            block_margins = margins_from_bytes(content)
             # Most blocks have consecutive positions, which are not stored.
-            at = np.arange(first, first + len(here)) if places is None else np.frombuffer(places, dtype="<i8")
-            where = np.minimum(np.searchsorted(at, wanted), len(at) - 1)
-            hit = at[where] == wanted
+            consecutive = np.arange(first, first + len(block_margins))
+            positions = consecutive if places is None else np.frombuffer(places, dtype="<i8")
+            index = np.minimum(np.searchsorted(positions, wanted), len(positions) - 1)
+            in_block = positions[index] == wanted
             # Digests tell a retry from other rows under the same key. Blocks of earlier versions have none.
             if digests is not None and rows.digests:
                 now, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
-                if (now[hit] != before[where[hit]]).any():
+                if (now[in_block] != before[index[in_block]]).any():
                     raise key_reused_error(key)
             if margins is None:
-                margins = np.full((len(wanted), *here.shape[1:]), np.nan)
-            elif margins.shape[1:] != here.shape[1:]:
+                margins = np.full((len(wanted), *block_margins.shape[1:]), np.nan)
+            elif margins.shape[1:] != block_margins.shape[1:]:
                 raise input_error("Host", "rows", "all from before or all from after a restore of the model",
                                   "a request with both", "Send these rows again one by one.")  # fmt: skip
-            margins[hit] = here[where[hit]]
-            known = known | hit
+            margins[in_block] = block_margins[index[in_block]]
+            known = known | in_block
             number = record
         if not known.all():
             row = int(wanted[~known][0])
@@ -144,7 +146,7 @@ class IdempotencyKeys(EarlierKeys):
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n:
-            self._margins(key, rows.first(n), unwritten)
+            self._stored_margins(key, rows.first(n), unwritten)
         return n
 
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
@@ -152,7 +154,7 @@ class IdempotencyKeys(EarlierKeys):
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
         for key, number, stored in self._db.rows(query, (prefix, prefix + "\U0010ffff")):
             margins = unwritten.answers.get(number, stored)
-            if margins is not None and number not in unwritten.refused:
+            if margins is not None and number not in unwritten.rejected:
                 yield key, Learned(number, margins_from_bytes(margins), repeated=True)
 
     # ---- changes, inside a transaction
@@ -164,21 +166,21 @@ class IdempotencyKeys(EarlierKeys):
         if entry.rows is None:
             values: tuple[Any, ...] = (entry.key, entry.number, entry.digest)
             self._db.execute("INSERT INTO answer VALUES (?, ?, ?, NULL, NULL)", values)
-            self._db.execute(SEAL["answer"], (entry.number,))
+            self._db.execute(SET_CHECKSUM["answer"], (entry.number,))
             return
         places = entry.rows.places
         first, last = int(places[0]), int(places[-1])
-        gaps = None if last - first + 1 == len(places) else places.astype("<i8").tobytes()
-        values = (entry.number, entry.key, first, last, gaps, entry.rows.digests or None)
+        stored_places = None if last - first + 1 == len(places) else places.astype("<i8").tobytes()
+        values = (entry.number, entry.key, first, last, stored_places, entry.rows.digests or None)
         self._db.execute("INSERT INTO stream_block VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)", values)
-        self._db.execute(SEAL["stream_block"], (entry.number,))
+        self._db.execute(SET_CHECKSUM["stream_block"], (entry.number,))
 
-    def answered(self, margins: Iterable[tuple[int, bytes]]) -> None:
+    def store_margins(self, margins: Iterable[tuple[int, bytes]]) -> None:
         """Store the margins of records, so that a retry gets the same answer."""
         rows = [(content, number) for number, content in margins]
         for table in ("answer", "stream_block"):
             self._db.executemany(f"UPDATE {table} SET margins = ? WHERE number = ?", rows)
-            self._db.executemany(SEAL[table], [(number,) for _, number in rows])
+            self._db.executemany(SET_CHECKSUM[table], [(number,) for _, number in rows])
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Delete the keys of records that the model rejected: the keys may be used again."""
@@ -187,7 +189,7 @@ class IdempotencyKeys(EarlierKeys):
         self._db.executemany("DELETE FROM stream_block WHERE number = ?", rows)
 
 
-def _repeated(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-    """A repeated answer. `classes` is None if the margins come from a replaced model with other classes."""
+def _repeated_answer(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
+    """The answer to a retry. Its `classes` are None if the margins come from a replaced model with other classes."""
     fits = classes is not None and (len(classes) == margins.shape[1] if margins.ndim == 2 else len(classes) <= 2)
     return Learned(number, margins, True, classes if fits else None, len(margins))

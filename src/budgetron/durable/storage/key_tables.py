@@ -40,7 +40,10 @@ CHECKSUMS = {
     "stream_block": "checksum(number, CAST(key AS BLOB), first, last, places, digests, margins)",
     "stream_forgotten": "checksum(CAST(key AS BLOB), before, number)",
 }
-SEAL = {table: f"UPDATE {table} SET crc = {expression} WHERE number = ?" for table, expression in CHECKSUMS.items()}
+# Table → the statement that writes the checksum of the row of a record.
+SET_CHECKSUM = {
+    table: f"UPDATE {table} SET crc = {expression} WHERE number = ?" for table, expression in CHECKSUMS.items()
+}
 
 
 class KeyTables:
@@ -49,8 +52,8 @@ class KeyTables:
     def __init__(self, db: SqliteFile) -> None:
         self._db = db
 
-    def seal_all(self) -> None:
-        """Write the checksums of all rows: for a file of an earlier format."""
+    def write_checksums(self) -> None:
+        """Write the checksums of all rows, which a file of an earlier format does not have."""
         for table, expression in CHECKSUMS.items():
             self._db.execute(f"UPDATE {table} SET crc = {expression}")
 
@@ -72,8 +75,9 @@ class KeyTables:
             ("answer", "length(margins)"),
             ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
         ):
-            # `by_count` finds the newest record that is not among the latest `max_keys`, `by_bytes` the newest one
-            # from which on the answers take more than `max_bytes`. Everything up to the later of the two is deleted.
+            # `by_count` is the newest record that is not among the latest `max_keys`. `by_bytes` is the newest record
+            # whose answer together with all later ones takes more than `max_bytes`. Everything up to the higher of the
+            # two numbers is deleted.
             by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
             by_bytes = (
                 f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS bytes_from_here "

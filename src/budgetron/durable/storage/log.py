@@ -40,7 +40,7 @@ class Record:
     number: int
     batch: int
     block: bytes | None  # None: the model rejected it
-    keyed: bool = False  # whether the margins for its idempotency key are not stored yet
+    answer_missing: bool = False  # whether it has an idempotency key whose margins are not stored yet
 
 
 class Log:
@@ -116,8 +116,8 @@ class Log:
     def append(self, entries: Sequence[Entry], replacing: bool = False) -> None:
         """Number the entries and write them with their idempotency keys, in one commit that is forced to disk.
 
-        With `replacing`, keys that are stored already are replaced: a standby follows the owner, for which they were
-        new.
+        With `replacing`, keys that are stored already are replaced. A standby needs this: the owner has deleted these
+        old keys since, and has accepted them as new ones.
         """
         for number, entry in enumerate(entries, self.position + 1):
             entry.number = number
@@ -138,30 +138,30 @@ class Log:
             self.write_error, self._failed_bytes = error, size
             raise
         self.write_error = None
-        self.written(entries[-1].number)
+        self.note_written(entries[-1].number)
 
-    def written(self, position: int) -> None:
+    def note_written(self, position: int) -> None:
         """Note that a commit has succeeded."""
         self.unwritten = Unwritten()
         self.position = position
         self.mark.write(position)
 
-    def learned(self, entry: Entry, margins: NDArray[np.float64]) -> None:
+    def note_learned(self, entry: Entry, margins: NDArray[np.float64]) -> None:
         """Note that the model learned this record: the next transaction stores the margins for its key."""
         if entry.key is not None:
             self.unwritten.answers[entry.number] = margins_to_bytes(margins)
 
-    def rejected(self, number: int) -> None:
-        """Note that the model rejected this record: the next transaction deletes it, with its key."""
-        self.unwritten.refused.append(number)
+    def note_rejected(self, number: int) -> None:
+        """Note that the model rejected this record: the next transaction clears it and deletes its key."""
+        self.unwritten.rejected.append(number)
 
     def write_unwritten(self) -> None:
-        """Write what `learned` and `rejected` noted, inside an open transaction."""
-        numbers = self.unwritten.refused
+        """Write what `note_learned` and `note_rejected` noted, inside an open transaction."""
+        numbers = self.unwritten.rejected
         for statement in (CLEAR_RECORD, DROP_RECORD):
             self.db.executemany(statement, [(number,) for number in numbers])
         self.keys.remove(numbers)
-        self.keys.answered(self.unwritten.answers.items())
+        self.keys.store_margins(self.unwritten.answers.items())
 
     def set_owner(self, assignments: str, *values: int | None) -> None:
         """Change columns of the owner's row, inside an open transaction."""
@@ -189,12 +189,12 @@ class Log:
             "FROM log WHERE number > ? ORDER BY number"
         )
         last = start
-        for number, batch, crc, block, keyed in self.db.rows(query, (start,)):
+        for number, batch, crc, block, answer_missing in self.db.rows(query, (start,)):
             if self.snapshots and number != last + 1:
                 raise damaged_log(self.path, f"record {last + 1} is missing")
             if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:
                 raise damaged_log(self.path, f"record {number} has other bytes than were written")
-            yield Record(number, batch, block, bool(keyed))
+            yield Record(number, batch, block, bool(answer_missing))
             last = number
         if self.snapshots and last < self.position:
             raise damaged_log(self.path, f"it ends at record {last}, but record {self.position} was written")
@@ -210,14 +210,14 @@ class Log:
         return int(self.db.one(query, (number,))[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: Any) -> list[Entry]:
-        """The entries with rows that were not learned before. The other entries are given their answer."""
+        """The entries that have new rows. Every other entry gets its answer here."""
         return self.keys.select_unlearned(entries, self.unwritten, classes)
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
         if self.keys.has_message_keys(key):
             with self.writing():
-                self.keys.adopt_message_keys(key, rows.places)
+                self.keys.convert_message_keys(key, rows.places)
         return self.keys.check_stream(key, rows, self.unwritten)
 
     def end_of_stream(self, key: str) -> int:
@@ -227,7 +227,7 @@ class Log:
     def record_of(self, key: str) -> int | None:
         """The number of the record of a request, by its idempotency key."""
         row = self.db.one("SELECT number FROM answer WHERE key = ?", (key,))
-        return None if row is None or row[0] in self.unwritten.refused else int(row[0])
+        return None if row is None or row[0] in self.unwritten.rejected else int(row[0])
 
     def answers_to(self, prefix: str) -> Iterable[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""

@@ -18,7 +18,8 @@ from budgetron.durable.storage.sqlite_file import SqliteFile
 NAME = "host.sqlite"
 TRAIL_CHECKSUM = "checksum(number, position, place, old, new, CAST(who AS BLOB), CAST(reason AS BLOB), at)"
 OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
-# A rejected record keeps its number. The CRC-32 of no bytes is its seed, and the number of the record is the seed.
+# A rejected record keeps its number and loses its bytes. Its checksum is then the number: the CRC-32 of a record is
+# seeded with its number (`Log.append`), and the CRC-32 of no bytes is the seed.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
 # Before the first snapshot nothing was acknowledged, so a gap in the numbers is no sign of damage, and rejected records
 # are deleted.
@@ -33,13 +34,13 @@ CREATE TABLE IF NOT EXISTS correction (number INTEGER PRIMARY KEY AUTOINCREMENT,
     old BLOB, new BLOB, who TEXT, reason TEXT, at REAL, crc INTEGER) STRICT;
 CREATE INDEX IF NOT EXISTS correction_by_position ON correction (position);
 """
-_SEAL_OWNER = f"UPDATE owner SET crc = {OWNER_CHECKSUM};"
+_SET_OWNER_CHECKSUM = f"UPDATE owner SET crc = {OWNER_CHECKSUM};"
 SCHEMA = f"""
 CREATE TABLE owner (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, position INTEGER) STRICT;
 CREATE TABLE log (number INTEGER PRIMARY KEY, batch INTEGER, crc INTEGER, block BLOB) STRICT;
 CREATE TABLE snapshot (number INTEGER, part INTEGER, content BLOB, PRIMARY KEY (number, part)) STRICT;
 INSERT INTO owner VALUES (1, 0, 0);
-{SCHEMA_2} {CHECKSUM_SCHEMA} {_SNAPSHOT_COLUMNS} {_SEAL_OWNER} {_CORRECTIONS}
+{SCHEMA_2} {CHECKSUM_SCHEMA} {_SNAPSHOT_COLUMNS} {_SET_OWNER_CHECKSUM} {_CORRECTIONS}
 """
 
 
@@ -50,18 +51,18 @@ def _to_format_2(db: SqliteFile) -> None:
 
 
 def _to_format_3(db: SqliteFile) -> None:
-    """Add checksums and the numbers of the snapshots, and fill the places of rejected records, which were deleted."""
+    """Add checksums and the numbers of the snapshots. Add a cleared record for each rejected one, which was deleted."""
     db.executescript(CHECKSUM_SCHEMA + _SNAPSHOT_COLUMNS)
-    KeyTables(db).seal_all()
+    KeyTables(db).write_checksums()
     numbers = [number for (number,) in db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC LIMIT 2")]
     db.execute("UPDATE owner SET snapshot = ?, previous = ?", [*numbers, None, None][:2])
-    db.execute(_SEAL_OWNER)
+    db.execute(_SET_OWNER_CHECKSUM)
     if numbers:
         (last,) = db.one("SELECT position FROM owner")
         db.execute(
-            "WITH RECURSIVE place (number) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL "
-            "SELECT number + 1 FROM place WHERE number < ?2) "
-            "INSERT OR IGNORE INTO log SELECT number, number, number & 4294967295, NULL FROM place",
+            "WITH RECURSIVE expected (number) AS (SELECT ?1 + 1 WHERE ?1 < ?2 UNION ALL "
+            "SELECT number + 1 FROM expected WHERE number < ?2) "
+            "INSERT OR IGNORE INTO log SELECT number, number, number & 4294967295, NULL FROM expected",
             (numbers[-1], last),
         )
 

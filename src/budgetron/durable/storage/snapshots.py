@@ -12,11 +12,11 @@ from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
 MAX_LOG_BYTES = 64 * 2**20  # a log of this size makes a snapshot due, even if it has few examples
-_PART_BYTES = 16 * 2**20  # per row of the table, because SQLite limits a value to 1 GB and holds it in memory
+_PART_BYTES = 16 * 2**20  # of a snapshot per row of the table: SQLite limits a value to 1 GB and holds it in memory
 
 
 class Snapshots:
-    """The snapshots of one host. `numbers` are those of the records that they contain, the newest first."""
+    """The snapshots of one host. `numbers` has the last record that each of them contains, the newest first."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -25,7 +25,7 @@ class Snapshots:
         self._log_bytes = log.bytes_after(max(self.numbers, default=0))
 
     def read(self, number: int) -> bytes:
-        """The bytes of a snapshot; none if it is missing."""
+        """The bytes of a snapshot; b"" if it is missing."""
         query = "SELECT content FROM snapshot WHERE number = ? ORDER BY part"
         return b"".join(content for (content,) in self._log.db.rows(query, (number,)))
 
@@ -42,7 +42,7 @@ class Snapshots:
     @property
     def is_behind(self) -> bool:
         """Whether something was learned, rejected or answered since the last snapshot."""
-        return bool(self._examples or self._log.unwritten.refused or self._log.unwritten.answers)
+        return bool(self._examples or self._log.unwritten.rejected or self._log.unwritten.answers)
 
     # ---- writing
 
@@ -58,21 +58,21 @@ class Snapshots:
                 self._trim(before)
             log.set_owner("snapshot = ?, previous = ?", log.position, before)
             log.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
-        log.written(log.position)
+        log.note_written(log.position)
         self._start_counting([log.position] if before is None else [log.position, before])
 
-    def put_instead(self, content: bytes, base: int) -> None:
-        """Put the model in the place of all snapshots but that of record `base`, inside an open transaction.
+    def put_corrected(self, content: bytes, base: int) -> None:
+        """Replace all snapshots except that of record `base` by the corrected model, inside an open transaction.
 
-        The log is not trimmed, so that what could be corrected before still can be.
+        The log is not trimmed, so that all examples that could be corrected still can be.
         """
         log = self._log
         log.db.execute("DELETE FROM snapshot WHERE number != ?", (base,))
         self._put(log.position, content)
         log.set_owner("snapshot = ?, previous = ?", log.position, base or None)
 
-    def written_instead(self, base: int) -> None:
-        """Note that the transaction of `put_instead` has succeeded."""
+    def note_corrected(self, base: int) -> None:
+        """Note that the transaction of `put_corrected` has succeeded."""
         self._start_counting([self._log.position, *([base] if base else [])])
 
     def replace_model(self, content: bytes, first_number: int = 0) -> None:
@@ -87,7 +87,7 @@ class Snapshots:
             self._put(number, content)
             self._trim(number)  # a replay must not start from the old model
             log.set_owner("position = ?, snapshot = ?, previous = NULL", number, number)
-        log.written(number)
+        log.note_written(number)
         self._start_counting([number])
 
     def _put(self, number: int, content: bytes) -> None:
