@@ -1,6 +1,6 @@
-"""A real Ray cluster of two nodes on this machine, with token authentication; and faults on request.
+"""Start a Ray cluster of two nodes on this machine, with token authentication, and kill parts of it.
 
-Only the second node, and a third that can be added, run workers, so the head node is never killed.
+`ray_scenarios` uses it. Workers run only on the second node and on added ones, so the head node is never killed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-STORE = 80 * 2**20  # bytes of each node's object store
-FAST = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+OBJECT_STORE_BYTES = 80 * 2**20  # bytes of each node's object store
+FAST_HEALTH_CHECKS = {
+    "health_check_initial_delay_ms": 500,
+    "health_check_period_ms": 300,
+    "health_check_failure_threshold": 3,
+}
 
 
 @contextmanager
@@ -24,10 +28,11 @@ def two_nodes(cpus=2):
     import ray
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False, "_system_config": FAST}
+    head = {"num_cpus": 0, "object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}
+    head["_system_config"] = FAST_HEALTH_CHECKS
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        cluster.add_node(num_cpus=cpus, object_store_memory=STORE)
+        cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE_BYTES)
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         yield cluster
     finally:
@@ -36,7 +41,7 @@ def two_nodes(cpus=2):
 
 
 def add_node(cluster, cpus=2):
-    return cluster.add_node(num_cpus=cpus, object_store_memory=STORE)
+    return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE_BYTES)
 
 
 def kill_raylet(node):
@@ -58,12 +63,12 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # no /proc on this system, or the process ended between the two lines
+    except FileNotFoundError:  # there is no /proc on this system, or the process ended after `os.kill`
         return False
 
 
 def wait_until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "what was waited for did not come"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.1)

@@ -1,4 +1,6 @@
-"""Scenarios on a Ray cluster, run by a process of their own. The results are written as JSON.
+"""Scenarios on a Ray cluster: kill, suspend and disconnect workers while a model learns. `test_ray` runs this file.
+
+Each scenario returns a dict of facts. They are written to a JSON file.
 
     python ray_scenarios.py result.json folder scenario scenario …
 """
@@ -29,11 +31,13 @@ BLOCK = 300
 
 
 def undisturbed(X, y, tasks):
+    """The margins of the same model without faults."""
     with ShardedModel(LEARNER, shards=4) as model:
         return model.predict_then_learn(X, y, tasks=tasks)
 
 
 def learn(model, X, y, tasks, start, stop):
+    """Learn some rows in blocks. Returns their margins."""
     margins = [
         model.predict_then_learn(X[i : i + BLOCK], y[i : i + BLOCK], tasks=tasks[i : i + BLOCK])
         for i in range(start, stop, BLOCK)
@@ -47,17 +51,17 @@ def on_ray(folder, **parameters):
 
 
 def kills(cluster, folder, n):
-    """Kill a worker at a random moment of a block, n times; the workers in turn.
+    """Kill each worker in turn, n times in all, at random moments while a block is learned.
 
     On a busy machine a killed worker may not be replaced yet when the next one is chosen.
     """
     rng = np.random.default_rng(n)
     rows = 1600 * n
     X, y, tasks = stream(rows, 1)
-    killed, got = 0, []
+    killed, margins = 0, []
     with on_ray(folder / "kills") as model:
-        got.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
-        done = len(got[0])
+        margins.append(learn(model, X, y, tasks, 0, 400 - 400 % BLOCK))
+        done = len(margins[0])
         import ray
 
         pool = model._workers.pool
@@ -72,7 +76,7 @@ def kills(cluster, folder, n):
             timer = threading.Timer(float(rng.uniform(0, 0.03)), os.kill, (worker["pid"], signal.SIGKILL))
             timer.start()
             stop = rows if number == n - 1 else done + 1500
-            got.append(learn(model, X, y, tasks, done, stop))
+            margins.append(learn(model, X, y, tasks, done, stop))
             timer.join()
             ray_cluster.wait_until(lambda pid=worker["pid"]: ray_cluster.is_gone(pid))
             ray_cluster.wait_until(lambda link=link, before=before: link.n_ended > before)
@@ -80,29 +84,30 @@ def kills(cluster, folder, n):
             done = min(stop, rows)
             model.predict(X[:50], tasks=tasks[:50])  # notices a worker that was idle when it was killed
             promoted |= number == 0 and spare in [worker["pid"] for worker in model.workers_]
-        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        equal = np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks))
         recovered = model.n_recoveries_ >= n // 2
-        told = {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": recovered, "promoted": promoted}
-    return told | {"threads": [thread.name for thread in threading.enumerate() if "budgetron" in thread.name]}
+        facts = {"killed": killed, "equal": equal, "n_seen": model.n_seen_, "recovered": recovered}
+    threads = [thread.name for thread in threading.enumerate() if "budgetron" in thread.name]
+    return facts | {"promoted": promoted, "threads": threads}
 
 
 def node(cluster, folder, name="node"):
     """Add a worker and kill the raylet of its node under load: its shards continue on the other node."""
     X, y, tasks = stream(2400, 2)
     with on_ray(folder / name, patience=8.0) as model:
-        got = [learn(model, X, y, tasks, 0, 600)]
-        more = ray_cluster.add_node(cluster, 1)
+        margins = [learn(model, X, y, tasks, 0, 600)]
+        new_node = ray_cluster.add_node(cluster, 1)
         added = model.add_worker()
         before = {worker["name"]: worker for worker in model.workers_}
         shards = before[added]["shards"]
-        there = ray_cluster.nodes_alive()
-        timer = threading.Timer(0.01, ray_cluster.kill_raylet, (more,))
+        n_alive = ray_cluster.nodes_alive()
+        timer = threading.Timer(0.01, ray_cluster.kill_raylet, (new_node,))
         timer.start()
-        got.append(learn(model, X, y, tasks, 600, 1200))
+        margins.append(learn(model, X, y, tasks, 600, 1200))
         timer.join()
-        ray_cluster.wait_until(lambda: ray_cluster.nodes_alive() < there)
-        got.append(learn(model, X, y, tasks, 1200, 2400))
-        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        ray_cluster.wait_until(lambda: ray_cluster.nodes_alive() < n_alive)
+        margins.append(learn(model, X, y, tasks, 1200, 2400))
+        equal = np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks))
         pids = {worker["pid"] for worker in model.workers_}
         moved = bool(shards) and before[added]["pid"] not in pids
         return {"equal": equal, "n_seen": model.n_seen_, "moved": moved, "added": added == "worker-2"}
@@ -114,22 +119,22 @@ def stale(cluster, folder):
 
     X, y, tasks = stream(1200, 3)
     with on_ray(folder / "stale", workers=1, patience=4.0) as model:
-        got = [learn(model, X, y, tasks, 0, 600)]
+        margins = [learn(model, X, y, tasks, 0, 600)]
         pool = model._workers.pool
         former, pid = pool._actors["worker-0"].handle, model.workers_[0]["pid"]
         epoch = model._workers.epoch[0]
-        pool._kill = lambda name: pool._actors.pop(name)  # as if cut off: it cannot be killed from here
+        pool._kill = lambda name: pool._actors.pop(name)  # the coordinator cannot kill a worker that is cut off from it
         os.kill(pid, signal.SIGSTOP)
         try:
-            got.append(learn(model, X, y, tasks, 600, 1200))
+            margins.append(learn(model, X, y, tasks, 600, 1200))
         finally:
             os.kill(pid, signal.SIGCONT)
         del pool._kill
         from budgetron.distributed.workers.worker import ShardMessage
         from budgetron.durable import StreamRows
 
-        mine = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0][:1]
-        examples = model._validator.convert(X[:1], y[:1], mine, None)
+        in_shard_0 = [task for task in tasks if int(model._placement.shards_of_tasks([task])[0]) == 0]
+        examples = model._validator.convert(X[:1], y[:1], in_shard_0[:1], None)
         block = model._validator.validate_examples(examples, None).block
         refused = False
         try:
@@ -137,35 +142,35 @@ def stale(cluster, folder):
         except ray.exceptions.RayTaskError as error:
             refused = isinstance(error.cause, StaleOwner)
         ray.kill(former)
-        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        equal = np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks))
         return {"refused": refused, "equal": equal, "n_seen": model.n_seen_}
 
 
 def false_alarms(cluster, folder):
-    """Connections end although the workers live: they are replaced, and nothing is learned twice or lost."""
+    """Connections end although the workers are alive. The workers are replaced; nothing is learned twice or lost."""
     X, y, tasks = stream(2400, 4)
     with on_ray(folder / "alarms", workers=1) as model:
-        got, pids = [learn(model, X, y, tasks, 0, 600)], [model.workers_[0]["pid"]]
+        margins, pids = [learn(model, X, y, tasks, 0, 600)], [model.workers_[0]["pid"]]
         pool = model._workers.pool
         for start in (600, 1200):
-            # At the second alarm the spare is the first worker, with the shards that it had before.
+            # At the second false alarm the spare is the former worker, which still has its old shards.
             ray_cluster.wait_until(lambda: pool._actors["worker-0"].link.n_open == pool._spare.link.n_open == 1)
             link = pool._actors["worker-0"].link
             link.n_ended += 1
-            os.kill(pids[-1], signal.SIGSTOP)  # so that it does not answer first
+            os.kill(pids[-1], signal.SIGSTOP)  # otherwise its answer might arrive before the alarm is noticed
             try:
-                got.append(learn(model, X, y, tasks, start, start + 600))
+                margins.append(learn(model, X, y, tasks, start, start + 600))
             finally:
                 os.kill(pids[-1], signal.SIGCONT)
             pids.append(model.workers_[0]["pid"])
-            link.opened()  # the worker connects again
+            link.note_opened()  # the worker connects again
             link.n_open -= 1
         cutter = threading.Timer(0.02, cut_connections, [pool._links.address[1]])
         cutter.start()
-        got.append(learn(model, X, y, tasks, 1800, 2400))
+        margins.append(learn(model, X, y, tasks, 1800, 2400))
         cutter.join()
         ray_cluster.wait_until(lambda: pool._actors["worker-0"].link.n_open == pool._spare.link.n_open == 1)
-        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
+        equal = np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks))
         swapped = pids[0] == pids[2] != pids[1]
         return {"equal": equal, "n_seen": model.n_seen_, "swapped": swapped, "recovered": model.n_recoveries_ >= 2}
 
@@ -180,27 +185,27 @@ def cut_connections(port):
 
 
 def no_connection(cluster, folder):
-    """No worker can connect to the coordinator: Ray's own report replaces the killed one."""
+    """No worker can connect to the coordinator, so a killed worker is replaced only after Ray has reported it."""
     X, y, tasks = stream(900, 5)
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # after this block nobody listens on it
     with on_ray(folder / "alone") as model:
         new_pool = model._new_pool
 
-        def changed():
+        def pool_without_connections():
             pool = new_pool()
             pool._links.address = ("127.0.0.1", port)
             return pool
 
-        model._new_pool = changed
-        got = [learn(model, X, y, tasks, 0, 300)]
+        model._new_pool = pool_without_connections
+        margins = [learn(model, X, y, tasks, 0, 300)]
         pool = model._workers.pool
         os.kill(model.workers_[0]["pid"], signal.SIGKILL)
-        got.append(learn(model, X, y, tasks, 300, 900))
+        margins.append(learn(model, X, y, tasks, 300, 900))
         links = [actor.link for actor in (*pool._actors.values(), pool._spare)]
-        unknown = all((link.n_open, link.n_ended) == (0, 0) for link in links)
-        equal = np.array_equal(np.concatenate(got), undisturbed(X, y, tasks))
-        return {"equal": equal, "n_seen": model.n_seen_, "unknown": unknown, "recovered": model.n_recoveries_ >= 1}
+        no_links = all((link.n_open, link.n_ended) == (0, 0) for link in links)
+        equal = np.array_equal(np.concatenate(margins), undisturbed(X, y, tasks))
+        return {"equal": equal, "n_seen": model.n_seen_, "no_links": no_links, "recovered": model.n_recoveries_ >= 1}
 
 
 def without_token(cluster, folder):
@@ -219,20 +224,20 @@ OTHERS = {scenario.__name__: scenario for scenario in (stale, without_token, fal
 
 
 def main():
-    result, folder, *wanted = sys.argv[1:]
-    told = {}
+    result, folder, *scenarios = sys.argv[1:]
+    results = {}
     with ray_cluster.two_nodes() as cluster:
-        for scenario in wanted:
+        for scenario in scenarios:
             name, _, number = scenario.partition(":")
             began = time.monotonic()
             if name == "kills":
-                told[scenario] = kills(cluster, Path(folder), int(number))
+                results[scenario] = kills(cluster, Path(folder), int(number))
             elif name.startswith("node"):
-                told[scenario] = node(cluster, Path(folder), name)
+                results[scenario] = node(cluster, Path(folder), name)
             else:
-                told[scenario] = OTHERS[name](cluster, Path(folder))
-            print(f"{scenario} {time.monotonic() - began:.1f} s {told[scenario]}", flush=True)
-    Path(result).write_text(json.dumps(told))
+                results[scenario] = OTHERS[name](cluster, Path(folder))
+            print(f"{scenario} {time.monotonic() - began:.1f} s {results[scenario]}", flush=True)
+    Path(result).write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -16,15 +16,15 @@ TASKS = [f"user {number}" if number % 3 else number for number in range(24)]
 
 
 def stream(n, seed, n_classes=2, is_sparse=False, tasks=TASKS):
-    """Rows, labels and tasks: each task has a rule of its own, some tasks far busier than others."""
+    """Rows, labels and tasks. Each task has another rule for its labels, and some tasks are far busier than others."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
-    places = np.minimum(rng.geometric(0.12, size=n) - 1, len(tasks) - 1)
-    turned = X[:, 0] * np.cos(places) + X[:, 1] * np.sin(places)
-    y = np.digitize(turned, np.linspace(-1, 1, n_classes + 1)[1:-1]) if n_classes > 2 else (turned > 0).astype(int)
+    task_numbers = np.minimum(rng.geometric(0.12, size=n) - 1, len(tasks) - 1)
+    rotated = X[:, 0] * np.cos(task_numbers) + X[:, 1] * np.sin(task_numbers)  # each task has another angle
+    y = np.digitize(rotated, np.linspace(-1, 1, n_classes + 1)[1:-1]) if n_classes > 2 else (rotated > 0).astype(int)
     if is_sparse:
         X = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
-    return X, y, [tasks[place] for place in places]
+    return X, y, [tasks[number] for number in task_numbers]
 
 
 def random_graph(kind, seed, tasks=TASKS):
@@ -49,7 +49,7 @@ def random_graph(kind, seed, tasks=TASKS):
 
 
 def local_run(learner, X, y, tasks, n_shards, classes, pins=None, whole_graph=False):
-    """Margins of a plain loop: one local learner per shard, which learns its rows one by one."""
+    """The margins of one local learner per shard, each of which learns its rows one by one, and these learners."""
     placement = Placement(learner.graph, n_shards, pins)
     budgets = first_shares(getattr(learner, "budget", None), n_shards)
     models = []

@@ -1,4 +1,4 @@
-"""Workers follow the queue, within bounds; the service adds and removes them one at a time."""
+"""The number of workers follows the queue within bounds, and the service adds and removes them one at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from budgetron.errors import InputError, WorkerError
 LEARNER = BudgetProjectron(budget=80, kernel=kernels.Gaussian(gamma=0.4), graph=graphs.disconnected())
 
 
-def test_all_workers_after_the_stated_number_of_observations_and_never_more():
+def test_a_long_queue_adds_one_worker_per_observation_up_to_the_maximum():
     scaler, workers, counts = Autoscaler(min_workers=2, max_workers=6, high=100, calm=3), 2, []
     for waiting in [10_000] * 10 + [0] * 30:
         workers += scaler.change(waiting, workers)
@@ -60,7 +60,7 @@ def _no_cpu():
     raise WorkerError("no CPU")
 
 
-def test_bounds_that_contradict_each_other_are_refused(tmp_path):
+def test_bounds_that_contradict_each_other_are_rejected(tmp_path):
     pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
     from budgetron.service.settings import ServiceSettings
 

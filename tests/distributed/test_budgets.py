@@ -26,10 +26,10 @@ def rows(n, d, seed=0, n_tasks=300, is_sparse=False):
     return sparse.csr_matrix(np.where(np.abs(X) > 0.8, X, 0.0)) if is_sparse else X, y, tasks
 
 
-def _one_per_replica(model, tasks):
+def one_task_per_replica(model, tasks):
     """A task of each replica, in the order of the replicas."""
-    places = model._placement.shards_of_tasks(tasks).tolist()
-    return [tasks[places.index(replica)] for replica in range(model.replicas)]
+    replicas = model._placement.shards_of_tasks(tasks).tolist()
+    return [tasks[replicas.index(replica)] for replica in range(model.replicas)]
 
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
@@ -37,7 +37,7 @@ def test_replicas_divide_a_budget_of_examples(make):
     X, y, tasks = rows(1200, 4)
     with ReplicatedModel(make(budget=66, kernel=KERNEL), replicas=4, exchange_every=256, block=128) as model:
         model.partial_fit(X, y, tasks=tasks)
-        shares = [model.learner_of(task).budget for task in _one_per_replica(model, tasks)]
+        shares = [model.learner_of(task).budget for task in one_task_per_replica(model, tasks)]
         assert shares == ([16] * 4 if make is Budgetron else [17, 17, 16, 16])
         assert model.budget == 66 and model.n_stored_ <= 66
         if make is SharedProjectron:  # a Budgetron stores no examples
@@ -95,7 +95,7 @@ def test_the_baseline_of_the_last_exchange_takes_the_planned_bytes():
          "at least 8, one stored example per shard; got 7"),
     ],
 )  # fmt: skip
-def test_a_budget_below_one_example_per_shard_is_refused(model, words):
+def test_a_budget_below_one_example_per_shard_is_rejected(model, words):
     X, y, tasks = stream(50, 1)
     with pytest.raises(InputError, match=words):
         model.partial_fit(X, y, tasks=tasks)
@@ -111,15 +111,15 @@ def test_a_budget_below_one_example_per_shard_is_refused(model, words):
          "shard", 60_000),
     ],
 )  # fmt: skip
-def test_too_few_bytes_are_refused_with_a_remedy(make_model, number, total):
-    """Both remedies in the message work: that many bytes, or that many shards or replicas."""
+def test_too_few_bytes_are_rejected_with_a_remedy(make_model, number, total):
+    """Both remedies in the message work: the stated number of bytes, and the stated number of shards or replicas."""
     X, y, tasks = rows(300, 20)
     model = make_model(f"{total} B", 8)
-    with pytest.raises(InputError, match=f"for 8 {number}s") as refused:
+    with pytest.raises(InputError, match=f"for 8 {number}s") as rejected:
         model.partial_fit(X, y, tasks=tasks)
     assert not hasattr(model, "_workers")
-    bytes_needed = re.search(r"at least (\d+) bytes", str(refused.value))[1]
-    parts = re.search(rf"use (\d+) {number}s? or fewer", str(refused.value))[1]
+    bytes_needed = re.search(r"at least (\d+) bytes", str(rejected.value))[1]
+    parts = re.search(rf"use (\d+) {number}s? or fewer", str(rejected.value))[1]
     with make_model(f"{bytes_needed} B", 8) as enough:
         enough.partial_fit(X, y, tasks=tasks)
         assert enough.memory_bytes_ <= int(bytes_needed)
@@ -130,7 +130,7 @@ def test_too_few_bytes_are_refused_with_a_remedy(make_model, number, total):
         make_model(f"{total} B", int(parts) + 1).partial_fit(X, y, tasks=tasks)
 
 
-def test_a_refused_budget_leaves_no_settings_of_the_first_block():
+def test_after_a_rejected_budget_the_first_block_has_determined_nothing():
     X, y, tasks = rows(300, 60)
     model = ShardedModel(Forgetron(budget="110 kB", kernel=KERNEL, graph=graphs.disconnected()), shards=8)
     with pytest.raises(InputError, match="at least"):
@@ -146,16 +146,16 @@ def test_rebalancing_keeps_the_total_at_every_step_and_after_an_interruption(tmp
     options = {"shares": "demand", "rebalance_every": 10**9, "block": 128}
     model = ShardedModel(learner, shards=4, directory=tmp_path / "m", **options)
     model.partial_fit(X[:600], y[:600], tasks=tasks[:600])
-    ask, sums = model._workers.call_owner, []
+    call_owner, sums = model._workers.call_owner, []
 
-    def counting(shard, method, *arguments):
+    def failing_call_owner(shard, method, *arguments):
         if method == "resize" and len(sums) == 2:
             raise OSError("the disk is gone in the middle of it")
-        answer = ask(shard, method, *arguments)
+        answer = call_owner(shard, method, *arguments)
         sums.append(model.capacity_)
         return answer
 
-    monkeypatch.setattr(model._workers, "call_owner", counting)
+    monkeypatch.setattr(model._workers, "call_owner", failing_call_owner)
     with pytest.raises(OSError, match="in the middle"):
         model.rebalance()
     assert len(sums) == 2 and max(sums) <= 40
@@ -181,7 +181,7 @@ def test_replicas_of_format_1_keep_their_budgets(tmp_path, monkeypatch, budget, 
             expected = model.decision_function(X, tasks=tasks)
     written = json.loads((tmp_path / "m" / record.NAME).read_text())
     (tmp_path / "m" / record.NAME).write_text(json.dumps({**written, "format": 1}))
-    for _ in range(2):  # the second time it is of the new format
+    for _ in range(2):  # the first `open` writes the record in the new format
         with ReplicatedModel.open(tmp_path / "m") as model:
             assert [shard.capacity for shard in model.shards_] == capacities and model.budget == total
             np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), expected)

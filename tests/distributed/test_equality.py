@@ -23,7 +23,7 @@ KINDS = ["disconnected", "clusters", "edges", "similarity", "large"]
 N = 200
 
 
-def made(rule, graph, budget):
+def new_learner(rule, graph, budget):
     parameters = {"kernel": kernels.Gaussian(gamma=0.4), "graph": graph}
     return rule(**parameters) if rule is budgetron.Perceptron else rule(budget=budget, **parameters)
 
@@ -38,7 +38,7 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
     n_classes, is_sparse = data.draw(st.sampled_from([2, 3])), data.draw(st.booleans())
     graph = random_graph(kind, seed)
     X, y, tasks = stream(N, seed, n_classes, is_sparse)
-    learner = made(rule, graph, budget=40)
+    learner = new_learner(rule, graph, budget=40)
     classes = list(range(n_classes))
     expected, models = local_run(learner, X, y, tasks, n_shards, classes)
     cut = data.draw(st.integers(1, N))
@@ -55,12 +55,12 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
 def test_a_shard_needs_only_its_part_of_the_graph(rule, kind):
-    """Learners with the whole graph give the same margins, except the Forgetron, whose step depends on all of it."""
+    """Learners with the whole graph give the same margins. A Forgetron would not: its step depends on all tasks."""
     X, y, tasks = stream(N, 11)
-    learner = made(rule, random_graph(kind, 11), budget=40)
-    own, _ = local_run(learner, X, y, tasks, 3, [0, 1])
+    learner = new_learner(rule, random_graph(kind, 11), budget=40)
+    part, _ = local_run(learner, X, y, tasks, 3, [0, 1])
     whole, _ = local_run(learner, X, y, tasks, 3, [0, 1], whole_graph=True)
-    np.testing.assert_allclose(own, whole, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(part, whole, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -71,8 +71,8 @@ def test_a_sharded_budgetron_equals_local_budgetrons(is_sparse):
     for workers in (1, 3):
         with ShardedModel(learner, shards=4, workers=workers) as model:
             np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks), expected)
-            chances = model.predict_proba(X[:5], tasks=tasks[:5])
-            np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+            probabilities = model.predict_proba(X[:5], tasks=tasks[:5])
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
 
 
 def test_shards_with_ample_budgets_equal_one_learner():
@@ -93,16 +93,16 @@ def test_all_shards_use_one_estimated_bandwidth():
         assert model.kernel_.gamma == pytest.approx(1 / (4 * X[:64].var()))
 
 
-@pytest.mark.parametrize("weights", [None, "given"])
-def test_weights_and_labels_reach_the_shards(weights):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_and_labels_reach_the_shards(weighted):
     X, y, tasks = stream(200, 2)
     labels = np.where(y == 1, "spam", "ham")
     learner = budgetron.Budgetron(budget=64, graph=graphs.disconnected(), kernel=None, class_weight={"spam": 3.0})
-    given_weights = {} if weights is None else {"sample_weight": np.linspace(0.1, 2, 200)}
+    weights = {"sample_weight": np.linspace(0.1, 2, 200)} if weighted else {}
     with ShardedModel(learner, shards=1) as model:
-        margins = model.predict_then_learn(X, labels, tasks=tasks, **given_weights)
+        margins = model.predict_then_learn(X, labels, tasks=tasks, **weights)
         local = budgetron.Budgetron(**learner.get_params(deep=False))
-        np.testing.assert_array_equal(margins, local.predict_then_learn(X, labels, tasks=tasks, **given_weights))
+        np.testing.assert_array_equal(margins, local.predict_then_learn(X, labels, tasks=tasks, **weights))
         assert model.predict(X[:3], tasks=tasks[:3]).tolist() == local.predict(X[:3], tasks=tasks[:3]).tolist()
 
 

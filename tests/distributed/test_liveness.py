@@ -17,7 +17,8 @@ import pytest
 from budgetron.distributed.workers import liveness
 from budgetron.distributed.workers.liveness import Links
 
-# Loads the file by itself: importing the package takes seconds.
+# The program of a process that holds a connection. It loads only this file, because importing the package takes
+# seconds.
 HOLDER = """
 import importlib.util, sys, time
 spec = importlib.util.spec_from_file_location("liveness", sys.argv[1])
@@ -48,20 +49,20 @@ def links():
     links.close()
 
 
-def until(condition, seconds=300.0):
+def wait_until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "what was waited for did not come"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.01)
 
 
-def connected(links, token):
+def connect(links, token):
     connection = socket.create_connection(links.address, timeout=300)
     connection.sendall(token)
     return connection
 
 
-def is_refused(connection):
+def is_closed_by_coordinator(connection):
     """Whether the coordinator closes a connection by itself."""
     try:
         return connection.recv(1) == b""
@@ -72,10 +73,10 @@ def is_refused(connection):
 def test_the_kill_of_a_process_is_noticed(links):
     link = links.new()
     with holder(links.address, link.token) as process:
-        until(lambda: link.n_open == 1)
+        wait_until(lambda: link.n_open == 1)
         assert (link.n_ended, link.n_survived) == (0, 0)
         os.kill(process.pid, signal.SIGKILL)
-        until(lambda: link.n_ended == 1)
+        wait_until(lambda: link.n_ended == 1)
         assert (link.n_open, link.n_survived) == (0, 0)
 
 
@@ -89,48 +90,48 @@ def test_a_worker_connects_again_after_its_connection_ended():
 
 def test_a_new_process_of_an_actor_counts_as_survival(links):
     link = links.new()
-    first = connected(links, link.token)
-    until(lambda: link.n_open == 1)
+    first = connect(links, link.token)
+    wait_until(lambda: link.n_open == 1)
     first.close()
-    until(lambda: link.n_ended == 1)
+    wait_until(lambda: link.n_ended == 1)
     assert link.n_survived == 0
-    with connected(links, link.token):
-        until(lambda: link.n_open == 1)
+    with connect(links, link.token):
+        wait_until(lambda: link.n_open == 1)
         assert link.n_survived == 1
         # The end of an old connection may arrive after the start of a new one.
-        with connected(links, link.token):
-            until(lambda: link.n_open == 2)
-        until(lambda: link.n_open == 1)
+        with connect(links, link.token):
+            wait_until(lambda: link.n_open == 2)
+        wait_until(lambda: link.n_open == 1)
         assert link.n_survived == link.n_ended == 2
 
 
-def test_wrong_tokens_and_silence_are_refused(links, monkeypatch):
+def test_connections_with_a_wrong_token_or_none_are_closed(links, monkeypatch):
     link, former = links.new(), links.new()
     links.forget(former)
     for token in (b"x" * liveness.TOKEN_BYTES, former.token, link.token[:-1] + bytes([link.token[-1] ^ 1])):
-        with connected(links, token) as connection:
-            assert is_refused(connection)
-    with connected(links, link.token[:5]) as connection:  # ends within its token
+        with connect(links, token) as connection:
+            assert is_closed_by_coordinator(connection)
+    with connect(links, link.token[:5]) as connection:  # ends before the token is complete
         connection.shutdown(socket.SHUT_WR)
-        assert is_refused(connection)
+        assert is_closed_by_coordinator(connection)
     monkeypatch.setattr(liveness, "TOKEN_TIMEOUT", 0.01)
-    with connected(links, b"") as silent:
-        assert is_refused(silent)
+    with connect(links, b"") as silent:
+        assert is_closed_by_coordinator(silent)
     assert (link.n_open, link.n_ended, former.n_open, former.n_ended) == (0, 0, 0, 0)
 
 
-def test_many_strangers_do_not_use_up_the_open_files(links, monkeypatch):
+def test_connections_without_token_do_not_use_up_the_file_descriptors(links, monkeypatch):
     monkeypatch.setattr(liveness, "MAX_WITHOUT_TOKEN", 2)
     link = links.new()
-    silent = [connected(links, b"") for _ in range(2)]
-    until(lambda: links._n_without_token == 2)
-    with connected(links, link.token) as third:
-        assert is_refused(third)
+    silent = [connect(links, b"") for _ in range(2)]
+    wait_until(lambda: links._n_without_token == 2)
+    with connect(links, link.token) as third:
+        assert is_closed_by_coordinator(third)
     for connection in silent:
         connection.close()
-    until(lambda: links._n_without_token == 0)
-    with connected(links, link.token):
-        until(lambda: link.n_open == 1)
+    wait_until(lambda: links._n_without_token == 0)
+    with connect(links, link.token):
+        wait_until(lambda: link.n_open == 1)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc")
@@ -138,11 +139,11 @@ def test_closing_leaves_no_socket_and_no_thread():
     before = len(os.listdir("/proc/self/fd"))
     links = Links("127.0.0.1")
     link = links.new()
-    with connected(links, link.token) as held, connected(links, b"") as silent:
-        until(lambda: link.n_open == 1 and links._n_without_token == 1)
+    with connect(links, link.token) as held, connect(links, b"") as silent:
+        wait_until(lambda: link.n_open == 1 and links._n_without_token == 1)
         links.close()
         links.close()
-        assert is_refused(held) and is_refused(silent)
+        assert is_closed_by_coordinator(held) and is_closed_by_coordinator(silent)
     assert "budgetron-links" not in [thread.name for thread in threading.enumerate()]
     assert len(os.listdir("/proc/self/fd")) == before
 

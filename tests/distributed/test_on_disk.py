@@ -51,29 +51,29 @@ def test_a_block_with_the_same_key_is_learned_once(tmp_path):
 
 
 class _Stopped(Exception):
-    """The coordinator ends here."""
+    """Ends a call in the middle, as if the coordinator had crashed."""
 
 
-def broken_off(model, after, X, y, tasks, key):
-    """Send a call, and end the coordinator after it has sent that many messages."""
+def interrupt_call(model, after, X, y, tasks, key):
+    """Start a call, and end it after `after` messages were sent, as if the coordinator had crashed."""
     send, sent = model._workers.pool.send, []
 
-    def sending(name, method, *rest):
+    def send_some(name, method, *rest):
         if method == "learn":
             if len(sent) == after:
                 raise _Stopped
             sent.append(name)
         return send(name, method, *rest)
 
-    model._workers.pool.send = sending
+    model._workers.pool.send = send_some
     with pytest.raises(_Stopped):
         model.predict_then_learn(X, y, tasks=tasks, key=key)
     model._workers.pool.send = send
 
 
 @pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
-@pytest.mark.parametrize("together", [False, True])
-def test_an_interrupted_call_is_resumed_with_any_block_size(tmp_path, blocks, together):
+@pytest.mark.parametrize("with_learn_many", [False, True])
+def test_an_interrupted_call_is_resumed_with_any_block_size(tmp_path, blocks, with_learn_many):
     """A key means the same rows for any block size: each shard learns only what it had not learned yet."""
     X, y, tasks = stream(1500, 12)
     with ShardedModel(learner(), shards=3) as undisturbed:
@@ -82,12 +82,12 @@ def test_an_interrupted_call_is_resumed_with_any_block_size(tmp_path, blocks, to
         final = undisturbed.decision_function(X, tasks=tasks)
     model = ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=blocks[0], in_flight=1)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100])
-    broken_off(model, 2, X, y, tasks, key="batch")
+    interrupt_call(model, 2, X, y, tasks, key="batch")
     assert 100 < model.n_seen_ < 1600
     model.close()
     with ShardedModel.open(tmp_path / "m", block=blocks[1], workers=2) as again:
         for _ in range(2):
-            if together:
+            if with_learn_many:
                 margins = again.learn_many([Request(X, y, tasks, "batch")])[0]
             else:
                 margins = again.predict_then_learn(X, y, tasks=tasks, key="batch")
@@ -100,14 +100,14 @@ def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
     X, y, tasks = stream(900, 13)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128, in_flight=1) as model:
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])
-        broken_off(model, 2, X, y, tasks, key="batch")
+        interrupt_call(model, 2, X, y, tasks, key="batch")
         seen = [shard.n_seen for shard in model.shards_]
         for rows, labels in ((X + 1, y), (X, 1 - y), (X[:40], y[:40]), (X[::-1], y[::-1])):
             other = tasks[: len(rows)] if rows.base is not X or len(rows) < 900 else tasks[::-1]
             with pytest.raises(InputError, match="key must be a new one"):
                 model.predict_then_learn(rows, labels, tasks=other, key="batch")
-            refused = model.learn_many([Request(rows, labels, other, "batch")])[0]
-            assert isinstance(refused, InputError)
+            answer = model.learn_many([Request(rows, labels, other, "batch")])[0]
+            assert isinstance(answer, InputError)
             assert [shard.n_seen for shard in model.shards_] == seen
         model.predict_then_learn(X[:60], y[:60], tasks=tasks[:60], key="batch/128")  # another key with the same prefix
         model.predict_then_learn(X, y, tasks=tasks, key="batch")
@@ -121,7 +121,7 @@ def test_rows_whose_answers_were_deleted_are_not_learned_again(tmp_path, monkeyp
     monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)
     with ShardedModel(learner(), shards=2, directory=tmp_path / "m", block=128) as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="batch")
-        model.snapshot()  # which deletes all but two keys
+        model.snapshot()  # a snapshot deletes all but two keys
         again = model.predict_then_learn(X, y, tasks=tasks, key="batch")
         assert model.n_seen_ == 1200
         known = ~np.isnan(again)
@@ -154,7 +154,7 @@ def test_a_saved_model_is_loaded_and_continues(tmp_path, where):
         first = model.predict_then_learn(X[:200], labels[:200], tasks=tasks[:200])
         model.save(target)
         model.partial_fit(X[:10], labels[:10], tasks=tasks[:10])
-        model.save(target)  # in place of the first
+        model.save(target)  # replaces the first
     with ShardedModel(learner(), shards=4) as model:
         model.partial_fit(X[:200], labels[:200], tasks=tasks[:200])
         model.save(target)
@@ -168,7 +168,7 @@ def test_a_saved_model_is_loaded_and_continues(tmp_path, where):
         assert shard.classes_.tolist() == ["ham", "spam"]  # each shard is an ordinary model file
 
 
-def test_a_damaged_shard_file_is_refused(tmp_path):
+def test_a_damaged_shard_file_is_rejected(tmp_path):
     X, y, tasks = stream(100, 4)
     with ShardedModel(learner(), shards=2) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -205,8 +205,8 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
         with ShardedModel.load(tmp_path, workers=2) as copy:
             assert copy.decision_function(X, tasks=tasks).tolist() == model.decision_function(X, tasks=tasks).tolist()
             copy.partial_fit(X[115:200], y[115:200], tasks=tasks[115:200])
-            mine = copy.learner_of(tasks[0])
-            alone = mine.decision_function(X[:1], tasks=tasks[:1])
+            shard_learner = copy.learner_of(tasks[0])
+            alone = shard_learner.decision_function(X[:1], tasks=tasks[:1])
             assert alone.tolist() == copy.decision_function(X[:1], tasks=tasks[:1]).tolist()
         assert model.n_seen_ == 115
         model.partial_fit(X[115:], y[115:], tasks=tasks[115:])

@@ -13,7 +13,7 @@ from budgetron import graphs
 from budgetron.distributed import Placement, ShardedModel, workers_of
 from budgetron.distributed.split.placement import splitmix64
 from budgetron.distributed.split.routing import cuts
-from budgetron.distributed.split.shares import divided, rebalanced_shares, unused_only
+from budgetron.distributed.split.shares import divide, rebalanced_shares, unused_only
 from budgetron.errors import InputError
 
 
@@ -38,7 +38,7 @@ def test_consecutive_integers_are_spread_evenly():
 def test_explicit_components_are_assigned_by_size():
     edges = [(f"{name}{i}", f"{name}{i + 1}") for name, size in (("a", 9), ("b", 5), ("c", 4)) for i in range(size)]
     shards = Placement(graphs.from_edges(edges), 2).shards_of_tasks(["a0", "b0", "c0"]).tolist()
-    assert shards == [0, 1, 1]  # 10 tasks here, 6 + 5 there
+    assert shards == [0, 1, 1]  # 10 tasks in shard 0, and 6 + 5 in shard 1
 
 
 def test_a_graph_is_restricted_to_components_without_cutting_them():
@@ -61,7 +61,7 @@ def test_pinned_tasks_and_their_components_are_placed_on_the_given_shard():
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.data())
-def test_workers_come_and_go_and_few_shards_move(n_shards, n_workers, data):
+def test_shards_are_balanced_over_workers_and_pins_hold(n_shards, n_workers, data):
     workers = [f"w{i}" for i in range(n_workers)]
     before = workers_of(n_shards, workers)
     loads = [list(before.values()).count(worker) for worker in workers]
@@ -74,7 +74,7 @@ def test_one_more_of_many_workers_moves_about_its_share():
     before = workers_of(1000, [f"w{i}" for i in range(20)])
     after = workers_of(1000, [f"w{i}" for i in range(21)])
     moved = sum(before[shard] != after[shard] for shard in before)
-    assert 40 <= moved <= 160  # 1000/21 = 48 is the least; a plain modulus would move 950
+    assert 40 <= moved <= 160  # 1000/21 = 48 is the minimum; a plain modulus would move 950
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
@@ -90,9 +90,9 @@ def test_shares_add_up_to_the_budget(data):
     weights = data.draw(st.lists(st.floats(0, 100), min_size=1, max_size=12))
     least = data.draw(st.integers(1, 5))
     total = data.draw(st.integers(least * len(weights), 500))
-    shares = divided(total, weights, least)
+    shares = divide(total, weights, least)
     assert sum(shares) == total and min(shares) >= least
-    capacities = divided(total, [1] * len(weights), least)
+    capacities = divide(total, [1] * len(weights), least)
     mistakes = data.draw(st.lists(st.integers(0, 99), min_size=len(weights), max_size=len(weights)))
     assert sum(rebalanced_shares(total, capacities, mistakes, least)) == total
     stored = [data.draw(st.integers(0, capacity)) for capacity in capacities]
@@ -114,7 +114,7 @@ def test_shares_add_up_to_the_budget(data):
         ({"backend": "ray"}, "directory must be a folder that all nodes share"),
     ],
 )
-def test_invalid_parameters_of_a_sharded_model_are_refused(parameters, words):
+def test_invalid_parameters_of_a_sharded_model_are_rejected(parameters, words):
     learner = budgetron.Forgetron(budget=100, graph=graphs.disconnected())
     model = ShardedModel(**{"learner": learner, "shards": 2, **parameters})
     with pytest.raises(InputError, match=words):

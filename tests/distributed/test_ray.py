@@ -1,6 +1,6 @@
 """Shards on a real Ray cluster: two nodes, token authentication, and kills under load.
 
-A cluster takes seconds to start, so a test runs all its scenarios on one.
+A cluster takes seconds to start, so each test runs all its scenarios on a single cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCENARIOS = Path(__file__).with_name("ray_scenarios.py")
 
 
 def run_scenarios(tmp_path, *scenarios):
-    """The result of a scenario, run in a process of its own because of Ray's threads, warnings and signals."""
+    """The results of scenarios. They run in a process of their own because of Ray's threads, warnings and signals."""
     result = tmp_path / "result.json"
     command = [sys.executable, str(SCENARIOS), str(result), str(tmp_path), *scenarios]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1700)
@@ -31,29 +31,29 @@ def run_scenarios(tmp_path, *scenarios):
 
 
 def test_nothing_is_lost_when_workers_or_a_node_are_killed(tmp_path):
-    told = run_scenarios(tmp_path, "kills:2", "node")
+    results = run_scenarios(tmp_path, "kills:2", "node")
     expected = {"killed": 2, "equal": True, "n_seen": 3200, "recovered": True, "promoted": True, "threads": []}
-    assert told["kills:2"] == expected
-    assert told["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
+    assert results["kills:2"] == expected
+    assert results["node"] == {"equal": True, "n_seen": 2400, "moved": True, "added": True}
 
 
 @pytest.mark.long
-def test_former_owners_and_strangers_cannot_write(tmp_path):
-    told = run_scenarios(tmp_path, "stale", "without_token")
-    assert told["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
-    assert told["without_token"] == {"refused": True}
+def test_former_owners_and_processes_without_the_token_cannot_write(tmp_path):
+    results = run_scenarios(tmp_path, "stale", "without_token")
+    assert results["stale"] == {"refused": True, "equal": True, "n_seen": 1200}
+    assert results["without_token"] == {"refused": True}
 
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
 def test_nothing_is_lost_when_connections_end_or_cannot_be_made(tmp_path):
-    told = run_scenarios(tmp_path, "false_alarms", "no_connection")
-    assert told["false_alarms"] == {"equal": True, "n_seen": 2400, "swapped": True, "recovered": True}
-    assert told["no_connection"] == {"equal": True, "n_seen": 900, "unknown": True, "recovered": True}
+    results = run_scenarios(tmp_path, "false_alarms", "no_connection")
+    assert results["false_alarms"] == {"equal": True, "n_seen": 2400, "swapped": True, "recovered": True}
+    assert results["no_connection"] == {"equal": True, "n_seen": 900, "no_links": True, "recovered": True}
 
 
 @pytest.mark.long
 def test_after_twenty_kills_the_model_is_bit_identical(tmp_path):
-    told = run_scenarios(tmp_path, "kills:18", "node", "node-again")
-    assert told["kills:18"]["killed"] == 18 and told["kills:18"]["equal"]
-    assert told["node"]["equal"] and told["node-again"]["equal"]
+    results = run_scenarios(tmp_path, "kills:18", "node", "node-again")
+    assert results["kills:18"]["killed"] == 18 and results["kills:18"]["equal"]
+    assert results["node"]["equal"] and results["node-again"]["equal"]

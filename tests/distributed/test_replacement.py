@@ -1,4 +1,4 @@
-"""The pool of workers on Ray, tested without Ray: who replaces a lost worker, and which signal handlers stay."""
+"""`RayPool` without Ray: which process replaces a lost worker, and which signal handlers stay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from budgetron.distributed.workers import ray_pool
-from budgetron.distributed.workers.ray_pool import TURN, RayPool
+from budgetron.distributed.workers.ray_pool import TURN_TIMEOUT, RayPool
 
 
 class ScriptedPool(RayPool):
-    """A pool without Ray, whose spare and actor answer at given times of a clock that only waiting moves."""
+    """A pool without Ray. Its spare and actor answer at set times of a simulated clock, which moves only by waiting."""
 
     def __init__(self, clock, spare_answers_at=None, actor_answers_at=None, actor_dies_at=None):
         self.clock, self.asked = clock, []
@@ -21,15 +21,15 @@ class ScriptedPool(RayPool):
 
     def _promote_spare(self, name, seconds):
         self.asked.append("spare")
-        return self._waited(self.spare_answers_at, seconds)
+        return self._wait(self.spare_answers_at, seconds)
 
     def _answers_within(self, name, seconds):
         self.asked.append("actor")
         if self.actor_dies_at is not None and self.clock.now >= self.actor_dies_at:
             return None
-        return self._waited(self.actor_answers_at, seconds)
+        return self._wait(self.actor_answers_at, seconds)
 
-    def _waited(self, answers_at, seconds):
+    def _wait(self, answers_at, seconds):
         end = self.clock.now + seconds
         if answers_at is not None and answers_at <= end:
             self.clock.now = max(self.clock.now, answers_at)
@@ -54,29 +54,29 @@ def clock(monkeypatch):
 
 def test_a_spare_that_is_ready_is_taken_at_once(clock):
     pool = ScriptedPool(clock, spare_answers_at=0.0)
-    assert pool._replaced_within("worker-0", 60)
+    assert pool._replace_within("worker-0", 60)
     assert (clock.now, pool.asked) == (0.0, ["spare"])
 
 
 @pytest.mark.parametrize("first", ["spare", "actor"])
-def test_the_first_of_two_slow_processes_takes_the_place(clock, first):
+def test_the_process_that_answers_first_replaces_the_worker(clock, first):
     times = {"spare_answers_at": 20.0, "actor_answers_at": 50.0}
     if first == "actor":
         times = {"spare_answers_at": 50.0, "actor_answers_at": 20.0}
     pool = ScriptedPool(clock, **times)
-    assert pool._replaced_within("worker-0", 60)
+    assert pool._replace_within("worker-0", 60)
     assert pool.asked[-1] == first
-    assert clock.now <= 20 + TURN  # the one that is asked when the other one answers is waited for
+    assert clock.now <= 20 + TURN_TIMEOUT  # the answer is noticed at the latest one turn later
 
 
 def test_waiting_ends_in_time_if_neither_answers(clock):
-    assert not ScriptedPool(clock)._replaced_within("worker-0", 10)
+    assert not ScriptedPool(clock)._replace_within("worker-0", 10)
     assert clock.now == 10
 
 
 def test_an_actor_that_ray_will_not_restart_is_not_waited_for(clock):
-    assert not ScriptedPool(clock, actor_dies_at=0.0)._replaced_within("worker-0", 60)
-    assert clock.now == TURN
+    assert not ScriptedPool(clock, actor_dies_at=0.0)._replace_within("worker-0", 60)
+    assert clock.now == TURN_TIMEOUT
 
 
 def test_starting_ray_leaves_the_programs_signal_handlers():
@@ -85,14 +85,14 @@ def test_starting_ray_leaves_the_programs_signal_handlers():
 
     def saves_the_model(number, frame): ...
 
-    def of_ray(number, frame): ...
+    def ray_handler(number, frame): ...
 
     before = signal.getsignal(signal.SIGTERM)
     try:
-        for program, expected in ((saves_the_model, saves_the_model), (signal.SIG_DFL, of_ray)):
+        for program, expected in ((saves_the_model, saves_the_model), (signal.SIG_DFL, ray_handler)):
             signal.signal(signal.SIGTERM, program)
             with ray_pool._keeping_signal_handlers():
-                signal.signal(signal.SIGTERM, of_ray)
+                signal.signal(signal.SIGTERM, ray_handler)
             assert signal.getsignal(signal.SIGTERM) is expected
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -8,13 +8,13 @@ from scipy import sparse
 
 from budgetron import Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel
-from budgetron.distributed.replicas.exchange import combined, gram, shared_part, with_shared_part
+from budgetron.distributed.replicas.exchange import combine, gram, shared_part, with_shared_part
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
 
 
-def related(n, seed=0, n_tasks=60):
+def related_tasks_stream(n, seed=0, n_tasks=60):
     """Tasks with a common rule and small differences."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 4)), rng.integers(0, n_tasks, size=n)
@@ -24,7 +24,7 @@ def related(n, seed=0, n_tasks=60):
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_one_replica_equals_the_learner(make):
-    X, y, tasks = related(600)
+    X, y, tasks = related_tasks_stream(600)
     expected = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(make(budget=64, kernel=KERNEL), replicas=1, exchange_every=128, block=128) as model:
         np.testing.assert_allclose(model.predict_then_learn(X, y, tasks=tasks), expected, rtol=1e-6, atol=1e-9)
@@ -32,8 +32,10 @@ def test_one_replica_equals_the_learner(make):
 
 
 def test_filters_of_replicas_add_up_to_those_of_one_learner():
-    """Precisions of disjoint rows add up. (The weights differ a little from those of one learner, because each replica
-    linearises at its own weights.)"""
+    """Precisions of disjoint rows add up.
+
+    The weights differ a little from those of one learner, because each replica linearises at its own weights.
+    """
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 3))
     y = (X @ [1.0, -1.0, 0.3] > 0).astype(int)
@@ -44,7 +46,7 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         rows = np.arange(100, 400)[g::2]
         model.partial_fit(X[rows], y[rows])
     now = [shared_part(model._engine) for model in models]
-    after = combined(None, now, [part.exchange_baseline() for part in last])
+    after = combine(None, now, [part.exchange_baseline() for part in last])
     expected = shared_part(make().partial_fit(X, y)._engine)
     for part in after:
         count, columns = part.columns
@@ -52,37 +54,37 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         np.testing.assert_allclose(columns[:3], (now[0].columns[1] + now[1].columns[1])[:3] / 2)
         inverse = np.linalg.inv
         gained = inverse(part.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1])
-        each = [inverse(mine.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1]) for mine in now]
-        np.testing.assert_allclose(gained, sum(each), rtol=1e-6, atol=1e-9)
+        gains = [inverse(replica.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1]) for replica in now]
+        np.testing.assert_allclose(gained, sum(gains), rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0.2, atol=0.2)
 
 
 def test_other_shared_weights_of_a_budgetron_become_the_mean():
-    X, y, tasks = related(300, seed=2)
+    X, y, tasks = related_tasks_stream(300, seed=2)
     models = [Budgetron("4 MiB").partial_fit(X[g::2], y[g::2], tasks=tasks[g::2], classes=[0, 1]) for g in range(2)]
     now = [shared_part(model._engine) for model in models]
-    after = combined(None, now, [part.exchange_baseline() for part in now])
+    after = combine(None, now, [part.exchange_baseline() for part in now])
     assert {"adagrad0_weights", "latent_weights", "latent_dimensions"} <= set(now[0].means)
     for g, part in enumerate(after):
         engine = with_shared_part(models[g]._engine, part)
         for name, own in shared_part(engine).means.items():
             np.testing.assert_allclose(own, (now[0].means[name] + now[1].means[name]) / 2, rtol=1e-5, atol=1e-7)
         state, before = engine.state(), models[g]._engine.state()
-        for name in ("row_values", "adagrad0_own_weights", "adagrad0_squares", "belief_weight"):  # the replica's own
+        for name in ("row_values", "adagrad0_own_weights", "adagrad0_squares", "belief_weight"):  # not exchanged
             np.testing.assert_array_equal(state[name], before[name])
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_replicas_receive_the_mean_of_all_functions(is_sparse):
-    """On what a replica stores, its shared function afterwards is the mean of those of all replicas."""
-    X, y, tasks = related(300, seed=3)
+    """After an exchange, a replica's shared function equals the mean over all replicas on the rows that it stores."""
+    X, y, tasks = related_tasks_stream(300, seed=3)
     X = sparse.csr_matrix(X) if is_sparse else X
     learner = SharedProjectron(budget=300, kernel=KERNEL)
     models = [type(learner)(**learner.get_params(deep=False)) for _ in range(2)]
     for g, model in enumerate(models):
         model.partial_fit(X[g * 150 : g * 150 + 150], y[g * 150 : g * 150 + 150], tasks=tasks[g * 150 : g * 150 + 150])
     now = [shared_part(model._engine) for model in models]
-    after = combined(KERNEL, now, [part.exchange_baseline() for part in now])
+    after = combine(KERNEL, now, [part.exchange_baseline() for part in now])
     for g, part in enumerate(after):
         own = gram(KERNEL, part.rows, part.rows)
         mean = sum(gram(KERNEL, part.rows, replica.rows) @ replica.weights.T for replica in now) / 2
@@ -94,7 +96,7 @@ def test_replicas_receive_the_mean_of_all_functions(is_sparse):
 
 @pytest.mark.parametrize("make", [Budgetron, SharedProjectron])
 def test_replicas_stay_close_to_one_learner(make):
-    X, y, tasks = related(4000, seed=5)
+    X, y, tasks = related_tasks_stream(4000, seed=5)
     learner = make(budget=4 * 64, kernel=KERNEL)
     local_margins = make(budget=64, kernel=KERNEL).predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(learner, replicas=4, workers=2, exchange_every=256, block=128) as model:
@@ -105,7 +107,7 @@ def test_replicas_stay_close_to_one_learner(make):
 
 
 def test_a_reopened_replicated_model_continues(tmp_path):
-    X, y, tasks = related(900, seed=6)
+    X, y, tasks = related_tasks_stream(900, seed=6)
     learner = Budgetron(budget=64, kernel=KERNEL)
     with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:
         model.partial_fit(X[:600], y[:600], tasks=tasks[:600])
@@ -120,7 +122,7 @@ def test_a_reopened_replicated_model_continues(tmp_path):
 
 
 def test_a_repeated_call_causes_no_exchange(tmp_path):
-    X, y, tasks = related(600, seed=8)
+    X, y, tasks = related_tasks_stream(600, seed=8)
     learner = Budgetron(budget=64, kernel=KERNEL)
     with ReplicatedModel(learner, replicas=3, exchange_every=256, block=128, directory=tmp_path / "m") as model:
         first = model.predict_then_learn(X, y, tasks=tasks, key="all")
@@ -131,8 +133,8 @@ def test_a_repeated_call_causes_no_exchange(tmp_path):
         assert model.decision_function(X, tasks=tasks).tolist() == now.tolist()
 
 
-def test_invalid_learners_graphs_and_rows_are_refused_by_replicas():
-    X, y, tasks = related(10)
+def test_invalid_learners_graphs_and_rows_are_rejected_by_replicas():
+    X, y, tasks = related_tasks_stream(10)
     with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):
         ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"graph must be complete\(\)"):

@@ -21,7 +21,7 @@ def projectron(budget=60, **parameters):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_workers_come_and_go_and_nothing_changes(tmp_path, on_disk):
+def test_adding_and_removing_workers_changes_no_margin(tmp_path, on_disk):
     X, y, tasks = stream(600, 1)
     expected, _ = local_run(projectron(), X, y, tasks, 6, [0, 1])
     with ShardedModel(projectron(), shards=6, directory=tmp_path / "model" if on_disk else None) as model:
@@ -50,7 +50,7 @@ def test_a_busy_task_is_found_and_gets_its_own_worker():
         model.remove_worker("worker-2")
         assert model.shards_[shard].worker in ("worker-0", "worker-1")
         with pytest.raises(InputError, match="worker must be one of"):
-            model.pin(task, "nobody")
+            model.pin(task, "unknown")
 
 
 def test_other_shards_learn_while_shards_move():
@@ -115,7 +115,7 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             capacities.append([shard.capacity for shard in model.shards_])
             assert model.n_stored_ <= sum(capacities[-1]) <= 48
         shard = int(model._placement.shards_of_tasks([busiest])[0])
-        if rule != "forgetron":  # the shard gives away only unused capacity, and it has none
+        if rule != "forgetron":  # a Forgetron gives away only unused capacity, and these shards have none
             assert capacities[-1][shard] == max(capacities[-1]) > 12
             assert sum(capacities[-1]) == 48
         margins = model.decision_function(X[:50], tasks=tasks[:50])
@@ -125,7 +125,7 @@ def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
             np.testing.assert_array_equal(model.decision_function(X[:50], tasks=tasks[:50]), margins)
 
 
-def test_a_refused_block_changes_no_shard():
+def test_a_rejected_block_changes_no_shard():
     X, y, tasks = stream(300, 7)
     with ShardedModel(projectron(), shards=4, workers=2) as model:
         model.partial_fit(X, y, tasks=tasks)
@@ -139,13 +139,13 @@ def test_a_refused_block_changes_no_shard():
         assert model.n_seen_ == 300
 
 
-def test_a_task_that_the_graph_does_not_name_is_refused():
+def test_a_task_that_the_graph_does_not_name_is_rejected():
     X, y, tasks = stream(60, 7)
     learner = budgetron.Forgetron(budget=20, kernel=KERNEL, graph=random_graph("edges", 1))
     with ShardedModel(learner, shards=2) as model:
         model.partial_fit(X, y, tasks=tasks)
         with pytest.raises(KeyError, match="one of the graph's 24 tasks"):
-            model.predict(X[:1], tasks=["a stranger"])
+            model.predict(X[:1], tasks=["unknown"])
 
 
 def test_attributes_of_a_sharded_model_are_those_of_its_shards():

@@ -250,7 +250,7 @@ def test_a_journal_and_its_shards_belong_together(tmp_path):
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()
     again = Journal(tmp_path / "a", tmp_path / "elsewhere", 9)
-    assert (again.place, again.shards, again.position) == (tmp_path, 4, 2)
+    assert (again.shards_directory, again.shards, again.position) == (tmp_path, 4, 2)
     answers = dict(again.answers_to("key"))
     assert answers["key"].margins.tolist() == [0.5] and again.unfinished() == []
     again.close()

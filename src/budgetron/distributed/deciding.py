@@ -1,12 +1,14 @@
-"""Decisions of a sharded model. Its operating point is that of the coordinator, which sees the margins of all shards.
+"""Decisions of a sharded model, by an operating point: the rule that turns margins into decisions.
 
-`ShardDeciding` is a base class of `ShardedModel`. The point belongs to the prototype of `input_validation`, so it is
-part of the record of a directory and of what `save` writes. Counts since the last snapshot may be missing after a
-crash. `ShardedHost` loses none: it stores the point in its journal.
+`ShardDeciding` is a base class of `ShardedModel`. The coordinator sees the margins of all shards, so it has the only
+operating point. The point belongs to the prototype of `input_validation`, so the record of a directory contains it, and
+so does what `save` writes. Counts since the last snapshot may be missing after a crash. `ShardedHost` loses none: it
+stores the point in its journal.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -24,19 +26,21 @@ class ShardDeciding(OnDisk):
 
     # ---- defined by `ShardedModel`
 
+    @abstractmethod
     def _get_validator(self) -> InputValidator:
-        raise NotImplementedError
+        """The validator, created at the first call."""
 
+    @abstractmethod
     def decision_function(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> Any:
-        raise NotImplementedError
+        """The margins of the rows."""
 
     # ---- decisions
 
     @property
     def operating_point(self) -> OperatingPoint | None:
         """How `decide` turns margins into decisions: an `OperatingPoint`, or None. It counts what is learned."""
-        holder = self._validator.prototype if hasattr(self, "_validator") else self.learner
-        point: OperatingPoint | None = holder.operating_point
+        owner = self._validator.prototype if hasattr(self, "_validator") else self.learner
+        point: OperatingPoint | None = owner.operating_point
         return point
 
     @operating_point.setter
@@ -48,7 +52,7 @@ class ShardDeciding(OnDisk):
         return self._get_validator().prototype.changed_point(before, settings)
 
     def change_operating_point(self, settings: dict[str, Any] | None) -> None:
-        """Decide by other settings, or no more with None; see `Learner.change_operating_point`."""
+        """Change the settings of the operating point; None removes it. See `Learner.change_operating_point`."""
         self._get_validator().prototype.change_operating_point(settings)
 
     def decide(self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None) -> NDArray[Any]:
@@ -61,23 +65,23 @@ class ShardDeciding(OnDisk):
         row, tasks = self._validator.one_row(x, task)
         return self.decide(row, tasks=tasks, offset=None if offset is None else [offset])[0]
 
-    def counted(
+    def count_learned(
         self, point: OperatingPoint | None, margins: NDArray[np.float64], labels: Any
     ) -> OperatingPoint | None:
-        """Let a point count examples that were learned. Margins that the shards have no more (NaN) are left out."""
+        """Count learned examples in an operating point. Rows whose margins a shard has deleted (NaN) are left out."""
         classes = self._validator.classes
         if point is None or not classes.settled or not len(margins):
             return point
         if point.labels is None:
             point.begin(classes.values)
-        there = np.isfinite(margins if margins.ndim == 1 else margins[:, 0])
-        point.count_margins(margins[there], classes.codes(WHO, np.asarray(labels))[there])
+        has_margin = np.isfinite(margins if margins.ndim == 1 else margins[:, 0])
+        point.count_margins(margins[has_margin], classes.codes(WHO, np.asarray(labels))[has_margin])
         return point
 
-    def _count_rows(self, margins: NDArray[np.float64], labels: Any, before: NDArray[np.bool_] | None) -> None:
-        """Count rows of a call, without those that were learned before it."""
+    def _count_rows(self, margins: NDArray[np.float64], labels: Any, learned: NDArray[np.bool_] | None) -> None:
+        """Count the rows of a call in the operating point, without those that were learned before the call."""
         point = self.operating_point
         if point is not None:
-            new = slice(None) if before is None else ~before
+            new = slice(None) if learned is None else ~learned
             with self._counting:
-                self.counted(point, margins[new], np.asarray(labels)[new])
+                self.count_learned(point, margins[new], np.asarray(labels)[new])

@@ -6,7 +6,7 @@ from budgetron.errors import BudgetronError, OperationalError
 
 
 class Unfinished(OperationalError):
-    """Shards still have to learn something that is on disk. It is learned before anything else."""
+    """A request is on disk, but not all shards have learned it. It will be learned before any other request."""
 
 
 class InShards(BudgetronError):

@@ -60,7 +60,7 @@ class InputValidator:
             raise input_type_error(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
         self.learner = learner
         self.prototype: Learner
-        self._first: Any  # rows of the first block: a byte budget for sparse rows is planned from them
+        self._first_rows: Any  # of the first block: a byte budget for sparse rows is planned from them
         self._check_shares = check_shares
         self._reset()
 
@@ -79,10 +79,10 @@ class InputValidator:
         return self.prototype._classes
 
     @property
-    def settled(self) -> tuple[Any, ...]:
+    def known_facts(self) -> tuple[Any, ...]:
         """Whether all classes are known, whether tasks are used, and whether offsets are used.
 
-        Later blocks may change these.
+        A block that changes one of them makes a new record necessary.
         """
         return self.begun and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
 
@@ -113,7 +113,7 @@ class InputValidator:
 
     def release_first_rows(self) -> None:
         """Release the rows of the first block, which are not needed once the shards have started."""
-        self._first = None
+        self._first_rows = None
 
     def locate_task(self, task: Hashable) -> ValidatedBlock:
         """The task id and component of one task, as a block with one row without features."""
@@ -127,7 +127,7 @@ class InputValidator:
 
     def shard_settings(self, budget: int | str | None, graph: TaskGraph) -> Settings:
         """The settings that a shard would start with. Raises `TooFewBytes` if the budget is too small."""
-        return self._shard(budget, graph)._settings(self._first, self.classes, graph)[0]
+        return self._shard(budget, graph)._settings(self._first_rows, self.classes, graph)[0]
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         model: Learner = clone(self.learner)
@@ -143,12 +143,12 @@ class InputValidator:
         model = self._shard(budget, graph)
         # Every shard starts with the classes and rows of the first block, even if none of its rows is for this shard.
         # Otherwise shards would choose different kernels and orders of labels.
-        model._begin(self._first, self.classes, graph, self._first)
+        model._begin(self._first_rows, self.classes, graph, self._first_rows)
         return model
 
     def _begin(self, rows: Any) -> None:
-        """Check that every shard can start with its share of the budget. If not, forget the first block."""
-        self._first = rows[:64]  # γ is estimated from 64 rows; they also suffice to plan a byte budget
+        """Check that every shard can start with its share of the budget. If not, reset the prototype."""
+        self._first_rows = rows[:64]  # γ is estimated from 64 rows; they also suffice to plan a byte budget
         self._fix_kernel()
         try:
             self._check_shares(self)
@@ -160,7 +160,7 @@ class InputValidator:
         """Replace ``gamma="scale"`` by its value after the first rows: all shards must use the same kernel."""
         engine = self.prototype._engine
         if engine.settings.kernel is not None:
-            kernel = kernel_after(engine.settings, self._first)
+            kernel = kernel_after(engine.settings, self._first_rows)
             self.prototype._engine = type(engine)(replace(engine.settings, kernel=kernel))
 
     def _reset(self) -> None:
@@ -170,4 +170,4 @@ class InputValidator:
         self.prototype._point = None if point is None else point.fresh()
         if "budget" in self.learner.get_params(deep=False):
             self.prototype.set_params(budget=1)  # the prototype never stores an example
-        self._first = None
+        self._first_rows = None

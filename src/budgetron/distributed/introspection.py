@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.split.busy_tasks import BusyTasks
 from budgetron.distributed.split.placement import WHO, Placement
-from budgetron.distributed.split.shares import checked_policy, rebalanced_shares, unused_only
+from budgetron.distributed.split.shares import check_policy, rebalanced_shares, unused_only
 from budgetron.distributed.workers.worker import ShardStatistics
 from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.errors import input_error, shown
@@ -29,7 +30,7 @@ class Shard(ShardStatistics):
     worker: str = ""
 
 
-class Introspection:
+class Introspection(ABC):
     """Properties and methods that are available after the first block."""
 
     learner: Any
@@ -39,10 +40,10 @@ class Introspection:
     _busy_tasks: BusyTasks
     _placement: Placement
     _workers: WorkerGroup
-    _mistakes: list[int]
-    _examples_since: int
+    _mistakes: list[int]  # of each shard, at the last rebalancing
+    _examples_since_maintenance: int  # since the last rebalancing or exchange
     _rebalancing: threading.Lock
-    _counting: threading.Lock  # of the operating point
+    _counting: threading.Lock  # held while the operating point counts examples
 
     # ---- workers and shares
 
@@ -77,15 +78,15 @@ class Introspection:
         next one starts, so the total never exceeds the budget.
         """
         self._check_fitted()
-        if checked_policy(self.shares, self.learner.budget) != "demand":
+        if check_policy(self.shares, self.learner.budget) != "demand":
             raise input_error(WHO, "shares", '"demand" to rebalance', shown(self.shares),
                               'Create the model with shares="demand".')  # fmt: skip
         with self._rebalancing, self._workers.locked(range(self.shards)):
             statistics = self._statistics()
             mistakes = [shard.n_mistakes for shard in statistics]
-            fresh = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
+            new_mistakes = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
             capacities = [int(shard.capacity or 0) for shard in statistics]
-            wanted = rebalanced_shares(self.learner.budget, capacities, fresh, self._min_capacity())
+            wanted = rebalanced_shares(self.learner.budget, capacities, new_mistakes, self._min_capacity())
             if type(self.learner).__name__ == "Forgetron":
                 # A Forgetron can evict only as part of a mistake, so it gives away unused capacity only.
                 wanted = unused_only(wanted, capacities, [shard.n_stored for shard in statistics])
@@ -94,7 +95,7 @@ class Introspection:
             for shard in order:
                 if wanted[shard] != capacities[shard]:
                     self._workers.call_owner(shard, "resize", wanted[shard])
-            self._mistakes, self._examples_since = mistakes, 0
+            self._mistakes, self._examples_since_maintenance = mistakes, 0
         return wanted
 
     def _min_capacity(self) -> int:
@@ -197,7 +198,7 @@ class Introspection:
     def _statistics(self, by_task: bool = False) -> list[ShardStatistics]:
         if not self._is_fitted:
             raise AttributeError(f"{WHO} has learned nothing yet")
-        statistics = [shard for some in self._workers.call_all("statistics", by_task) for shard in some]
+        statistics = [shard for shards in self._workers.call_all("statistics", by_task) for shard in shards]
         return sorted(statistics, key=lambda shard: shard.shard)
 
     @property

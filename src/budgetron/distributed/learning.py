@@ -1,4 +1,4 @@
-"""Learning in a sharded model: validate a call once, cut it by shard, send it, and collect the margins.
+"""Learning in a sharded model: validate a call, divide its rows by shard, send them, and collect the margins.
 
 `ShardLearning` is a base class of `ShardedModel`. A block passes through `input_validation` (here, in the coordinator),
 `placement`, `routing`, `worker_group` and `worker`. The coordinator must validate a block completely before any shard
@@ -48,7 +48,7 @@ class ShardLearning(ShardDeciding):
     rebalance_every: int
     _validation_lock: threading.Lock
     _graphs: dict[int, TaskGraph]
-    _unrecorded = False  # whether a block determined something that is not in the record yet
+    _unrecorded = False  # whether a block changed `InputValidator.known_facts`, and the record is not written yet
 
     def partial_fit(
         self,
@@ -85,10 +85,10 @@ class ShardLearning(ShardDeciding):
         the answers of its last 100,000 messages; the margins of older rows are NaN.
         """
         examples = self._get_validator().convert(X, y, tasks, sample_weight, offset)
-        validated = self._validated(ConvertedRequest(examples, key, classes))
+        validated = self._validate(ConvertedRequest(examples, key, classes))
         self._prepare()
-        job = self._resumed(self._new_job(validated, key))
-        margins = self._learned(job)
+        job = self._mark_learned(self._new_job(validated, key))
+        margins = self._learn_job(job)
         self._count_rows(margins, validated.block.labels, job.learned)
         return margins
 
@@ -98,14 +98,14 @@ class ShardLearning(ShardDeciding):
         Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
         disks are raised; requests with keys can then be sent again.
         """
-        converted = [self._converted(request) for request in requests]
+        converted = [self._convert(request) for request in requests]
         answers = self.learn_converted(converted)
         for request, answer in zip(converted, answers, strict=True):
             if not isinstance(request, Exception) and not isinstance(answer, Exception):
                 self._count_rows(answer, request.examples.labels, None)
         return answers
 
-    def _converted(self, request: Request) -> ConvertedRequest | Exception:
+    def _convert(self, request: Request) -> ConvertedRequest | Exception:
         try:
             arguments = (request.X, request.y, request.tasks, request.sample_weight, request.offset)
             examples = self._get_validator().convert(*arguments)
@@ -128,7 +128,7 @@ class ShardLearning(ShardDeciding):
                 answers[i] = request
                 continue
             try:
-                validated = self._validated(request)
+                validated = self._validate(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
@@ -136,14 +136,14 @@ class ShardLearning(ShardDeciding):
                 continue
             self._prepare()
             try:
-                job = self._resumed(self._new_job(validated, request.key, new_keys))
+                job = self._mark_learned(self._new_job(validated, request.key, new_keys))
             except KeyReused as error:
                 answers[i] = error
                 continue
             if self._interval() is None:
                 jobs[i] = job
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
-                answers[i] = self._learned(job)
+                answers[i] = self._learn_job(job)
         if jobs:
             with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs.values()])).tolist()):
                 self._run("learn", list(jobs.values()))
@@ -176,15 +176,15 @@ class ShardLearning(ShardDeciding):
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.call_owner(shard, "forget", task)
 
-    def _validated(self, request: ConvertedRequest) -> ValidatedBlock:
+    def _validate(self, request: ConvertedRequest) -> ValidatedBlock:
         """Validate a request for all shards. If it is rejected, nothing changes."""
         check_key(request.key, MAX_KEY_LENGTH)
         validator = self._get_validator()
         with self._validation_lock:
-            settled = validator.settled  # to see whether this block adds something that belongs into the record
+            facts = validator.known_facts
             validator.learner.check_streaming()
             validated = validator.validate_examples(request.examples, request.classes)
-            self._unrecorded |= settled != validator.settled
+            self._unrecorded |= facts != validator.known_facts
         return validated
 
     def _prepare(self) -> None:
@@ -203,7 +203,7 @@ class ShardLearning(ShardDeciding):
         digests = None
         if key is not None and not is_new and self.directory is not None:
             content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight, block.offsets)
-            # The number of rows is mixed in, so that a part of the rows under the same key is a different call.
+            # The number of rows is mixed in, so that a part of these rows under the same key counts as a reused key.
             digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
         shards = self._placement.shards_of(validated)
         return Job(validated, shards, self._empty_margins(validated.n), key or secrets.token_hex(8), digests)
@@ -212,7 +212,8 @@ class ShardLearning(ShardDeciding):
         outputs = self._validator.classes.n_outputs
         return np.empty(n if outputs == 1 else (n, outputs))
 
-    def _learned(self, job: Job) -> Margins:
+    def _learn_job(self, job: Job) -> Margins:
+        """Learn the rows of a job in steps, with maintenance between them. Returns the margins."""
         interval = self._interval()
         # Steps are multiples of `block`, so that maintenance happens at the same rows however a stream is cut into
         # calls.
@@ -221,13 +222,13 @@ class ShardLearning(ShardDeciding):
             rows = range(start, min(start + step, job.n))
             with self._workers.locked(job.shards[rows.start : rows.stop].tolist()):
                 self._run("learn", [job], rows)
-            self._examples_since += job.n_new(rows)  # a call that is repeated must not cause maintenance
-            if interval is not None and self._examples_since >= interval:
+            self._examples_since_maintenance += job.n_new(rows)  # rows of a retry do not count
+            if interval is not None and self._examples_since_maintenance >= interval:
                 self._maintain()
         return job.margins
 
-    def _resumed(self, job: Job) -> Job:
-        """The job with the rows marked that were learned before under its key. Raises `KeyReused` if they differ.
+    def _mark_learned(self, job: Job) -> Job:
+        """Mark the rows of a job that were learned before under its key. Raises `KeyReused` if other rows were.
 
         All shards are asked before any of them learns, so that a key with other rows changes nothing.
         """
@@ -249,6 +250,7 @@ class ShardLearning(ShardDeciding):
         return self.rebalance_every if self.shares == "demand" else None
 
     def _maintain(self) -> None:
+        """Do what is due every `_interval` examples; a `ReplicatedModel` exchanges instead."""
         self.rebalance()
 
     def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:

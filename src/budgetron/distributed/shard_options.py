@@ -14,7 +14,7 @@ from budgetron.distributed.directory.journal import NAME, Journal
 from budgetron.distributed.directory.record import NAME as RECORD
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import has_one_component
-from budgetron.durable.storage.log_schema import NAME as HOST
+from budgetron.durable.storage.log_schema import NAME as HOST_DATABASE
 from budgetron.errors import input_error
 
 FOLDER = "shards"  # inside the model's directory
@@ -22,7 +22,7 @@ FOLDER = "shards"  # inside the model's directory
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """How to start the shards. `shards` counts for a new model only."""
+    """How to start the shards. `shards` applies only to a new model."""
 
     shards: int = 1
     workers: int = 2
@@ -44,11 +44,11 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
         "block": max(128, options.block),
         "snapshot_every": options.snapshot_every,
     }
-    if (journal.place / RECORD).exists():
+    if (journal.shards_directory / RECORD).exists():
         if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
-            came = f"{str(journal.place)!r}, which contains shards"
+            came = f"{str(journal.shards_directory)!r}, which contains shards"
             raise input_error("serve", "--ray", "a directory of its own for a new model", came)
-        return ShardedModel.open(journal.place, **parameters)
+        return ShardedModel.open(journal.shards_directory, **parameters)
     learner = None if make_model is None else make_model()
     if learner is None or learner._is_fitted:
         came = "none" if learner is None else "a model file, which has learned already"
@@ -58,11 +58,12 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
             "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
             'Use a learner with another graph, such as "Budgetron graph=disconnected".',
         )  # fmt: skip
-    return ShardedModel(learner, shards=journal.shards, directory=journal.place, **parameters)
+    return ShardedModel(learner, shards=journal.shards, directory=journal.shards_directory, **parameters)
 
 
-def refuse_unsharded(directory: Path) -> None:
-    if (directory / HOST).is_file():
+def check_not_unsharded(directory: Path) -> None:
+    """Raise `InputError` if the directory belongs to a `Host`, whose model is in one piece."""
+    if (directory / HOST_DATABASE).is_file():
         raise input_error(
             "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
             "Serve it without --shards and --ray, or give the new model another name.",

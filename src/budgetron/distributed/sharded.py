@@ -27,9 +27,9 @@ from sklearn.utils.metaestimators import available_if
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.learning import ShardLearning
 from budgetron.distributed.split.busy_tasks import BusyTasks
-from budgetron.distributed.split.placement import WHO, Placement, checked_pins
+from budgetron.distributed.split.placement import WHO, Placement, check_pins
 from budgetron.distributed.split.routing import Job
-from budgetron.distributed.split.shares import checked_policy, first_shares, least_bytes, refuse_bytes
+from budgetron.distributed.split.shares import check_policy, first_shares, least_bytes, too_few_bytes_error
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.distributed.workers.worker_pool import LocalPool, WorkerPool
@@ -76,7 +76,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         Timeout of a call to a Ray worker in seconds, after which the worker counts as lost.
     ray_options : dict, optional
         Options of every Ray actor, such as ``{"num_cpus": 0.5}`` or a scheduling strategy. A spare process that has
-        imported everything takes the place of a lost worker; ``{"spare": False}`` does without it.
+        imported everything takes the place of a lost worker; ``{"spare": False}`` starts none.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
                 raise input_error(WHO, name, f"an integer >= {least}", shown(value))
         if self.backend not in BACKENDS:
             raise input_error(WHO, "backend", '"local" or "ray"', shown(self.backend))
-        policy = checked_policy(self.shares, getattr(self.learner, "budget", None))
+        policy = check_policy(self.shares, getattr(self.learner, "budget", None))
         if policy == "demand" and not rule_class(self.learner.rule).needs_kernel:
             name = type(self.learner).__name__
             raise input_error(WHO, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
@@ -192,7 +192,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         self._check_directory()
 
     def _new_placement(self) -> Placement:
-        return Placement(self.learner.graph, self.shards, checked_pins(self.pins))
+        return Placement(self.learner.graph, self.shards, check_pins(self.pins))
 
     def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
         """The share of the budget of each shard.
@@ -211,12 +211,12 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
                 except TooFewBytes:
                     least = max(least, least_bytes(plan)[0])
             if least:
-                raise refuse_bytes(WHO, "shard", total, self.shards, least)
+                raise too_few_bytes_error(WHO, "shard", total, self.shards, least)
         return shares
 
     def _begin(self, models: list[Any] | None = None) -> None:
         """Start the shards: new ones after the first block, or with the given models."""
-        self._ready(term=1)
+        self._set_up(term=1)
         if models is None:
             budgets = self._first_budgets(self._validator)
             models = [self._validator.new_shard_model(budget, self._placement.graph_of(shard))
@@ -230,12 +230,14 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         self._write_record()
 
     def _reopen(self, term: int) -> None:
-        # The record goes first: a crash in between then leaves a higher term, and no epoch is ever used twice.
-        self._ready(term + 1)
+        """Start the shards from their logs, as the coordinator after the one of this term."""
+        # The record is written first: after a crash the next coordinator has a higher term, and no epoch is used twice.
+        self._set_up(term + 1)
         self._write_record()
         self._start(None)
 
-    def _ready(self, term: int) -> None:
+    def _set_up(self, term: int) -> None:
+        """Create the placement, the locks and the counters that the start of the shards needs."""
         if not hasattr(self, "_validation_lock"):
             self._validation_lock = threading.Lock()
         self._placement = self._new_placement()
@@ -244,9 +246,10 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         self._busy_tasks = BusyTasks()
         self._rebalancing = threading.Lock()
         self._counting = threading.Lock()
-        self._examples_since = 0
+        self._examples_since_maintenance = 0
 
     def _start(self, models: list[Any] | None) -> None:
+        """Start the workers and assign the shards to them. With None the shards recover from their logs."""
         workers = WorkerGroup(self._new_pool(), self.shards, self._term)
         try:
             workers.begin(self.workers, models)

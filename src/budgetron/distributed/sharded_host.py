@@ -2,9 +2,9 @@
 
 Learning: a request is written to the journal and forced to disk, then sent to its shards, each of which writes its rows
 to its own log before it learns them. Then it is acknowledged. A request that was interrupted is finished before
-anything else is learned, now or after a restart. So every shard learns its rows in the order of the journal, once.
+anything else is learned, now or after a restart. So every shard learns its rows once, in the order of the journal.
 
-It must never send a request to a shard that is not in the journal.
+It must never send a shard a request that is not in the journal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from budgetron.decisions.saved_point import point_from_bytes, point_to_bytes
 from budgetron.distributed.directory.journal import Journal
 from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.learning import ConvertedRequest
-from budgetron.distributed.shard_options import FOLDER, ShardOptions, open_model, refuse_unsharded
+from budgetron.distributed.shard_options import FOLDER, ShardOptions, check_not_unsharded, open_model
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.durable import Corrected, Correction, HostedModel, Learned, Request, blocks
 from budgetron.durable.blocks import margins_to_bytes
@@ -63,11 +63,11 @@ class ShardedHost:
         self.failing: Exception | None = None  # why something in the journal is not learned yet
         self.position = journal.position
         self._commit_lock = threading.Lock()
-        self._open = True
+        self._is_open = True
         content = journal.point()
         if content is not None:
             model.operating_point = point_from_bytes(content, model.classes_ if self.hosted_model.begun else None)
-        self._point: OperatingPoint | None = None  # the next one, until it is in the journal
+        self._point: OperatingPoint | None = None  # after the requests just sent; applied once it is in the journal
         self.replayed_examples = self._finish_earlier()
 
     @classmethod
@@ -79,12 +79,12 @@ class ShardedHost:
         with ExitStack() as undo:
             undo.callback(lock.release)
             remove_leftovers(directory)
-            refuse_unsharded(directory)
-            chosen = (directory / FOLDER if options.ray is None else options.ray / directory.name).absolute()
-            journal = Journal(directory, chosen, options.shards)
+            check_not_unsharded(directory)
+            shards_directory = (directory / FOLDER if options.ray is None else options.ray / directory.name).absolute()
+            journal = Journal(directory, shards_directory, options.shards)
             undo.callback(journal.close)
-            if options.ray is not None and journal.place != chosen:
-                accepted = f"{str(journal.place.parent)!r}, where the shards of {directory.name!r} are"
+            if options.ray is not None and journal.shards_directory != shards_directory:
+                accepted = f"{str(journal.shards_directory.parent)!r}, where the shards of {directory.name!r} are"
                 raise input_error("serve", "--ray", accepted, repr(str(options.ray)))
             model = open_model(journal, make_model, options)
             undo.callback(model.close)
@@ -103,18 +103,19 @@ class ShardedHost:
             except InputError as error:
                 entries.append(error)
         with self._commit_lock:
-            for together in group_into_commits([entry for entry in entries if isinstance(entry, Entry)]):
-                self._commit(together)
+            for group in group_into_commits([entry for entry in entries if isinstance(entry, Entry)]):
+                self._commit(group)
         return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
     def _commit(self, entries: list[Entry]) -> None:
+        """Write entries to the journal and let the shards learn them. Every entry has an answer afterwards."""
         try:
             self._finish_earlier()
             new = self._journal.select_unlearned(entries, self._classes)
             self._append(new)
         except Exception as error:  # Nothing was written, so nothing may be learned.
             for entry in entries:
-                entry.answer = entry.answer or self._not_now(error)
+                entry.answer = entry.answer or self._not_written_error(error)
         else:
             self._learn(new)
 
@@ -124,19 +125,19 @@ class ShardedHost:
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove a task's stored examples and weights. Written to the journal like examples."""
-        return self._acknowledged(Entry(blocks.encode_forget(task)))
+        return self._commit_one(Entry(blocks.encode_forget(task)))
 
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
-        """Decide by other settings of `OperatingPoint`, or no more with None; see `Host.set_operating_point`."""
-        return self._acknowledged(Entry(self.hosted_model.checked_point(settings)))
+        """Change the settings of the operating point; None removes it. See `Host.set_operating_point`."""
+        return self._commit_one(Entry(self.hosted_model.checked_point(settings)))
 
-    def _acknowledged(self, entry: Entry) -> Learned:
+    def _commit_one(self, entry: Entry) -> Learned:
         with self._commit_lock:
             try:
                 self._finish_earlier()
                 self._append([entry])
             except Exception as error:
-                raise self._not_now(error) from error
+                raise self._not_written_error(error) from error
             self._learn([entry])
         answer = answer_of(entry)
         if isinstance(answer, Exception):
@@ -146,24 +147,24 @@ class ShardedHost:
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
     ) -> Corrected:
-        raise _cannot_correct()
+        raise _cannot_correct_error()
 
     def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
-        raise _cannot_correct()
+        raise _cannot_correct_error()
 
     def corrections(self, limit: int = 1000) -> list[Correction]:
-        raise _cannot_correct()
+        raise _cannot_correct_error()
 
     def record_of(self, key: str) -> int | None:
-        raise _cannot_correct()
+        raise _cannot_correct_error()
 
     def end_of_stream(self, key: str) -> int:
-        """The position after the last learned row of a stream: where a reader of the stream goes on. 0 if it is new."""
+        """The position after the last learned row of a stream, from which its reader must continue. 0 if it is new."""
         with self._commit_lock:
             return self._journal.end_of_stream(key)
 
     def _append(self, new: list[Entry]) -> None:
-        if not self._open:
+        if not self._is_open:
             raise Closed("Host: this host was closed.")
         if new:
             self._journal.append(new)
@@ -177,7 +178,7 @@ class ShardedHost:
         except Exception as error:
             self.failing = error
             for entry in new:
-                entry.answer = _unfinished(error)
+                entry.answer = _unfinished_error(error)
             return
         for entry, (number, answer) in zip(new, answers, strict=True):
             if isinstance(answer, Learned):
@@ -198,37 +199,37 @@ class ShardedHost:
         """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
         self._point = deepcopy(self.model.operating_point)
         answers: list[tuple[int, Any]] = []
-        together: list[tuple[int, blocks.LoggedBlock]] = []
+        group: list[tuple[int, blocks.LoggedBlock]] = []
         for number, payload in written:
             block = blocks.decode_block(payload)
             if block.kind in ("forget", "point"):
-                answers += self._send_examples(together, is_new)
+                answers += self._send_examples(group, is_new)
                 change = self._forget if block.kind == "forget" else self._change_point
                 answers.append((number, change(number, block)))
-                together = []
+                group = []
             else:
-                together.append((number, block))
-        return answers + self._send_examples(together, is_new)
+                group.append((number, block))
+        return answers + self._send_examples(group, is_new)
 
-    def _send_examples(self, together: list[tuple[int, blocks.LoggedBlock]], is_new: bool) -> list[tuple[int, Any]]:
+    def _send_examples(self, group: list[tuple[int, blocks.LoggedBlock]], is_new: bool) -> list[tuple[int, Any]]:
         requests = [
             ConvertedRequest(block.examples, f"{self._journal.name}-{number}", block.classes)
-            for number, block in together
+            for number, block in group
         ]
         margins = self.model.learn_converted(requests, new_keys=is_new)
-        for (_, block), outcome in zip(together, margins, strict=True):
+        for (_, block), outcome in zip(group, margins, strict=True):
             if not isinstance(outcome, Exception):
-                self._point = self.model.counted(self._point, outcome, block.examples.labels)
+                self._point = self.model.count_learned(self._point, outcome, block.examples.labels)
         return [
             (number, outcome if isinstance(outcome, Exception) else Learned(number, outcome))
-            for (number, _), outcome in zip(together, margins, strict=True)
+            for (number, _), outcome in zip(group, margins, strict=True)
         ]
 
     def _change_point(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
         (request,) = block.examples.rows
         try:
             self._point = self.model.changed_point(self._point, request.get("settings"))
-        except InputError as error:  # the first examples came in between, and have more labels than it decides on
+        except InputError as error:  # examples that were learned since have more labels than an operating point accepts
             return error
         return Learned(number, np.empty(0))
 
@@ -248,15 +249,16 @@ class ShardedHost:
         ]
         rejected = [number for number, answer in answers if isinstance(answer, Exception)]
         self._journal.finish(learned, rejected, None if self._point is None else point_to_bytes(self._point))
-        self.model.operating_point = self._point  # only now: what is sent again after a failure is counted again
+        # Only now, because requests that are sent again after a failure are counted again.
+        self.model.operating_point = self._point
 
-    def _not_now(self, error: Exception) -> Exception:
-        """Why a request was not written: the disk failed, or the shards still have to learn an earlier request."""
+    def _not_written_error(self, error: Exception) -> Exception:
+        """The error for a request that was not written: of the disk, or because an earlier request is unfinished."""
         if not self._journal.any_unfinished():
             return error
         self.failing = error
         remedy = "An earlier request must be learned first. This call wrote nothing: send it again with its key."
-        return Unfinished(error_message("service", "the shards", "all available", _described(error), remedy))
+        return Unfinished(error_message("service", "the shards", "all available", _describe(error), remedy))
 
     def check_ready(self) -> None:
         """Raise the error that `learn_many` would raise now: of the journal, of a shard's log, or of a lost worker."""
@@ -265,7 +267,7 @@ class ShardedHost:
                 raise self.failing
             return
         try:
-            if not self._open:
+            if not self._is_open:
                 raise Closed("Host: this host was closed.")
             self._journal.try_to_write()
             self._finish_earlier()
@@ -282,13 +284,13 @@ class ShardedHost:
             self.model.snapshot()
 
     def content(self) -> NoReturn:
-        raise _in_shards("its model file")
+        raise _in_shards_error("its model file")
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> NoReturn:
-        raise _in_shards("a model file to restore")
+        raise _in_shards_error("a model file to restore")
 
     def backup(self, path: Path) -> NoReturn:
-        raise _in_shards("a backup in one file")
+        raise _in_shards_error("a backup in one file")
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
@@ -298,8 +300,8 @@ class ShardedHost:
     def close(self) -> None:
         """Stop the workers, each shard with a snapshot, and release the directory."""
         with self._commit_lock:
-            if self._open:
-                self._open = False
+            if self._is_open:
+                self._is_open = False
                 try:
                     self.model.close()
                 finally:
@@ -307,25 +309,25 @@ class ShardedHost:
                     self._lock.release()
 
 
-def _unfinished(error: Exception) -> Unfinished:
+def _unfinished_error(error: Exception) -> Unfinished:
     remedy = (
         "The request is on disk and will be learned before any other. To get its answer, send it again with the same "
         "key. If it had no key, do not send it again."
     )
-    return Unfinished(error_message("service", "the shards", "all available", _described(error), remedy))
+    return Unfinished(error_message("service", "the shards", "all available", _describe(error), remedy))
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {shown(str(error), 200)}"
 
 
-def _cannot_correct() -> InShards:
+def _cannot_correct_error() -> InShards:
     remedy = "Learn the right label as a new example."
     accepted = "asked of a model in one piece"
     return InShards(error_message("service", "corrections", accepted, "a model in shards", remedy))
 
 
-def _in_shards(what: str) -> InShards:
+def _in_shards_error(what: str) -> InShards:
     remedy = (
         "POST snapshot lets every shard write its snapshot. To copy the model, stop the service and call "
         "ShardedModel.open(directory).save(target)."

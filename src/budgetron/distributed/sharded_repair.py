@@ -21,10 +21,10 @@ from budgetron.errors import error_message
 
 def verify_sharded(directory: Path) -> dict[str, Verified]:
     """Check the journal, and return what is in each shard. Raises `DamagedLog` at the first damage."""
-    return {f"{folder.name}: ": verify(folder) for folder in _shards(directory)}
+    return {f"{folder.name}: ": verify(folder) for folder in _shard_folders(directory)}
 
 
-def _shards(directory: Path) -> list[Path]:
+def _shard_folders(directory: Path) -> list[Path]:
     """The folders of the shards that have begun, if the journal is intact."""
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
         with storage_errors(directory / NAME):
@@ -33,21 +33,21 @@ def _shards(directory: Path) -> list[Path]:
         try:
             journal.unfinished()
             journal.point()
-            folders = [journal.place / folder_of(shard) for shard in range(journal.shards)]
+            folders = [journal.shards_directory / folder_of(shard) for shard in range(journal.shards)]
         finally:
             journal.db.close()
     return [folder for folder in folders if (folder / LOG).exists()]
 
 
 def repair_sharded(directory: Path) -> dict[str, Replaced | None]:
-    """Repair the journal and every shard. The values are None for those that are intact."""
+    """Repair the journal and every shard. The value of an intact one is None."""
     done: dict[str, Replaced | None] = {"journal: ": None}
     with locked_stage(directory) as stage:
         try:
-            folders = _shards(directory)
+            folders = _shard_folders(directory)
         except DamagedLog as damage:
             done["journal: "] = _repair_journal(directory, stage, damage)
-            folders = _shards(directory)
+            folders = _shard_folders(directory)
         for folder in folders:
             done[f"{folder.name}: "] = repair(folder)
     return done
@@ -69,7 +69,7 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
             )
         ) from error
     last = 0
-    new = Journal(stage, old.place, old.shards)
+    new = Journal(stage, old.shards_directory, old.shards)
     try:
         with new.db.writing():
             new.db.execute("UPDATE about SET name = ?", (old.name,))  # part of the keys that the shards know

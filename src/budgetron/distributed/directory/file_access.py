@@ -19,9 +19,9 @@ MAX_BYTES = 2**34  # of one file
 def write_file(target: str, name: str, content: bytes) -> str:
     """Write a file atomically and return its SHA-256."""
     if _is_url(target):
-        system, folder = _system(target)
-        system.makedirs(folder, exist_ok=True)
-        with system.open(f"{folder}/{name}", "wb") as file:  # object stores show an object only once it is complete
+        filesystem, folder = _filesystem(target)
+        filesystem.makedirs(folder, exist_ok=True)
+        with filesystem.open(f"{folder}/{name}", "wb") as file:  # object stores show an object only once it is complete
             file.write(content)
     else:
         Path(target).mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,8 @@ def read_file(source: str, name: str, digest: str | None = None) -> bytes:
     """Read a file and verify its SHA-256, if one is given."""
     try:
         if _is_url(source):
-            system, folder = _system(source)
-            content: bytes = system.cat_file(f"{folder}/{name}")
+            filesystem, folder = _filesystem(source)
+            content: bytes = filesystem.cat_file(f"{folder}/{name}")
         else:
             content = read_bytes(Path(source) / name, MAX_BYTES)
     except FileNotFoundError:
@@ -51,11 +51,11 @@ def read_file(source: str, name: str, digest: str | None = None) -> bytes:
 def remove_other_models(target: str, keep: set[str]) -> None:
     """Delete the model files of earlier saves."""
     if _is_url(target):
-        system, folder = _system(target)
-        for path in system.ls(folder, detail=False):
+        filesystem, folder = _filesystem(target)
+        for path in filesystem.ls(folder, detail=False):
             name = str(path).rsplit("/", 1)[-1]
             if name.endswith(".budgetron") and name not in keep:
-                system.rm_file(path)
+                filesystem.rm_file(path)
     else:
         for file in Path(target).glob("*.budgetron"):
             if file.name not in keep:
@@ -66,7 +66,7 @@ def _is_url(target: str) -> bool:
     return "://" in target
 
 
-def _system(target: str) -> tuple[Any, str]:
+def _filesystem(target: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -74,5 +74,5 @@ def _system(target: str) -> tuple[Any, str]:
             error_message("ShardedModel", "the location", "a folder, or a URL if fsspec is installed", repr(target),
                           "Install it with pip install 'budgetron[ray]', or pass a folder.")
         ) from None  # fmt: skip
-    system, folder = url_to_fs(target)
-    return system, folder.rstrip("/")
+    filesystem, folder = url_to_fs(target)
+    return filesystem, folder.rstrip("/")

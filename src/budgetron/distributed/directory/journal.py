@@ -1,12 +1,12 @@
 """The journal of a `ShardedHost`: one row per request to learn, beside the logs of the shards.
 
-A request may go to several shards, and each shard knows only its own rows. The journal has all rows of the request. It
-is forced to disk before it is sent to any shard, and kept until all shards have learned it. Its number is part of the
-key under which its rows are sent to the shards, so that they can be sent again and are learned once. The idempotency
-keys of clients are stored as in the log of a `Host`.
+A request may go to several shards, and each shard knows only its own rows. The journal has all rows of the request. A
+request is forced to disk here before any shard gets it, and stays until all shards have learned it. Its number is part
+of the key under which the shards get its rows, so that rows that are sent again are learned once. The idempotency keys
+of clients are stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
-    request    number and rows of what not all shards have learned yet
+    request    number and rows of each request that not all shards have learned yet
     point      the operating point, with what it counted up to the last finished request
     keys       idempotency keys: the tables of `budgetron.durable.storage.idempotency`
 """
@@ -73,18 +73,20 @@ _MIGRATIONS = {1: _to_format_2, 2: _to_format_3, 3: _to_format_4}
 class Journal:
     """The journal of one model. Callers must not use it from two threads at once.
 
-    `place` and `shards` are for a new one; without them the journal must exist.
+    `shards_directory` and `shards` describe a new model. Without them the journal must exist.
     """
 
-    def __init__(self, directory: Path, place: Path | None = None, shards: int = 0, checked: bool = True) -> None:
+    def __init__(
+        self, directory: Path, shards_directory: Path | None = None, shards: int = 0, checked: bool = True
+    ) -> None:
         self.db = SqliteFile(directory / NAME, _SCHEMA, checked=checked, migrations=_MIGRATIONS)
         self.keys = IdempotencyKeys(self.db)
         try:
             if checked:
                 self.keys.check()
-            if place is not None:
+            if shards_directory is not None:
                 with self.db.writing():
-                    about = (secrets.token_hex(8), str(place), shards)
+                    about = (secrets.token_hex(8), str(shards_directory), shards)
                     self.db.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?, ?)", about)
             row = self.db.one("SELECT name, place, shards FROM about")
             if row is None:
@@ -92,7 +94,7 @@ class Journal:
         except BaseException:
             self.db.close()
             raise
-        self.name, self.place, self.shards = row[0], Path(row[1]), row[2]
+        self.name, self.shards_directory, self.shards = row[0], Path(row[1]), row[2]
 
     @property
     def position(self) -> int:
@@ -101,7 +103,7 @@ class Journal:
         return 0 if row is None else int(row[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
-        """The entries with rows that were not learned before. The other entries are given their answer."""
+        """The entries that have new rows. Every other entry gets its answer here."""
         return self.keys.select_unlearned(entries, Unwritten(), classes)
 
     def end_of_stream(self, key: str) -> int:
@@ -112,8 +114,8 @@ class Journal:
         """Number the entries and write them with their keys, in one commit that is forced to disk."""
         with self.db.writing():
             for entry in entries:
-                written = self.db.execute("INSERT INTO request (rows) VALUES (?)", (entry.payload,))
-                entry.number = int(written.lastrowid or 0)
+                cursor = self.db.execute("INSERT INTO request (rows) VALUES (?)", (entry.payload,))
+                entry.number = int(cursor.lastrowid or 0)
                 self.db.execute(f"UPDATE request SET crc = {_CHECKSUM} WHERE number = ?", (entry.number,))
                 self.keys.put(entry)
 
@@ -146,11 +148,12 @@ class Journal:
                 self.db.execute("DELETE FROM point")
             else:
                 self.db.execute("REPLACE INTO point VALUES (1, ?, checksum(?))", (point, point))
+            # True for about every thousandth request, however many of them are finished together.
             if done and max(done) % _FORGET_EVERY < len(done):
                 self.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
 
     def point(self) -> bytes | None:
-        """The operating point as `finish` was given it last."""
+        """The operating point that `finish` stored last; None if there is none."""
         row = self.db.one("SELECT content, crc IS checksum(content) FROM point")
         if row is None:
             return None

@@ -1,13 +1,14 @@
 """`save` and `load`, `open` and `snapshot` of sharded models.
 
-There are two kinds of folders: `save` writes one, or a URL, with one model file per shard. A live directory has one log
-per shard, to which a running model writes. In both, the record (`sharded.json`) names the files that are valid, and is
-always written last. `OnDisk` is a base class of `ShardedModel`.
+There are two kinds of folders. `save` writes one model file per shard to a folder or URL. A live directory has one log
+per shard, to which a running model writes. In both, the record (`sharded.json`) names the valid files, and is always
+written last. `OnDisk` is a base class of `ShardedModel`.
 """
 
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,18 +28,20 @@ class OnDisk(Introspection):
     """The methods of a sharded model that read and write files."""
 
     directory: Any
-    _term: int
+    _term: int  # see `DirectoryRecord.term`
 
     # ---- defined by `ShardedModel`
 
-    def __init__(self, learner: Any, **parameters: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def __init__(self, learner: Any, **parameters: Any) -> None: ...
 
+    @abstractmethod
     def _begin(self, models: list[Any] | None = None) -> None:
-        raise NotImplementedError
+        """Start the shards: new ones after the first block, or with the given models."""
 
+    @abstractmethod
     def _reopen(self, term: int) -> None:
-        raise NotImplementedError
+        """Start the shards from their logs, as the coordinator after the one of this term."""
 
     # ---- files
 

@@ -35,19 +35,20 @@ class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
 
     format: int
     kind: str  # the class: ShardedModel or ReplicatedModel
-    term: int  # counts coordinators: a later one has a higher term, and so higher epochs
+    term: int  # the number of coordinators so far: a later one has a higher term, and therefore higher epochs
     shards: int
     shares: str
     pins: list[tuple[Any, int]]
     budget: int | str | None  # the total; in format 1 that of each replica
-    # The learner that has begun and learned nothing: parameters, graph, classes, kernel. The field is called "door" in
-    # the file since format 1, and a directory of any version must open.
+    # The prototype of `input_validation`: a learner that has parameters, graph, classes and kernel, but has learned
+    # nothing. The file calls it "door" since format 1, and directories of every version must open.
     prototype: ShardFile = msgspec.field(name="door")
     files: list[ShardFile] = []  # of a saved model; a live one has one folder per shard
     exchange_every: int | None = None  # of a ReplicatedModel
 
 
 def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
+    """Encode the pins, which assign tasks to shards, for the record."""
     try:
         return [(encoded(task), shard) for task, shard in pins.items()]
     except NoJSON:
@@ -70,11 +71,11 @@ def read_record(source: str) -> DirectoryRecord:
         raise input_error(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
         # In format 1 the budget was that of each replica. They keep it, so the total is the sum.
-        each = budget_of(WHO, record.budget)
-        if each.bytes is not None:
-            record.budget = f"{each.bytes * record.shards} B"
-        elif each.examples is not None:
-            record.budget = each.examples * record.shards
+        of_replica = budget_of(WHO, record.budget)
+        if of_replica.bytes is not None:
+            record.budget = f"{of_replica.bytes * record.shards} B"
+        elif of_replica.examples is not None:
+            record.budget = of_replica.examples * record.shards
     return record
 
 

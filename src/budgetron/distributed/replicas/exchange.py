@@ -1,12 +1,13 @@
 """The exchange between replicas: extract the shared part of each, combine them, and put the results back.
 
 `ReplicatedModel.exchange` calls this. Every replica g has a part that its tasks share, and a part per task. At an
-exchange it sends its shared part and receives what the other replicas h have learned:
+exchange it sends its shared part and receives what the other replicas h have learned. Here θ are the weights of a
+filter, P is their covariance and Λ its inverse, the precision:
 
     SharedProjectron    s_g, the weights over its stored examples S_g, summed over all tasks:
                         s_g ← the mean of proj_g(s_h) over all h,
                         proj_g(s_h) = H_g⁻¹ K'(S_g, S_h) s_h, the projection on the span of S_g
-    Budgetron, filters  with Λ = P⁻¹:  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
+    Budgetron, filters  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
     Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
                         of the learned dimensions. Step sizes and variances are not exchanged
@@ -16,7 +17,8 @@ Why the mean and not the sum: all replicas estimate the same function, each from
 once per replica. The weights with which a Budgetron mixes its beliefs, and everything that belongs to a task, are not
 exchanged.
 
-In code: s is `sum`, θ and P are the pair in `filters`, H_g is the Gram matrix of the stored examples. `EXCHANGES` names
+In code: s is `sum`, θ and P are the pair in `filters`. K'(A, B) is the matrix of kernel values between two sets of rows
+(`gram`), and H_g = K'(S_g, S_g). `EXCHANGES` names
 the rules that can be replicated, and how the shared part of each is read from a state and written to it.
 """
 
@@ -38,7 +40,8 @@ from budgetron.kernels import Kernel
 
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
-JITTER = 1e-10  # relative to the diagonal of the Gram matrix; tiny, because stored examples are at least η apart
+JITTER = 1e-10  # relative to H's diagonal; a tiny one suffices, as no stored example is near the span of the others
+# The arrays of a Budgetron of which replicas take the mean, and its estimates of columns.
 MEANS = ("latent_weights", "latent_dimensions")
 COLUMNS = ("centre", "spread", "mean", "variance")
 MIN_ROWS = 3  # rows that a replica must have seen for its estimates of columns to be used
@@ -48,8 +51,8 @@ MIN_ROWS = 3  # rows that a replica must have seen for its estimates of columns 
 class SharedPart:
     """The part of a model that all tasks share."""
 
-    rows: Any = None  # the stored examples of a SharedProjectron, and its weights over them, (outputs, n)
-    weights: Array | None = None
+    rows: Any = None  # the stored examples of a SharedProjectron
+    weights: Array | None = None  # its weights over them, (outputs, n)
     filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
     means: dict[str, Array] = field(default_factory=dict)  # arrays of which replicas take the mean
     columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
@@ -86,7 +89,7 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
     return type(engine).restore(engine.settings, state)
 
 
-def _weights_of(engine: Any) -> SharedPart:
+def _extract_weights(engine: Any) -> SharedPart:
     settings, state = engine.settings, engine.state()
     rows = engine.active()["rows"]
     total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), settings.n_outputs, rows.shape[0])
@@ -97,8 +100,8 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
     if len(state["sum"]):
         assert part.weights is not None
         state["sum"] = part.weights[None]
-        for norms in ("table_squares", "table_gram"):  # `restore` computes them from the rows
-            state.pop(norms, None)
+        for derived in ("table_squares", "table_gram"):  # `restore` computes them from the rows
+            state.pop(derived, None)
 
 
 def _filter_bytes(settings: Any) -> int:
@@ -114,7 +117,7 @@ def _stationary_filters(settings: Any) -> list[int]:
     return [k for k, (_, _, floor) in enumerate(settings.parameters.filters) if floor == 0]
 
 
-def _filters_of(engine: Any) -> SharedPart:
+def _extract_filters(engine: Any) -> SharedPart:
     settings, state = engine.settings, engine.state()
     if not settings.parameters.shared:
         raise input_error(
@@ -156,30 +159,30 @@ class Exchange:
     insert: Callable[[dict[str, Any], SharedPart], None]
     baseline_bytes: Callable[[Any], int] = lambda settings: 0  # an upper bound of the baseline's bytes per replica
     takes_sparse: bool = True
-    equal_shares: bool = False  # whether replicas must have equal budgets, because their arrays must have equal sizes
+    equal_shares: bool = False  # whether replicas need equal budgets, because their arrays must have equal sizes
 
 
 EXCHANGES = {
-    "shared_projectron": Exchange(_weights_of, _insert_weights),
-    "budgetron": Exchange(_filters_of, _insert_filters, _filter_bytes, takes_sparse=False, equal_shares=True),
+    "shared_projectron": Exchange(_extract_weights, _insert_weights),
+    "budgetron": Exchange(_extract_filters, _insert_filters, _filter_bytes, takes_sparse=False, equal_shares=True),
 }
 
 
-def combined(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> list[SharedPart]:
-    """Combine the shared parts of all replicas; `last` are their baselines of the previous exchange."""
-    return [_received(kernel, g, now, last) for g in range(len(now))]
+def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> list[SharedPart]:
+    """The new shared part of each replica, from all parts `now` and their baselines of the `last` exchange."""
+    return [_combine_for(kernel, g, now, last) for g in range(len(now))]
 
 
-def _received(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
+def _combine_for(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
     mine, others = now[g], [h for h in range(len(now)) if h != g]
     weights = None
     if mine.weights is not None:
         projected = _Projection(kernel, mine.rows)
         parts = [projected(part.rows, part.weights) for part in (now[h] for h in others) if part.weights is not None]
         weights = np.mean([mine.weights, *parts], axis=0)
-    filters = {name: _summed(name, pair, others, now, last) for name, pair in mine.filters.items()}
+    filters = {name: _add_changes(name, pair, others, now, last) for name, pair in mine.filters.items()}
     means = {name: _mean(name, own, now) for name, own in mine.means.items()}
-    return SharedPart(mine.rows, weights, filters, means, _pooled(g, now))
+    return SharedPart(mine.rows, weights, filters, means, _pool_columns(g, now))
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
@@ -191,20 +194,20 @@ def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
     return np.asarray(np.mean(same_size, axis=0))
 
 
-def _summed(
+def _add_changes(
     name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
 ) -> tuple[Array, Array]:
-    """Add up precisions, and weights times precisions, so that each example is counted once."""
+    """Add what the other replicas learned since the last exchange: changes of Λ and of Λθ. Returns the new θ and P."""
     with_filter = [h for h in others if name in now[h].filters]  # some replicas may have dropped this filter
     width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in with_filter)])
-    theta, P = _widened(own, width)
+    theta, P = _widen(own, width)
     precision = _inverse(P)
     moment = _times(theta, precision)
     for h in with_filter:
         theta_before, P_before = last[h][name]
         baseline = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
-        theta_now, P_now = _widened(now[h].filters[name], width)
-        theta_before, P_before = _widened(baseline, width)
+        theta_now, P_now = _widen(now[h].filters[name], width)
+        theta_before, P_before = _widen(baseline, width)
         precision_now, precision_before = _inverse(P_now), _inverse(P_before)
         precision = precision + precision_now - precision_before
         moment = moment + _times(theta_now, precision_now) - _times(theta_before, precision_before)
@@ -213,7 +216,7 @@ def _summed(
     return _times(moment, covariance)[:, :n], covariance[:n, :n] if P.ndim == 2 else covariance[:n]
 
 
-def _widened(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
+def _widen(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
     """Return θ and P with more frequencies, which have the prior: other replicas may use more of them already."""
     theta, P = pair
     more = width - theta.shape[1]
@@ -249,7 +252,7 @@ def _times(theta: Array, P: Array) -> Array:
     return theta * P if P.ndim == 1 else theta @ P
 
 
-def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
+def _pool_columns(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
     """The estimates of the columns, weighted by rows over all replicas.
 
     The count stays that of the replica itself, because it is the replica's weight at the next exchange.
@@ -263,7 +266,7 @@ def _pooled(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
     each = np.array([estimates for _, estimates in seen])
     pooled: Array = np.tensordot(share, each, 1)
     mean, variance = COLUMNS.index("mean"), COLUMNS.index("variance")
-    pooled[variance] += share @ (each[:, mean] - pooled[mean]) ** 2  # means that differ add to the variance
+    pooled[variance] += share @ (each[:, mean] - pooled[mean]) ** 2  # the variance between the replicas' means
     return own[0], pooled
 
 

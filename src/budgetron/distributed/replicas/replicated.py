@@ -1,8 +1,8 @@
 """`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
 
 Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
-model that all tasks share (`exchange`). Between two exchanges they are independent, unlike one learner. The loss of
-accuracy is measured in docs/distributed.md.
+model that all tasks share (`exchange`). Between two exchanges a replica does not see what the others learn,
+so the model is less accurate than one learner. docs/distributed.md has measurements.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from budgetron.distributed.replicas.exchange import (
     EXCHANGES,
     FilterParts,
     SharedPart,
-    combined,
+    combine,
     exchange_baseline_bytes,
 )
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import GroupPlacement
-from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, refuse_bytes
+from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, too_few_bytes_error
 from budgetron.engine.memory import budget_of
 from budgetron.errors import input_error, is_integer, shown
 
@@ -61,11 +61,12 @@ class ReplicatedModel(ShardedModel):
     600 4 True
     """
 
+    # Parameters of `ShardedModel` that are not offered here.
     shares = "fixed"
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _last: list[FilterParts]  # the baselines of the last exchange, per replica; see `exchange`
+    _baselines: list[FilterParts]  # of the last exchange, per replica; see `exchange`
 
     def __init__(
         self,
@@ -98,18 +99,18 @@ class ReplicatedModel(ShardedModel):
         self._check_fitted()
         with self._rebalancing, self._workers.locked(range(self.shards)):
             now = self._parts()
-            after = combined(self._validator.prototype._engine.settings.kernel, now, self._last)
-            for replica, part in enumerate(after):
+            combined = combine(self._validator.prototype._engine.settings.kernel, now, self._baselines)
+            for replica, part in enumerate(combined):
                 self._workers.call_owner(replica, "receive", part)
-            self._last = [part.exchange_baseline() for part in after]
-            self._examples_since = 0
+            self._baselines = [part.exchange_baseline() for part in combined]
+            self._examples_since_maintenance = 0
             self.n_exchanges_ += 1
-        return sum(part.nbytes for part in now) + sum(part.nbytes for part in after)
+        return sum(part.nbytes for part in now) + sum(part.nbytes for part in combined)
 
     @property
     def memory_bytes_(self) -> int:
         """Bytes of all replicas' models and of the baselines of the last exchange. At most the byte budget, if any."""
-        baselines = sum(array.nbytes for parts in self._last for pair in parts.values() for array in pair)
+        baselines = sum(array.nbytes for parts in self._baselines for pair in parts.values() for array in pair)
         return super().memory_bytes_ + baselines
 
     @property
@@ -128,7 +129,7 @@ class ReplicatedModel(ShardedModel):
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
         # The baselines are not on disk. After a restart, what a replica learned since the last exchange stays with it.
-        self._last = [part.exchange_baseline() for part in self._parts()]
+        self._baselines = [part.exchange_baseline() for part in self._parts()]
         self.n_exchanges_ = 0
 
     def _new_placement(self) -> GroupPlacement:
@@ -148,18 +149,19 @@ class ReplicatedModel(ShardedModel):
             return shares
         plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
         each = total // self.replicas  # for the model, and for what the coordinator keeps of the last exchange
-        least, settings = least_bytes(plan)
-        if least + exchange_baseline_bytes(settings) > each:
-            raise refuse_bytes(WHO, "replica", total, self.replicas, least + exchange_baseline_bytes(settings))
+        largest, settings = least_bytes(plan)
+        needed = largest + exchange_baseline_bytes(settings)
+        if needed > each:
+            raise too_few_bytes_error(WHO, "replica", total, self.replicas, needed)
         # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
-        high = each + 1
-        while high - least > 1:
-            share = (least + high) // 2
+        too_large = each + 1
+        while too_large - largest > 1:
+            share = (largest + too_large) // 2
             if share + exchange_baseline_bytes(plan(f"{share} B")) <= each:
-                least = share
+                largest = share
             else:
-                high = share
-        return [f"{least} B"] * self.replicas
+                too_large = share
+        return [f"{largest} B"] * self.replicas
 
     def _check_parameters(self) -> None:
         if self.learner.rule not in EXCHANGES:

@@ -4,10 +4,10 @@ Component → shard is fixed for the life of the model; shard → worker changes
 different components have similarity 0 and never influence each other. So if every shard has all tasks of its
 components, the shards together predict exactly as one model would.
 
-    closed forms      shard = h(component) mod n          h: splitmix64
+    other graphs      shard = h(component) mod n          h: splitmix64
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
     shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
-                      bounded loads): adding or removing a worker moves about its own share of the shards
+                      bounded loads): adding or removing a worker moves about as many shards as that worker owns
 
 The hash is part of the file format: a later version must find every task in the shard that has learned it. The graph
 numbers its components identically in every process.
@@ -132,7 +132,7 @@ class GroupPlacement(Placement):
             )  # fmt: skip
         self.graph, self.n_shards, self.pins = graph, n_shards, {}
 
-    # The methods of the base class take components. Here every task id takes the place of a component.
+    # The methods of the base class take components. Here task ids are passed to them instead.
 
     def shards_of(self, block: Located) -> Ints:
         return self._shards_of(block.task_ids)
@@ -168,7 +168,7 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
     return {shard: workers[chosen[shard]] for shard in range(n_shards)}
 
 
-def checked_pins(pins: Any) -> dict[Any, int]:
+def check_pins(pins: Any) -> dict[Any, int]:
     """Validate the pins: a mapping from task to shard."""
     if pins is None:
         return {}

@@ -1,4 +1,4 @@
-"""Cut blocks of examples by shard into messages, and return margins in the caller's order.
+"""Divide blocks of examples by shard into messages, and return margins in the caller's order.
 
 `ShardedModel` calls this; nothing here sends anything. Rows of one shard keep their order, so every task sees its
 examples in the order in which they came.
@@ -39,9 +39,9 @@ def cuts(shards: Ints, rows: Ints | None = None) -> Iterator[Cut]:
     numbers = np.arange(len(shards)) if rows is None else rows
     order = np.argsort(shards, kind="stable")
     edges = np.flatnonzero(np.diff(shards[order])) + 1
-    for places in np.split(order, edges):
-        if len(places):
-            yield Cut(int(shards[places[0]]), numbers[places])
+    for indices in np.split(order, edges):
+        if len(indices):
+            yield Cut(int(shards[indices[0]]), numbers[indices])
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Job:
     """A valid block while it is processed: the shard of each row, and the array that receives the margins.
 
     `key` is the idempotency key of the whole call. To a shard it is the key of a stream, in which the position of a row
-    is its number in the call. So the shard's log skips the rows that it has learned, however the call was cut.
+    is its number in the call. So the shard's log skips the rows that it has learned, however the call is divided into
+    messages.
     """
 
     validated: ValidatedBlock
@@ -87,7 +88,7 @@ class Job:
         return StreamRows(cut.rows, b"" if self.digests is None else self.digests[cut.rows].tobytes())
 
     def put(self, cut: Cut, margins: NDArray[np.float64]) -> None:
-        """Store the answer to a message. Margins that a shard has deleted are NaN, of whatever shape."""
+        """Store the margins in the answer to a message. They are NaN if the shard has deleted them."""
         self.margins[cut.rows] = margins if margins.ndim == self.margins.ndim else np.nan
 
 

@@ -2,8 +2,8 @@
 
     fixed     every shard has an equal share for the life of the model: each shard is a learner of B/n examples
     demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a shard
-              does not lose everything in an hour without mistakes. Shards shrink before others grow, so that the total
-              is never exceeded.
+              does not lose everything after a time without mistakes. Shards shrink before others grow, so that the
+              total is never exceeded.
 
 Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
 arithmetic: `introspection` and `sharded` apply the results.
@@ -25,25 +25,26 @@ Plan = Callable[[int | str | None], Settings]  # from a budget to the settings o
 INERTIA = 0.5  # the part of a share that one rebalancing does not move
 
 
-def divided(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
+def divide(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
     """Divide a total into integer shares in proportion to the weights, each at least `least`.
 
-    >>> divided(10, [1, 1, 1]), divided(10, [8, 1, 0]), divided(10, [0, 0])
+    >>> divide(10, [1, 1, 1]), divide(10, [8, 1, 0]), divide(10, [0, 0])
     ([4, 3, 3], [8, 1, 1], [5, 5])
     """
     w = np.asarray(weights, dtype=np.float64)
     if not w.sum() > 0:
         w = np.ones(len(w))
     exact = np.full(len(w), float(least))
-    wanting = np.ones(len(w), dtype=bool)
-    while wanting.any():  # Clamp shares to the minimum and redistribute the rest.
-        free = total - least * int((~wanting).sum())
-        exact[wanting] = free * w[wanting] / w[wanting].sum() if w[wanting].sum() > 0 else free / wanting.sum()
-        short = wanting & (exact < least)
+    open_shares = np.ones(len(w), dtype=bool)  # those that are not clamped to the minimum
+    while open_shares.any():  # Clamp shares to the minimum and redistribute the rest.
+        free = total - least * int((~open_shares).sum())
+        weight = w[open_shares].sum()
+        exact[open_shares] = free * w[open_shares] / weight if weight > 0 else free / open_shares.sum()
+        short = open_shares & (exact < least)
         if not short.any():
             break
         exact[short] = least
-        wanting &= ~short
+        open_shares &= ~short
     shares = np.floor(exact + 1e-9).astype(np.int64)
     # The units lost to rounding go to the largest remainders, so that the shares add up to the total exactly.
     order = np.argsort(-(exact - shares), kind="stable")
@@ -59,7 +60,7 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
     """
     total = budget_of(who, budget)
     if total.bytes is not None:
-        return [f"{share} B" for share in divided(total.bytes, [1] * n)]
+        return [f"{share} B" for share in divide(total.bytes, [1] * n)]
     if total.examples is None:
         return [None] * n
     if total.examples < n:
@@ -67,7 +68,7 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
             who, "budget", f"at least {n}, one stored example per {part}", f"{total.examples}",
             f"Raise the budget, or use {total.examples} {part}s or fewer.",
         )  # fmt: skip
-    return list(divided(total.examples, [1] * n))
+    return list(divide(total.examples, [1] * n))
 
 
 def least_bytes(plan: Plan) -> tuple[int, Settings]:
@@ -80,22 +81,22 @@ def least_bytes(plan: Plan) -> tuple[int, Settings]:
             budget = max(error.needed, budget + budget // 16 + 1)
 
 
-def refuse_bytes(who: str, part: str, budget: int, n: int, each: int) -> TooFewBytes:
+def too_few_bytes_error(who: str, part: str, budget: int, n: int, each: int) -> TooFewBytes:
     """The error for a byte budget that is too small for n models of `each` bytes."""
-    fewer = f", or use {counted(budget // each, part)} or fewer" if budget >= each else ""
+    fewer = f", or use {count_text(budget // each, part)} or fewer" if budget >= each else ""
     return TooFewBytes(
         error_message(
             who,
             "budget",
-            f"at least {n * each} bytes for {counted(n, part)}, {each} for each",
+            f"at least {n * each} bytes for {count_text(n, part)}, {each} for each",
             f"{budget} bytes",
             f"Raise the budget{fewer}.",
         )
     )
 
 
-def counted(n: int, part: str) -> str:
-    """A number of shards or replicas, such as "1 shard" or "8 shards"."""
+def count_text(n: int, part: str) -> str:
+    """A number with its noun, such as "1 shard" or "8 shards"."""
     return f"{n} {part}" if n == 1 else f"{n} {part}s"
 
 
@@ -111,10 +112,10 @@ def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[
         return list(capacities)
     demand = np.asarray(mistakes, dtype=np.float64) / sum(mistakes)
     current = np.asarray(capacities, dtype=np.float64) / sum(capacities)
-    return divided(total, (INERTIA * current + (1 - INERTIA) * demand).tolist(), least)
+    return divide(total, (INERTIA * current + (1 - INERTIA) * demand).tolist(), least)
 
 
-def checked_policy(shares: object, budget: object) -> str:
+def check_policy(shares: object, budget: object) -> str:
     """Validate the policy of shares against the kind of budget."""
     if shares not in POLICIES:
         raise input_error(WHO, "shares", '"fixed" or "demand"', shown(shares))
@@ -135,11 +136,11 @@ def unused_only(wanted: Sequence[int], capacities: Sequence[int], stored: Sequen
     >>> unused_only([2, 18], [10, 10], [6, 10])
     [6, 14]
     """
-    shares = [max(want, n) for want, n in zip(wanted, stored, strict=True)]
-    spare = sum(max(0, capacity - give) for capacity, give in zip(capacities, shares, strict=True))
+    targets = [max(want, n) for want, n in zip(wanted, stored, strict=True)]
+    freed = sum(max(0, capacity - target) for capacity, target in zip(capacities, targets, strict=True))
     result = []
-    for capacity, give in zip(capacities, shares, strict=True):
-        more = min(max(0, give - capacity), spare)
-        spare -= more
-        result.append(capacity + more if give >= capacity else give)
+    for capacity, target in zip(capacities, targets, strict=True):
+        growth = min(max(0, target - capacity), freed)
+        freed -= growth
+        result.append(capacity + growth if target >= capacity else target)
     return result

@@ -1,11 +1,12 @@
 """Notice at once that the process of a worker has ended, by a TCP connection that it holds to the coordinator.
 
 Ray reports a killed actor after one to four seconds. The system closes the connections of a process the moment it ends,
-so end of file here means that the process has ended, or that the network between the two was cut. `RayPool` replaces
-the worker in both cases: if it was a false alarm, epochs keep the replaced worker from writing.
+so an end of file means that the process has ended, or that the network between worker and coordinator was cut.
+`RayPool` replaces the worker in both cases. If the process still runs, the shards' logs reject its old epoch, and it
+cannot write.
 
 A worker sends its token, 32 random bytes, and neither side sends anything else. If no connection can be made, or a node
-loses power without closing its connections, nothing is known here, and Ray's own report remains.
+loses power without closing its connections, only Ray's own report tells that a worker is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 
 TOKEN_BYTES = 32
 TOKEN_TIMEOUT = 5.0  # seconds that a connection has to send its token
-MAX_WITHOUT_TOKEN = 64  # connections at a time, so that strangers cannot use up the open files of the coordinator
+MAX_WITHOUT_TOKEN = 64  # connections at a time, so that other programs cannot use up the coordinator's file descriptors
 RETRY_INTERVAL = 1.0  # seconds until a worker that has no connection tries again
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Link:
-    """The connections of one actor: how many have ended, and after how many of these endings it was seen alive again.
+    """The connections of one actor: how many are open, and how many have ended.
 
     Ray may restart an actor, so one actor can have several processes, one after the other.
     """
@@ -37,13 +38,13 @@ class Link:
     token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
     n_open: int = 0
     n_ended: int = 0
-    n_survived: int = 0  # a call that was sent at this count is lost when `n_ended` is greater
+    n_survived: int = 0  # `n_ended` when the actor was last known to be alive; a call is lost if one ends after it
 
-    def opened(self) -> None:
+    def note_opened(self) -> None:
         self.n_open += 1
         self.n_survived = self.n_ended
 
-    def ended(self) -> None:
+    def note_ended(self) -> None:
         self.n_open -= 1
         self.n_ended += 1
         if self.n_open:  # a new process was connected before the end of the old one arrived
@@ -99,12 +100,12 @@ class Links:
         with closing(writer), suppress(asyncio.CancelledError):  # cancelled by `close`; asyncio of 3.11 would print it
             link = await self._link_of(reader)
             if link is not None:
-                link.opened()
+                link.note_opened()
                 try:
                     with suppress(OSError):  # a reset ends it too
                         await reader.read(1)
                 finally:
-                    link.ended()
+                    link.note_ended()
 
     async def _link_of(self, reader: asyncio.StreamReader) -> Link | None:
         """The link whose token the connection sends; None if it sends another one, or none in time."""

@@ -6,8 +6,9 @@ log recognises rows that were learned already.
 
 Starting a process and importing everything takes Ray about three seconds. So the pool keeps a spare: an actor that has
 imported everything and owns nothing. It takes the place of a lost worker at once. The actor that was lost becomes the
-spare when Ray has restarted it, so there are never more actors than workers and one spare. And because Ray takes
-seconds to report the end of a process, each worker holds a connection that tells it at once (`liveness`).
+spare when Ray has restarted it, so there are never more actors than workers and one spare. Because
+Ray takes seconds to report the end of a process, each worker holds a connection whose end shows it at once
+(`liveness`).
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from budgetron.errors import WorkerError, error_message, import_extra, input_err
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
-TURN = 3.0  # seconds for the spare to answer, then for the restarted worker, and so on by turns
+TURN_TIMEOUT = 3.0  # seconds for the spare to answer, then for the restarted worker, and so on in turns
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
-LOOK_INTERVAL = 0.05  # seconds between two looks at the connection of a worker whose answer is awaited
+POLL_INTERVAL = 0.05  # seconds between two checks of a worker's connection while its answer is awaited
 
 
 class RayWorker(Worker):
@@ -57,7 +58,7 @@ class _Actor:
 
 @dataclass(frozen=True)
 class _Call:
-    """The future of a call, and what the link said when it was sent."""
+    """The future of a call, and `Link.n_survived` when it was sent."""
 
     future: Any
     link: Link
@@ -83,14 +84,14 @@ class RayPool(WorkerPool):
                 WHO, "directory", 'a folder that all nodes share if backend="ray"', "None",
                 "It holds the logs from which a lost worker is replaced.",
             )  # fmt: skip
-        self._ray = _imported()
+        self._ray = _import_ray()
         self._arguments = (directory, snapshot_every)
         self._patience = patience
         self._options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": 0, **(options or {})}
         self._keeps_spare = bool(self._options.pop("spare", True))
         self._spare: _Actor | None = None
-        self._started = not self._ray.is_initialized()
-        if self._started:
+        self._started_ray = not self._ray.is_initialized()
+        if self._started_ray:
             with _keeping_signal_handlers():
                 self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
         self._actors: dict[str, _Actor] = {}
@@ -119,12 +120,12 @@ class RayPool(WorkerPool):
         return self._get(future, self._patience)
 
     def restart_worker(self, name: str, is_last: bool) -> bool:
-        if self._replaced_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
+        if self._replace_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
             return True
         # The actor hangs, or Ray no longer restarts it. If its process still runs, the epoch keeps it from writing.
         self._kill(name)
         self._start(name)
-        if self._replaced_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
+        if self._replace_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
             return True
         # Keep the dead actor under its name, so that calls to it raise WorkerLost instead of KeyError.
         self._ray.kill(self._actors[name].handle, no_restart=True)
@@ -137,9 +138,9 @@ class RayPool(WorkerPool):
             self._ray.kill(self._spare.handle, no_restart=True)
             self._spare = None
         self._links.close()
-        if self._started:
+        if self._started_ray:
             self._ray.shutdown()
-            self._started = False
+            self._started_ray = False
 
     def _new_actor(self, name: str, options: dict[str, Any]) -> _Actor:
         link = self._links.new()
@@ -150,10 +151,10 @@ class RayPool(WorkerPool):
         """Start a spare, without waiting for it. It reserves no CPU, since it idles."""
         return self._new_actor("spare", self._options | {"num_cpus": 0})
 
-    def _replaced_within(self, name: str, seconds: float) -> bool:
+    def _replace_within(self, name: str, seconds: float) -> bool:
         """Whether the spare or the restarted actor takes the place of a lost worker within that time.
 
-        Both are asked by turns: on a busy machine the spare may still be starting when the worker is lost, and Ray may
+        Both are asked in turn: on a busy machine the spare may still be starting when the worker is lost, and Ray may
         need most of a minute to restart a process. False at once if Ray no longer restarts the actor.
         """
         end = time.monotonic() + seconds
@@ -161,13 +162,13 @@ class RayPool(WorkerPool):
             left = end - time.monotonic()
             if left <= 0:
                 break
-            answered = ask(name, min(left, TURN))
+            answered = ask(name, min(left, TURN_TIMEOUT))
             if answered is not False:
                 return bool(answered)
         return False
 
     def _promote_spare(self, name: str, seconds: float) -> bool:
-        """Put the spare in the place of a lost worker, which becomes the spare; False if there is none that answers."""
+        """Exchange a lost worker and the spare. False if there is no spare, or if it does not answer in time."""
         if self._spare is None:
             return False
         try:
@@ -175,7 +176,7 @@ class RayPool(WorkerPool):
         except WorkerLost as lost:
             if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
                 self._links.forget(self._spare.link)
-                self._spare = self._new_spare()  # Ray does not restart the other one any more
+                self._spare = self._new_spare()  # Ray does not restart the dead one any more
             return False
         self._actors[name], self._spare = self._spare, self._actors[name]
         return True
@@ -195,7 +196,7 @@ class RayPool(WorkerPool):
         """
         end, actor = time.monotonic() + seconds, self._actors[name]
         while (left := end - time.monotonic()) > 0:
-            ended = actor.link.n_ended  # an answer shows that the actor survived these, also if it cannot connect again
+            ended = actor.link.n_ended  # an answer shows that the actor is alive after these, even without a connection
             try:
                 self._get(replace(actor.call("ping"), n_survived=ended), left)
                 actor.link.n_survived = max(ended, actor.link.n_survived)
@@ -210,7 +211,7 @@ class RayPool(WorkerPool):
         errors, end = self._ray.exceptions, time.monotonic() + seconds
         try:
             # `wait` does not fetch: a fetch that is interrupted every 50 ms would never finish for a large result.
-            while not self._ray.wait([call.future], timeout=LOOK_INTERVAL, fetch_local=False)[0]:
+            while not self._ray.wait([call.future], timeout=POLL_INTERVAL, fetch_local=False)[0]:
                 if call.is_lost:
                     raise WorkerLost("The worker's connection to the coordinator has ended.")
                 if time.monotonic() > end:
@@ -244,5 +245,5 @@ def _keeping_signal_handlers() -> Iterator[None]:
                     signal.signal(number, handler)
 
 
-def _imported() -> Any:
+def _import_ray() -> Any:
     return import_extra(WHO, "ray", "ray")

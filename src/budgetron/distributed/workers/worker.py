@@ -1,4 +1,4 @@
-"""`Worker`: owns some shards, each a model of its own in a `Host` of its own. Runs in a thread or as a Ray actor.
+"""`Worker`: owns some shards. Each shard is a model in a `Host` of its own. Runs in a thread or as a Ray actor.
 
 Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
 the shard's log. The check in the log is the one that guarantees correctness, because a worker that was cut off from the
@@ -42,7 +42,7 @@ class ShardMessage:
     shard: int
     epoch: int
     block: Block | None
-    sample_weight: NDArray[np.float64] | None = None  # as given: the log has these, `block` includes class weights
+    sample_weight: NDArray[np.float64] | None = None  # of the call, for the log; those in `block` include class weights
     key: str | None = None
     rows: StreamRows | None = None
 
@@ -66,7 +66,7 @@ class _OwnedShard:
     epoch: int
     host: Host | None
     in_memory: Any = None  # the model, if there is no directory
-    is_behind: bool = False  # a message failed: later ones must wait until it is sent again, to keep the rows in order
+    is_behind: bool = False  # a message failed; it must be sent again before later ones, to keep the rows in order
 
     @property
     def model(self) -> Any:
@@ -85,9 +85,9 @@ class Worker:
         self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix=f"{name}-log")
 
     def ping(self) -> dict[str, Any]:
-        """Name, process, host name, shards and CPU seconds: also shows that the worker answers."""
-        here = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._owned)}
-        return {**here, "cpu_seconds": time.process_time()}
+        """Name, process id, host name, shards and CPU seconds. An answer shows that the worker is alive."""
+        worker = {"name": self.name, "pid": os.getpid(), "host": socket.gethostname(), "shards": sorted(self._owned)}
+        return {**worker, "cpu_seconds": time.process_time()}
 
     def warm_up(self) -> None:
         """Import everything that a shard may need, so that a spare can own one at once."""
@@ -98,7 +98,8 @@ class Worker:
 
     def become(self, name: str) -> None:
         """Take the place of a lost worker, under its name and without its shards."""
-        for owned in self._owned.values():  # a worker that was replaced although it lived: others own these by now
+        # If this process was replaced although it was alive, it still has shards that other workers own by now.
+        for owned in self._owned.values():
             self._close(owned)
         self._owned = {}
         self.name = name
@@ -129,7 +130,7 @@ class Worker:
 
     def release(self, shard: int, epoch: int) -> Any:
         """Give up a shard after a snapshot. Returns the model if there is no directory to recover it from."""
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         self._close(owned)
         del self._owned[shard]
         return owned.in_memory
@@ -149,14 +150,14 @@ class Worker:
         """
         by_shard: dict[int, list[int]] = {}
         for i, message in enumerate(messages):
-            if self._of(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
+            if self._owned_shard(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
                 raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
             by_shard.setdefault(message.shard, []).append(i)
         groups = [[messages[i] for i in indices] for indices in by_shard.values()]
         # Without a directory, or with one shard only, there is no fsync to overlap, so threads would not help.
-        helpers = self._writers.map if self._directory is not None and len(groups) > 1 else map
+        run_groups = self._writers.map if self._directory is not None and len(groups) > 1 else map
         answers: list[Any] = [None] * len(messages)
-        for indices, learned in zip(by_shard.values(), list(helpers(self._learned, groups)), strict=True):
+        for indices, learned in zip(by_shard.values(), list(run_groups(self._learn_messages, groups)), strict=True):
             for i, answer in zip(indices, learned, strict=True):
                 answers[i] = answer
         for answer in answers:
@@ -169,7 +170,7 @@ class Worker:
         return [self._n_learned(message) for message in messages]
 
     def _n_learned(self, message: ShardMessage) -> int:
-        host = self._of(message.shard, message.epoch).host
+        host = self._owned_shard(message.shard, message.epoch).host
         assert message.key is not None and message.rows is not None
         try:
             return 0 if host is None else host.check_stream(message.key, message.rows)
@@ -178,18 +179,18 @@ class Worker:
 
     def margins(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Compute the margins of each message without learning."""
-        owned = [self._of(message.shard, message.epoch) for message in messages]
+        owned = [self._owned_shard(message.shard, message.epoch) for message in messages]
         return [shard.model.block_margins(message.block) for shard, message in zip(owned, messages, strict=True)]
 
     def forget(self, shard: int, epoch: int, task: Any) -> None:
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         (owned.model if owned.host is None else owned.host).forget_task(task)
 
     def task_weights(self, shard: int, epoch: int, task: Any) -> NDArray[np.float64]:
-        weights: NDArray[np.float64] = self._of(shard, epoch).model.task_weights(task)
+        weights: NDArray[np.float64] = self._owned_shard(shard, epoch).model.task_weights(task)
         return weights
 
-    def _learned(self, messages: list[ShardMessage]) -> list[Any]:
+    def _learn_messages(self, messages: list[ShardMessage]) -> list[Any]:
         """Learn the messages of one shard. Returns the margins or the exception of each."""
         owned = self._owned[messages[0].shard]
         host = owned.host
@@ -207,24 +208,24 @@ class Worker:
 
     def resize(self, shard: int, epoch: int, capacity: int) -> int:
         """Change the capacity of a shard, on disk before this returns. The learner evicts examples by its own rule."""
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         if owned.host is None:
             owned.in_memory.resize(capacity)
         else:
-            smaller = hosted_model_from(owned.host.content())
-            smaller.model.resize(capacity)
-            owned.host.restore(smaller.content())
+            resized = hosted_model_from(owned.host.content())
+            resized.model.resize(capacity)
+            owned.host.restore(resized.content())
         return int(owned.model.capacity_)
 
     def shared_part(self, shard: int, epoch: int) -> SharedPart:
         """The part of the shard's model that all tasks share."""
-        model = self._of(shard, epoch).model
+        model = self._owned_shard(shard, epoch).model
         with model._guard:
             return shared_part(model._engine)
 
     def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
         """Replace the shared part of a shard, on disk before this returns. Safe to repeat."""
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
         with hosted.model._guard:
             hosted.model._engine = with_shared_part(hosted.model._engine, part)
@@ -233,13 +234,13 @@ class Worker:
 
     def snapshot(self, shard: int, epoch: int) -> None:
         """Write the shard's model into its directory and trim its log."""
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         if owned.host is not None:
             owned.host.snapshot()
 
     def content(self, shard: int, epoch: int) -> bytes:
         """The bytes of the shard's model file."""
-        owned = self._of(shard, epoch)
+        owned = self._owned_shard(shard, epoch)
         if owned.host is not None:
             return owned.host.content()
         with owned.in_memory._guard:
@@ -249,14 +250,14 @@ class Worker:
         """Write the shard's model file to a folder or URL, directly from this worker. Returns its SHA-256."""
         return write_file(target, name, self.content(shard, epoch))
 
-    def _of(self, shard: int, epoch: int) -> _OwnedShard:
+    def _owned_shard(self, shard: int, epoch: int) -> _OwnedShard:
         owned = self._owned.get(shard)
         if owned is None or owned.epoch != epoch:
             raise self._not_owner(shard, epoch, "none" if owned is None else f"epoch {owned.epoch}")
         return owned
 
-    def _not_owner(self, shard: int, epoch: int, mine: str) -> NotTheOwner:
-        accepted = f"for a shard that this worker owns, under its epoch ({mine})"
+    def _not_owner(self, shard: int, epoch: int, detail: str) -> NotTheOwner:
+        accepted = f"for a shard that this worker owns, under its epoch ({detail})"
         return NotTheOwner(error_message(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
 
     def _close(self, owned: _OwnedShard) -> None:

@@ -1,7 +1,7 @@
 """`WorkerGroup`: which worker owns which shard under which epoch, message delivery, and recovery of lost workers.
 
 A worker becomes the owner of a shard under a new, higher epoch, which the shard's log checks on every write. So the log
-rejects all further writes of a former owner, whether it was cut off or only slow. Nothing is learned twice: a message
+rejects all further writes of a former owner, which may be cut off or only slow. Nothing is learned twice: a message
 that is sent again has the same idempotency key, and the log returns the first answer.
 
 `ShardedModel` sends everything through this class. It must never send two messages of one shard out of order.
@@ -22,7 +22,7 @@ from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, error_message, input_error, shown
 
 MAX_ATTEMPTS = 20  # to deliver a message; before each retry the worker is restarted or the shard is moved
-_TERM = 1_000_000  # epochs per coordinator, so that a later coordinator's epochs are always higher
+_EPOCHS_PER_TERM = 1_000_000  # so that the epochs of a later coordinator, with a higher term, are always higher
 
 
 class WorkersLost(WorkerError):
@@ -37,7 +37,7 @@ class WorkerGroup:
         self.n_shards = n_shards
         self.workers: list[str] = []
         self.owner: dict[int, str] = {}
-        self.epoch = dict.fromkeys(range(n_shards), term * _TERM)
+        self.epoch = dict.fromkeys(range(n_shards), term * _EPOCHS_PER_TERM)
         self.pinned: dict[int, str] = {}
         self.n_recoveries = 0
         self._locks = [threading.RLock() for _ in range(n_shards)]
@@ -134,7 +134,7 @@ class WorkerGroup:
         """Send batches of messages and yield their answers in order, with at most `in_flight` batches under way."""
         pending: deque[tuple[list[ShardMessage], list[tuple[list[int], str, Any]]]] = deque()
         for batch in batches:
-            pending.append((batch, self._sent(method, batch)))
+            pending.append((batch, self._send_batch(method, batch)))
             if len(pending) >= in_flight:
                 yield self._oldest_answers(method, pending)
         while pending:
@@ -169,7 +169,7 @@ class WorkerGroup:
                 self._recover(worker, {s: epochs[s] for s, owner in self.owner.items() if owner == worker})
         raise self._workers_lost(0)
 
-    def _sent(self, method: str, batch: list[ShardMessage]) -> list[tuple[list[int], str, Any]]:
+    def _send_batch(self, method: str, batch: list[ShardMessage]) -> list[tuple[list[int], str, Any]]:
         by_worker: dict[str, list[int]] = {}
         for i, message in enumerate(batch):
             by_worker.setdefault(self.owner[message.shard], []).append(i)
@@ -193,13 +193,13 @@ class WorkerGroup:
             except WorkerLost:
                 unanswered += indices
         if unanswered:
-            # Later batches may have reached the lost worker or not. They are all sent again, in order, after the failed
-            # messages; the shards' logs answer those that were learned.
+            # It is unknown which later messages the lost worker has learned. So all of them are sent again, in order,
+            # after the failed ones. The shards' logs recognise those that were learned.
             self._drain(pending)
             for i in sorted(unanswered):
                 answers[i] = self._send_until_answered(method, batch[i])
             for number, (later, _) in enumerate(pending):
-                pending[number] = later, self._sent(method, later)
+                pending[number] = later, self._send_batch(method, later)
         return answers
 
     def _drain(self, pending: deque[Any]) -> None:
@@ -222,20 +222,20 @@ class WorkerGroup:
 
     # ---- recovery
 
-    def _recover(self, worker: str, wanted: dict[int, int]) -> None:
+    def _recover(self, worker: str, lost_epochs: dict[int, int]) -> None:
         """Assign the shards of a lost worker again, to itself if it restarts, otherwise to the others.
 
-        `wanted` maps the caller's shards to the epochs under which it found the worker lost. If their epochs have
-        changed, another thread has recovered them already.
+        `lost_epochs` has the caller's shards, and the epochs under which their owner was lost. If these epochs have
+        changed, another thread has recovered the shards already.
         """
         with self._table_lock:
-            if wanted and all(self.epoch[shard] != epoch for shard, epoch in wanted.items()):
+            if lost_epochs and all(self.epoch[shard] != epoch for shard, epoch in lost_epochs.items()):
                 return
             self.n_recoveries += 1
             if not self.pool.restart_worker(worker, is_last=self.workers == [worker]):
                 self._remove_from_tables(worker)
                 if not self.workers:
-                    raise self._workers_lost(next(iter(wanted), 0))
+                    raise self._workers_lost(next(iter(lost_epochs), 0))
             targets = workers_of(self.n_shards, self.workers, self.pinned)
             for shard, owner in list(self.owner.items()):
                 if owner == worker:
