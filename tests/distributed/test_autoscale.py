@@ -38,7 +38,8 @@ def test_the_service_adds_and_removes_workers_of_a_model_in_shards():
     with ShardedModel(LEARNER, shards=4, workers=1) as model:
         margins = [model.predict_then_learn(X[:200], y[:200], tasks=tasks[:200])]
         host, writer = SimpleNamespace(model=model), SimpleNamespace(waiting=1000)
-        served = SimpleNamespace(name="m", in_shards=True, hosted=SimpleNamespace(begun=True), host=host, writer=writer)
+        hosted = SimpleNamespace(is_fitted=True)
+        served = SimpleNamespace(name="m", in_shards=True, hosted=hosted, host=host, writer=writer)
         scaler = Autoscaler(min_workers=1, max_workers=3, high=100, calm=1)
         changes = [event_loops.run(scale_once(served, scaler)) for _ in range(4)]
         assert changes == [1, 1, 0, 0] and len(model.workers_) == 3

@@ -65,7 +65,7 @@ class InputValidator:
         self._reset()
 
     @property
-    def begun(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether the first block has been validated."""
         return self.prototype._is_fitted
 
@@ -84,7 +84,7 @@ class InputValidator:
 
         A block that changes one of them makes a new record necessary.
         """
-        return self.begun and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
+        return self.is_fitted and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
 
     def validate_examples(self, examples: Examples, classes: Any) -> ValidatedBlock:
         """Check examples to be learned. If they are rejected, nothing changes."""

@@ -42,7 +42,7 @@ class ShardedHostedModel(HostedModel):
         self.model, self.columns = model, None
 
     @property
-    def begun(self) -> bool:
+    def is_fitted(self) -> bool:
         return bool(self.model._is_fitted)
 
     @property
@@ -66,7 +66,7 @@ class ShardedHost:
         self._is_open = True
         content = journal.point()
         if content is not None:
-            model.operating_point = point_from_bytes(content, model.classes_ if self.hosted_model.begun else None)
+            model.operating_point = point_from_bytes(content, model.classes_ if self.hosted_model.is_fitted else None)
         self._point: OperatingPoint | None = None  # after the requests just sent; applied once it is in the journal
         self.replayed_examples = self._finish_earlier()
 
@@ -121,7 +121,7 @@ class ShardedHost:
 
     @property
     def _classes(self) -> Any:
-        return self.model.classes_ if self.hosted_model.begun else None
+        return self.model.classes_ if self.hosted_model.is_fitted else None
 
     def forget_task(self, task: Hashable) -> Learned:
         """Remove a task's stored examples and weights. Written to the journal like examples."""
@@ -235,7 +235,7 @@ class ShardedHost:
 
     def _forget(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
         task = block.examples.tasks[0]
-        if self.hosted_model.begun:
+        if self.hosted_model.is_fitted:
             try:
                 self.model._validator.locate_task(task)
             except InputError as error:
@@ -271,7 +271,7 @@ class ShardedHost:
                 raise Closed("Host: this host was closed.")
             self._journal.try_to_write()
             self._finish_earlier()
-            if self.hosted_model.begun:
+            if self.hosted_model.is_fitted:
                 self.model._workers.call_all("check_ready")
         finally:
             self._commit_lock.release()
@@ -280,7 +280,7 @@ class ShardedHost:
 
     def snapshot(self) -> None:
         """Let every shard write a snapshot and trim its log."""
-        if self.hosted_model.begun:
+        if self.hosted_model.is_fitted:
             self.model.snapshot()
 
     def content(self) -> NoReturn:

@@ -25,7 +25,7 @@ def verify_sharded(directory: Path) -> dict[str, Verified]:
 
 
 def _shard_folders(directory: Path) -> list[Path]:
-    """The folders of the shards that have begun, if the journal is intact."""
+    """The folders of the shards that have a log, if the journal is intact."""
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
         with storage_errors(directory / NAME):
             copy_database(directory / NAME, Path(name) / NAME)

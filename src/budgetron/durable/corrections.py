@@ -199,7 +199,7 @@ class Corrections:
                     raise
                 came = f"record {record.number} would be rejected ({str(error).rstrip('.')})"
                 raise input_error(WHO, "the correction", "one with which later records can be learned", came) from None
-        if not hosted.begun or not np.array_equal(hosted.model.classes_, model.classes_):
+        if not hosted.is_fitted or not np.array_equal(hosted.model.classes_, model.classes_):
             accepted = f"one after which the model has the same classes, {shown(model.classes_.tolist())}"
             remedy = "Learn another example of that class first."
             raise input_error(WHO, "the correction", accepted, "that of the only example of a class", remedy)

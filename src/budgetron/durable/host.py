@@ -244,7 +244,7 @@ class Host(HostChanges):
 
     @property
     def _classes(self) -> Any:
-        return self._state.hosted.model.classes_ if self._state.hosted.begun else None
+        return self._state.hosted.model.classes_ if self._state.hosted.is_fitted else None
 
     def _learn(self, entry: Entry, earlier_rejection: Exception | None) -> None:
         """Learn a logged entry, or reject it with the exception of an earlier entry, if there is one."""

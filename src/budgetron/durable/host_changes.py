@@ -70,7 +70,7 @@ class HostChanges(HostReads):
         state = self._state
         with state.commit_lock:
             state.check_writable()
-            if not state.hosted.begun:
+            if not state.hosted.is_fitted:
                 raise NothingLearned
             earlier = state.corrections.find_repeated(position, row, label)
             if earlier is not None:
@@ -93,7 +93,7 @@ class HostChanges(HostReads):
 
     def content(self) -> bytes:
         """The bytes of the current model file, as `save` would write it."""
-        if not self._state.hosted.begun:
+        if not self._state.hosted.is_fitted:
             raise NothingLearned
         with self._state.commit_lock:
             return self._state.hosted.content()

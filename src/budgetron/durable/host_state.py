@@ -92,13 +92,13 @@ class HostState:
 
     def write_snapshot(self) -> None:
         """Write the model file into the directory and trim the log, in one transaction."""
-        if self.hosted.begun:
+        if self.hosted.is_fitted:
             self.snapshots.write(self.hosted.content())
             self.snapshot_error = None
 
     def write_snapshot_if_due(self) -> None:
         """Write the first snapshot, or a later one if enough was learned since the last."""
-        if not self.hosted.begun:
+        if not self.hosted.is_fitted:
             return
         if not self.snapshots.numbers:
             self.write_snapshot()

@@ -46,14 +46,14 @@ class HostedModel:
         self._encoding = threading.Lock()  # a prediction must not see running means in the middle of an update
 
     @property
-    def begun(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether the model has learned a first block."""
         return bool(self.model._is_fitted)
 
     @property
     def width(self) -> int | None:
         """The number of features, or None before the first block."""
-        return int(self.model.n_features_in_) if self.begun else None
+        return int(self.model.n_features_in_) if self.is_fitted else None
 
     @property
     def sparse(self) -> bool:
@@ -62,7 +62,7 @@ class HostedModel:
 
     def rows(self, X: Any) -> Any:
         """Encode X for a prediction: dicts go through the columns if there are any, otherwise they are hashed."""
-        if not self.begun:
+        if not self.is_fitted:
             raise NothingLearned
         if not blocks.are_records(X):
             return X
@@ -87,7 +87,7 @@ class HostedModel:
     def learn(self, logged: LoggedBlock) -> NDArray[np.float64]:
         """Learn a block of the log and return its margins before learning. If it is rejected, nothing changes."""
         if logged.kind == "forget":
-            if self.begun:
+            if self.is_fitted:
                 self.model.forget_task(logged.examples.tasks[0])
             return np.empty(0)
         if logged.kind == "point":
@@ -120,7 +120,7 @@ class HostedModel:
         model = self.model
         if settings is not None:
             point = OperatingPoint(**settings, margins=not hasattr(model, "predict_proba"))
-            if self.begun:
+            if self.is_fitted:
                 point.check(model.classes_)
         return blocks.encode_point(settings, model.operating_point is not None)
 

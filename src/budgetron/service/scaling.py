@@ -14,7 +14,7 @@ INTERVAL = 1.0  # seconds between two observations of the queue
 
 async def scale_once(model: ServedModel, scaler: Autoscaler) -> int:
     """Observe the queue of the writer, and add or remove a worker if the scaler says so. Returns the change."""
-    if not model.in_shards or not model.hosted.begun:
+    if not model.in_shards or not model.hosted.is_fitted:
         return 0
     sharded = model.host.model
     try:

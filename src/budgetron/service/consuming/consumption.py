@@ -76,7 +76,7 @@ class Consumption:
             tally = Tally()
             async for messages, self.lag in source.read(first):
                 waiting += self._decoded(messages, tally)
-                if waiting and (self.model.hosted.begun or can_begin(waiting) or len(waiting) >= BLOCK):
+                if waiting and (self.model.hosted.is_fitted or can_begin(waiting) or len(waiting) >= BLOCK):
                     for block in (waiting[i : i + BLOCK] for i in range(0, len(waiting), BLOCK)):
                         self._note(tally, await learn_block(self.model, block, source.key, tally))
                     waiting = []

@@ -31,7 +31,7 @@ async def model(call: Call) -> Response:
 
 def _description(served: ServedModel) -> ModelAnswer:
     hosted = served.hosted
-    learner, begun = hosted.model, hosted.begun
+    learner, begun = hosted.model, hosted.is_fitted
     share = list(learner.budget_share_.items())[:_MAX_SHARES] if begun else []
     return ModelAnswer(
         name=served.name,
@@ -81,7 +81,7 @@ async def task(call: Call) -> Response:
 def _share(served: ServedModel, task: Any) -> tuple[float, int]:
     """A task's share of the stored examples, and the number of all stored examples."""
     hosted = served.hosted
-    return (hosted.model.budget_share_.get(task, 0.0), hosted.model.n_stored_) if hosted.begun else (0.0, 0)
+    return (hosted.model.budget_share_.get(task, 0.0), hosted.model.n_stored_) if hosted.is_fitted else (0.0, 0)
 
 
 async def forget(call: Call) -> Response:

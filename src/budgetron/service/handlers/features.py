@@ -125,7 +125,7 @@ def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: L
     names = getattr(hosted.model, "feature_names_in_", None)
     if names is not None:
         return _in_order(names.tolist(), features)
-    if hosted.begun and not hosted.sparse:
+    if hosted.is_fitted and not hosted.sparse:
         width = hosted.width
         raise input_type_error(WHO, '"features"', f"a list of {width} numbers, like the first example", "an object",
                                "A model takes either lists or objects, not both.")  # fmt: skip

@@ -108,7 +108,7 @@ async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIter
     under_way: asyncio.Task[bytes] | None = None  # the block that is learned while the next one is read
 
     def is_enough(block: list[Numbered]) -> bool:
-        return call.model.hosted.begun or can_begin(block)
+        return call.model.hosted.is_fitted or can_begin(block)
 
     try:
         async for block, rejected, paused in _blocks(call, labelled_line, tally, is_enough):
@@ -225,14 +225,14 @@ async def learn_block(
             tally.answered = last
             return answer
     answers: list[bytes] = []
-    if not model.hosted.begun:  # one line alone must not decide the form and labels of a new model
+    if not model.hosted.is_fitted:  # one line alone must not decide the form and labels of a new model
         usual = usual_lines(block)
         lines = {line for line, _ in usual}
         answers += [tally.problem(line, unusual(example, usual[0][1])) for line, example in block if line not in lines]
         labels = labels_of(usual)
         block, classes = usual, labels if len(labels) > 1 else None
     for numbered in block:
-        answers.append(await learn_block(model, [numbered], key, tally, None if model.hosted.begun else classes))
+        answers.append(await learn_block(model, [numbered], key, tally, None if model.hosted.is_fitted else classes))
     tally.answered = last
     return b"".join(answers)
 

@@ -69,14 +69,14 @@ class _Models:
         gauges = {
             "position": ("Number of the last record of the log.", lambda h: h.host.position),
             "waiting": ("Examples that wait for the writer.", lambda h: h.writer.waiting),
-            "stored": ("Examples stored by the model.", lambda h: h.host.model.n_stored_ if h.hosted.begun else 0),
-            "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.hosted.begun else 0),
+            "stored": ("Examples stored by the model.", lambda h: h.host.model.n_stored_ if h.hosted.is_fitted else 0),
+            "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.hosted.is_fitted else 0),
             "writer_restarts": ("Restarts of the writer thread.", lambda h: h.writer.restarts),
             "snapshot_failing": ("1 if the last snapshot or a shard failed.", lambda h: h.host.failing is not None),
             "shards": ("Shards; 0 for a model that is not in shards.",
                        lambda h: h.host.model.shards if h.in_shards else 0),
             "shard_recoveries": ("Lost workers whose shards were assigned again.",
-                                 lambda h: h.host.model.n_recoveries_ if h.in_shards and h.hosted.begun else 0),
+                                 lambda h: h.host.model.n_recoveries_ if h.in_shards and h.hosted.is_fitted else 0),
         }  # fmt: skip
         kinds: list[tuple[Any, dict[str, Any]]] = [(CounterMetricFamily, counters), (GaugeMetricFamily, gauges)]
         for kind, wanted in kinds:
