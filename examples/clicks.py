@@ -39,8 +39,8 @@ def impressions(n: int, n_advertisers: int = 300, seed: int = 0) -> Iterator[tup
     own = rng.normal(0, 0.4, (n_advertisers, n_words))
     kinds = rng.integers(KINDS, size=n_advertisers)
     for t in range(n):
-        begun = n_advertisers * (0.5 if t < n / 2 else 1.0)
-        who = int(begun * rng.random() ** 2)  # few advertisers have most impressions
+        n_active = n_advertisers * (0.5 if t < n / 2 else 1.0)
+        who = int(n_active * rng.random() ** 2)  # few advertisers have most impressions
         features, log_odds, first = [], -4.0, 0
         for name, words in WORDS.items():
             i = int(rng.integers(len(words)))
@@ -64,11 +64,10 @@ def main(figure: str | None = None) -> None:
     print(f"{'':26}{'AUC':>6}{'log loss':>10}{'top tenth clicked':>19}{'memory':>10}")
     results = {}
     for name, model in models.items():
-        found = evaluate.progressive(model, (rows, clicked, np.array(advertisers)))
-        results[name] = found
-        top = found.ranking.precision_at(len(clicked) // 10)
+        results[name] = result = evaluate.progressive(model, (rows, clicked, np.array(advertisers)))
+        top = result.ranking.precision_at(len(clicked) // 10)
         memory = f"{model.memory_bytes_ // 1024} KiB"
-        print(f"{name:26}{found.overall.auc:6.3f}{found.overall.log_loss:10.4f}{top:19.1%}{memory:>10}")
+        print(f"{name:26}{result.overall.auc:6.3f}{result.overall.log_loss:10.4f}{top:19.1%}{memory:>10}")
 
     model = models["related models"]
     offer = HASHER.transform([["device=phone", "hour=evening", "place=top", "format=video", "site=site 7"]])
@@ -79,14 +78,14 @@ def main(figure: str | None = None) -> None:
         draw(figure, results, len(clicked), clicked.mean())
 
 
-def draw(path: str, found: dict[str, evaluate.Validation], n: int, average: float) -> None:
+def draw(path: str, results: dict[str, evaluate.Validation], n: int, average: float) -> None:
     """Draw the share of clicks among the impressions ranked highest."""
     picture = new_figure("clicks", 6, 3.6)
     ax = picture.subplots()
-    parts = np.linspace(0.02, 1.0, 50)
-    for (name, one), colour in zip(found.items(), (COLOURS[3], COLOURS[2], COLOURS[0]), strict=True):
-        clicked = [100 * one.ranking.precision_at(int(part * n)) for part in parts]
-        ax.plot(100 * parts, clicked, color=colour, label=name)
+    shares = np.linspace(0.02, 1.0, 50)
+    for (name, result), colour in zip(results.items(), (COLOURS[3], COLOURS[2], COLOURS[0]), strict=True):
+        clicked = [100 * result.ranking.precision_at(int(share * n)) for share in shares]
+        ax.plot(100 * shares, clicked, color=colour, label=name)
     ax.axhline(100 * average, color=COLOURS[-1], linestyle=":", label="shown at random")
     ax.set_xlabel("impressions shown, ranked by the prediction, %")
     ax.set_ylabel("clicked, %")

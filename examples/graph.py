@@ -24,7 +24,7 @@ STRENGTH = 8.0  # weight of an edge: how strongly neighbours are coupled
 
 
 def shuffled(edges: list[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
-    """The same shape with permuted names."""
+    """Return the same graph with permuted names."""
     names = [*RIVER, *STREAM]
     other = dict(zip(names, random.Random(seed).sample(names, len(names)), strict=True))
     return [(other[a], other[b]) for a, b in edges]
@@ -41,27 +41,27 @@ def main(figure: str | None = None) -> None:
         alike = river.similarity(first, other) / scale / river.similarity(other, other) ** 0.5
         print(f"how alike {first!r} and {other!r} are: {alike:.2f}")
 
-    wrong = graphs.from_edges(shuffled(EDGES, seed=1), weights=[STRENGTH] * len(EDGES))
+    wrong_graph = graphs.from_edges(shuffled(EDGES, seed=1), weights=[STRENGTH] * len(EDGES))
     choices = {
         "no graph: each alone": graphs.disconnected(),
         "all stations alike": graphs.complete(coupling=4.0),
         "one model for all": graphs.complete(coupling=float("inf")),
-        "a river, names shuffled": wrong,
+        "a river, names shuffled": wrong_graph,
         "the river": river,
     }
     print(f"\n{'BudgetProjectron(300)':26}{'wrong':>7}{'last 1,000':>12}")
-    last = {}
+    last_errors = {}
     for name, graph in choices.items():
         model = BudgetProjectron(budget=300, kernel=kernels.Linear(), graph=graph)
-        found = evaluate.progressive(model, stream, window=1000)
-        last[name] = 100 * found.curve[-1].window.error
-        print(f"{name:26}{found.overall.error:7.1%}{found.curve[-1].window.error:12.1%}")
+        result = evaluate.progressive(model, stream, window=1000)
+        last_errors[name] = 100 * result.curve[-1].window.error
+        print(f"{name:26}{result.overall.error:7.1%}{result.curve[-1].window.error:12.1%}")
     if figure:
-        draw(figure, last)
+        draw(figure, last_errors)
 
 
-def draw(path: str, last: dict[str, float]) -> None:
-    """The stations with the graph, and the errors with each choice of a graph."""
+def draw(path: str, last_errors: dict[str, float]) -> None:
+    """Draw the stations with the graph, and the errors in the last 1,000 readings with each choice of a graph."""
     picture = new_figure("graph", 7, 3.2)
     river, bars = picture.subplots(1, 2, width_ratios=(1, 1.3))
     places = {name: (0.0, -km) for km, name in enumerate(RIVER)}
@@ -71,8 +71,8 @@ def draw(path: str, last: dict[str, float]) -> None:
     river.scatter(*zip(*places.values(), strict=True), color=COLOURS[0], s=22, zorder=2)
     river.set_axis_off()
     river.set_title("24 stations", fontsize=10)
-    colours = [COLOURS[0] if name == "the river" else COLOURS[3] for name in last]
-    bars.barh(list(last), list(last.values()), color=colours)
+    colours = [COLOURS[0] if name == "the river" else COLOURS[3] for name in last_errors]
+    bars.barh(list(last_errors), list(last_errors.values()), color=colours)
     bars.invert_yaxis()
     bars.set_xlabel("wrong in the last 1,000, %")
     with open(path, "w", encoding="utf-8") as file:

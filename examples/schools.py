@@ -30,10 +30,10 @@ def main(figure: str | None = None) -> None:
     print(f"{'':28}{'wrong':>7}{'log loss':>10}{'calibration':>13}{'memory':>11}")
     results = {}
     for name, model in models.items():
-        results[name] = found = evaluate.progressive(model, stream, window=2000, max_tasks=schools)
-        assert found.calibration is not None
+        results[name] = result = evaluate.progressive(model, stream, window=2000, max_tasks=schools)
+        assert result.calibration is not None
         print(
-            f"{name:28}{found.overall.error:7.1%}{found.overall.log_loss:10.3f}{found.calibration.ece:13.1%}"
+            f"{name:28}{result.overall.error:7.1%}{result.overall.log_loss:10.3f}{result.calibration.ece:13.1%}"
             f"{model.memory_bytes_ // 1024:7,} KiB"
         )
 
@@ -48,11 +48,11 @@ def main(figure: str | None = None) -> None:
 
 
 def draw(path: str, results: dict[str, evaluate.Validation]) -> None:
-    """Errors of the last 2,000 pupils, over time."""
+    """Draw the errors of the last 2,000 pupils, over time."""
     picture = new_figure("schools", 6, 3.4)
     ax = picture.subplots()
-    for (name, found), colour in zip(results.items(), (COLOURS[3], COLOURS[2], COLOURS[0], COLOURS[1]), strict=True):
-        points = [(point.position, 100 * point.window.error) for point in found.curve]
+    for (name, result), colour in zip(results.items(), (COLOURS[3], COLOURS[2], COLOURS[0], COLOURS[1]), strict=True):
+        points = [(point.position, 100 * point.window.error) for point in result.curve]
         ax.plot(*zip(*points, strict=True), color=colour, label=name)
     ax.set_xlabel("pupils")
     ax.set_ylabel("wrong in the last 2,000, %")

@@ -54,14 +54,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pupils", type=int, default=4000)
     parser.add_argument("--url")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     chem = data.load("chem97").shuffled(seed=0)
-    X = data.standardized(chem.X)[: given.pupils]
-    y, schools = chem.y[: given.pupils].tolist(), [str(school) for school in chem.tasks[: given.pupils]]
+    X = data.standardized(chem.X)[: arguments.pupils]
+    y, schools = chem.y[: arguments.pupils].tolist(), [str(school) for school in chem.tasks[: arguments.pupils]]
     half, few = len(X) // 2, min(200, len(X) // 4)
 
     with tempfile.TemporaryDirectory() as folder:
-        process, url = (None, given.url) if given.url else start_service(folder)
+        process, url = (None, arguments.url) if arguments.url else start_service(folder)
         with Client(url) as client:
             client.learn_many(X[:half], y[:half], schools[:half], classes=sorted(set(y)))
             print(f"{half} pupils learned, in blocks of 512; each block was on disk before it was acknowledged")

@@ -48,30 +48,31 @@ def mails(n: int, n_users: int = 100, seed: int = 0) -> Iterator[tuple[str, str,
         yield f"user {user}", " ".join(words), "spam" if spam else "ham"
 
 
-def counted(seen: Counter[str], user: str) -> int:
-    seen[user] += 1
-    return seen[user]
-
-
 def main(figure: str | None = None) -> None:
     users, texts, labels = (np.array(column) for column in zip(*mails(5000), strict=True))
     rows = WORDS.transform(texts)
-    seen: Counter[str] = Counter()
-    which = np.array([counted(seen, user) for user in users])  # 1 for the user's first message, 2 for the second, …
+    count: Counter[str] = Counter()
+    numbers = []  # 1 for a user's first message, 2 for the second, …
+    for user in users:
+        count[user] += 1
+        numbers.append(count[user])
+    number = np.array(numbers)
 
     models = {
         "one filter for all": Budgetron(budget="1 MiB", graph=graphs.complete(coupling=float("inf"))),
         "one filter per user": Budgetron(budget="1 MiB", graph=graphs.disconnected()),
         "related filters": Budgetron(budget="1 MiB"),
     }
-    print(f"{len(texts):,} messages of {len(seen)} users, {np.mean(labels == 'spam'):.0%} spam; "
-          "error rate in %, by the number of the user's message\n")
+    print(
+        f"{len(texts):,} messages of {len(count)} users, {np.mean(labels == 'spam'):.0%} spam; "
+        "error rate in %, by the number of the user's message\n"
+    )
     print(f"{'':28}{'all':>6}{'first 5':>9}{'6 to 20':>9}{'later':>7}{'memory':>10}")
     rates = {}
     for name, model in models.items():
         margins = model.predict_then_learn(rows, labels, tasks=users)
         wrong = 100.0 * ((margins > 0) != (labels == "spam"))
-        parts = [wrong, wrong[which <= 5], wrong[(which > 5) & (which <= 20)], wrong[which > 20]]
+        parts = [wrong, wrong[number <= 5], wrong[(number > 5) & (number <= 20)], wrong[number > 20]]
         rates[name] = [part.mean() for part in parts[1:]]
         figures = "".join(f"{part.mean():{width}.1f}" for part, width in zip(parts, (6, 9, 9, 7), strict=True))
         print(f"{name:28}{figures}{model.memory_bytes_ // 1024:>6} KiB")
@@ -86,12 +87,12 @@ def main(figure: str | None = None) -> None:
 
 
 def draw(path: str, rates: dict[str, list[float]]) -> None:
-    """Errors by the number of the user's message."""
+    """Draw the errors by the number of the user's message."""
     picture = new_figure("spam", 6, 3.4)
     ax = picture.subplots()
-    for place, (name, each) in enumerate(rates.items()):
-        colour = (COLOURS[3], COLOURS[2], COLOURS[0])[place]
-        ax.bar(np.arange(3) + 0.27 * (place - 1), each, width=0.25, color=colour, label=name)
+    for i, (name, errors) in enumerate(rates.items()):
+        colour = (COLOURS[3], COLOURS[2], COLOURS[0])[i]
+        ax.bar(np.arange(3) + 0.27 * (i - 1), errors, width=0.25, color=colour, label=name)
     ax.set_xticks(range(3), ["messages 1 to 5", "6 to 20", "later"])
     ax.set_ylabel("wrong, %")
     ax.legend(frameon=False)

@@ -42,7 +42,7 @@ def blocks(page, *languages):
 
 
 @pytest.fixture(autouse=True)
-def _as_found():
+def _restored_configuration():
     """Restore the scikit-learn configuration, which some pages change, after every test."""
     with sklearn.config_context():
         yield
@@ -95,35 +95,35 @@ def test_shell_commands_of_a_page_exist(page):
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             if words:
-                known = COMMANDS.get(Path(words[0]).name)
-                assert known, f"{page}: no test knows how to check the command {line!r}"
-                known(page, words[1:])
+                check = COMMANDS.get(Path(words[0]).name)
+                assert check, f"{page}: no test knows how to check the command {line!r}"
+                check(page, words[1:])
 
 
-def is_make(page, words):
+def check_make(page, words):
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
     for word in words:
         assert word in targets or "=" in word, f"{page}: make has no target {word!r}"
 
 
-def is_pip(page, words):
+def check_pip(page, words):
     assert words[0] == "install"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extras in re.findall(r"\[([\w,]+)\]", " ".join(words)):
         assert set(extras.split(",")) <= project["optional-dependencies"].keys(), f"{page}: {extras}"
 
 
-def is_python(page, words):
+def check_python(page, words):
     if words[:2] == ["-m", "pytest"]:
         words = words[2:]
-    is_path(page, words)
+    check_paths(page, words)
 
 
-def is_path(page, words):
+def check_paths(page, words):
     assert all((ROOT / word.split("::")[0]).exists() for word in words if not word.startswith("-")), f"{page}: {words}"
 
 
-def is_ours(page, words):
+def check_budgetron(page, words):
     from click.testing import CliRunner
 
     from budgetron.cli import main
@@ -132,8 +132,8 @@ def is_ours(page, words):
     assert CliRunner().invoke(main, [*command, "--help"]).exit_code == 0, f"{page}: budgetron {words}"
 
 
-def is_curl(page, words):
-    """Each is a path of the service, by a method that it takes."""
+def check_curl(page, words):
+    """The service has this path, and accepts this method for it."""
     from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
 
     path = next(match[1] for word in words if (match := re.fullmatch(r"localhost:800\d(/.*)", word)))
@@ -145,7 +145,9 @@ def is_curl(page, words):
     assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
 
 
-COMMANDS = {"make": is_make, "pip": is_pip, "python": is_python, "budgetron": is_ours, "curl": is_curl}
+COMMANDS = {
+    "make": check_make, "pip": check_pip, "python": check_python, "budgetron": check_budgetron, "curl": check_curl
+}  # fmt: skip
 
 
 def test_the_readme_fits_its_first_result_on_one_screen():

@@ -1,4 +1,4 @@
-"""The picture of the README comes from the results that are committed, and figures load nothing from elsewhere."""
+"""The picture of the README comes from the results that are committed, and figures load nothing from a network."""
 
 from __future__ import annotations
 
