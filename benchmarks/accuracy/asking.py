@@ -1,4 +1,4 @@
-"""Compare asking for the labels that `should_ask` wants with asking for random labels: errors against labels.
+"""Compare two ways to ask for labels, by `should_ask` and at random: errors against the number of labels.
 
     python benchmarks/accuracy/asking.py [--orders 5] [--docs docs/how-to/training/asking.md]
 
@@ -26,18 +26,21 @@ BEGIN, END = "<!-- written by benchmarks/accuracy/asking.py -->", "<!-- end -->"
 
 
 def errors_and_labels(stream: Stream, share: float, chosen: NDArray[np.bool_] | None = None) -> tuple[float, int]:
-    """The share of wrong predictions and the learned labels: those in `chosen`, or those that `should_ask` wants."""
+    """The share of wrong predictions, and the number of labels that were learned.
+
+    The labels in `chosen` are learned, or those that `should_ask` wants if it is None.
+    """
     model, wrong, asked = Budgetron(), 0, 0
     assert stream.tasks is not None
-    for place in range(len(stream.y)):
-        x, task, label = stream.X[place : place + 1], [stream.tasks[place]], int(stream.y[place])
-        begun = asked > 0
-        wrong += (model.decision_function(x, tasks=task)[0] > 0) != label if begun else label != 0
+    for i in range(len(stream.y)):
+        x, task, label = stream.X[i : i + 1], [stream.tasks[i]], int(stream.y[i])
+        is_fitted = asked > 0
+        wrong += (model.decision_function(x, tasks=task)[0] > 0) != label if is_fitted else label != 0
         if chosen is None:
             row = x if hasattr(x, "indptr") else x[0]
-            wanted = model.should_ask(row, task=task[0] if begun else None, share=share)
+            wanted = model.should_ask(row, task=task[0] if is_fitted else None, share=share)
         else:
-            wanted = bool(chosen[place])
+            wanted = bool(chosen[i])
         if wanted:
             asked += 1
             model.partial_fit(x, [label], tasks=task, classes=[0, 1])
@@ -96,8 +99,8 @@ def draw(curves: dict[str, Curve], path: Path) -> None:
 
     figure, axes = plt.subplots(1, len(curves), figsize=(10, 3.2), layout="constrained")
     for ax, (name, curve) in zip(np.atleast_1d(axes), curves.items(), strict=True):
-        for place, (label, colour) in enumerate((("random", "#888888"), ("asked for", "#0b5cad"))):
-            labels, errors = ([100 * row[column] for row in curve.values()] for column in (2, place))
+        for way, (label, colour) in enumerate((("random", "#888888"), ("asked for", "#0b5cad"))):
+            labels, errors = ([100 * row[column] for row in curve.values()] for column in (2, way))
             ax.plot(labels, errors, "o-", color=colour, label=label)
         ax.set(title=SETS[name], xlabel="labels, % of all", xscale="log")
         ax.set_xticks([3, 10, 30], labels=["3", "10", "30"])

@@ -1,4 +1,8 @@
-"""What all items of the benchmark use: options, runs of learners, means over orders, and checks of targets."""
+"""What all items of the benchmark use: options, runs of learners, means over orders, and checks of targets.
+
+An item is one of the functions that `run.py` lists. It receives a `Bench`, runs learners with its `run_...` methods,
+which append to `rows`, and compares errors with its checks, which append to `checks`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from one_pass import figures, learned, save_stream
-from peers import Peer, tuned
+from one_pass import learn_stream, metrics_of, save_stream
+from peers import Peer, run_tuned
 from streams import Stream
 
 from budgetron import Budgetron
@@ -38,7 +42,7 @@ class Bench:
     data: Path
     orders: int
     quick: bool
-    old: str | None  # the Python of version 0.1
+    python_0_1: str | None  # the Python of an environment with version 0.1
     rows: list[Row] = field(default_factory=list)
     checks: list[Row] = field(default_factory=list)
     others: dict[str, list[Row]] = field(default_factory=dict)  # rows of earlier items
@@ -46,29 +50,33 @@ class Bench:
     # ---- runs
 
     def orders_of(self, make: Callable[[int], Stream]) -> list[Stream]:
+        """The stream in its orders, one per seed, which `make` gets."""
         streams = [make(seed) for seed in range(self.orders)]
         return [stream.take(QUICK) for stream in streams] if self.quick else streams
 
-    def ours(
+    def run_budgetron(
         self, streams: Iterable[Stream], budget: Any = "4 MiB", learner: str = "Budgetron", **settings: Any
     ) -> Row:
         """Budgetron with default parameters, on every order."""
-        return self.run(learner, streams, lambda stream: _own(stream, budget, settings), budget)
+        return self.run(learner, streams, lambda stream: _run_budgetron(stream, budget, settings), budget)
 
-    def peer(self, name: str, streams: Iterable[Stream], peer: Peer, grid: Any, **fixed: Any) -> Row:
-        def one(stream: Stream) -> Row:
-            margins, setting = tuned(peer, grid, stream, **fixed)
-            return figures(margins, stream.y) | {"setting": setting}
+    def run_peer(self, name: str, streams: Iterable[Stream], peer: Peer, grid: Any, **fixed: Any) -> Row:
+        """Another learner, tuned on the first fifth of each order."""
 
-        return self.run(name, streams, one, fixed.get("nbytes"))
+        def run_one(stream: Stream) -> Row:
+            margins, setting = run_tuned(peer, grid, stream, **fixed)
+            return metrics_of(margins, stream.y) | {"setting": setting}
 
-    def version_0_1(self, streams: Iterable[Stream], budget: Any) -> Row | None:
+        return self.run(name, streams, run_one, fixed.get("nbytes"))
+
+    def run_version_0_1(self, streams: Iterable[Stream], budget: Any) -> Row | None:
         """The same pass by version 0.1 in its own environment; None if there is no such environment."""
-        if self.old is None:
+        if self.python_0_1 is None:
             return None
-        return self.run("version 0.1", streams, lambda stream: in_python(str(self.old), stream, budget), budget)
+        return self.run("version 0.1", streams, lambda stream: in_python(str(self.python_0_1), stream, budget), budget)
 
     def run(self, learner: str, streams: Iterable[Stream], run_one: Callable[[Stream], Row], budget: Any) -> Row:
+        """Run a learner on every order, and record and print the means of its metrics."""
         streams = list(streams)
         each = [run_one(stream) for stream in streams]
         row: Row = {
@@ -99,16 +107,16 @@ class Bench:
     def at_least(self, what: str, figure: float, target: float, unit: str = "") -> None:
         self.check(what, f"{figure:.4g}{unit}", f"≥ {target:g}{unit}", figure >= target)
 
-    def no_worse(self, what: str, mine: Row, other: Row | None) -> None:
+    def no_worse(self, what: str, ours: Row, other: Row | None) -> None:
         if other is None:
-            return self.check(what, f"{mine['error']:.2f} %", "version 0.1 (not given)", None)
+            return self.check(what, f"{ours['error']:.2f} %", "version 0.1 (not given)", None)
         name = f"{other['learner']}: {other['error']:.2f} %"
-        return self.check(what, f"{mine['error']:.2f} %", name, mine["error"] <= other["error"] + slack(mine, other))
+        return self.check(what, f"{ours['error']:.2f} %", name, ours["error"] <= other["error"] + slack(ours, other))
 
-    def first(self, what: str, mine: Row, others: Iterable[Row]) -> None:
+    def first(self, what: str, ours: Row, others: Iterable[Row]) -> None:
         best = min(others, key=lambda row: row["error"], default=None)
         if best is not None:
-            self.no_worse(f"{what}: first", mine, best)
+            self.no_worse(f"{what}: first", ours, best)
 
     def check(self, what: str, figure: str, target: str, met: bool | None) -> None:
         met = None if met is None else bool(met)
@@ -117,17 +125,17 @@ class Bench:
         print(f"  {word:12s} {what}: {figure}, target {target}", flush=True)
 
 
-def slack(mine: Row, other: Row) -> float:
+def slack(ours: Row, other: Row) -> float:
     """The difference that a target allows: 0.1 points, or two standard errors of the paired differences if larger."""
-    differences = np.array(mine["each"]) - np.array(other["each"])
+    differences = np.array(ours["each"]) - np.array(other["each"])
     error = differences.std(ddof=1) / np.sqrt(len(differences)) if len(differences) > 1 else 0.0
     return float(max(SLACK, 2 * error))
 
 
-def _own(stream: Stream, budget: Any, settings: dict[str, Any]) -> Row:
+def _run_budgetron(stream: Stream, budget: Any, settings: dict[str, Any]) -> Row:
     model = Budgetron(budget, **settings)
-    margins, seconds = learned(model, stream.X, stream.y, stream.tasks, stream.classes)
-    return figures(margins, stream.y) | {"micros": 1e6 * seconds / len(stream.y), "bytes": model.memory_bytes_}
+    margins, seconds = learn_stream(model, stream.X, stream.y, stream.tasks, stream.classes)
+    return metrics_of(margins, stream.y) | {"micros": 1e6 * seconds / len(stream.y), "bytes": model.memory_bytes_}
 
 
 def in_python(python: str, stream: Stream, budget: Any) -> Row:

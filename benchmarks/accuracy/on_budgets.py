@@ -27,7 +27,7 @@ def bytes_used(bench: Bench) -> None:
     """At the end at least 90 % of a byte budget is used, and the budget is never exceeded."""
     for name in ("ijcnn1", "sentiment", "users"):
         for budget in ("100 KiB", "1 MiB"):
-            share = 100 * bench.ours(_streams(bench, name)[:1], budget)["bytes"] / size(budget)
+            share = 100 * bench.run_budgetron(_streams(bench, name)[:1], budget)["bytes"] / size(budget)
             bench.check(f"{name}, {budget}: used", f"{share:.1f} %", "90 to 100 %", 90 <= share <= 100)
 
 
@@ -39,7 +39,7 @@ def doubling(bench: Bench) -> None:
         except Skipped as reason:
             print(f"  {reason}")
             continue
-        rows = [bench.ours(streams, f"{64 * 2**k} KiB") for k in range(0, 7, 3 if bench.quick else 1)]
+        rows = [bench.run_budgetron(streams, f"{64 * 2**k} KiB") for k in range(0, 7, 3 if bench.quick else 1)]
         worst = max(after["error"] - before["error"] for before, after in pairwise(rows))
         bench.at_most(f"{name}: most points that a larger budget costs", worst, 0.1, " points")
 
@@ -62,32 +62,35 @@ def calibration(bench: Bench) -> None:
 
 def speed(bench: Bench) -> None:
     """Time against version 0.1, in alternating processes: at the smallest budget that is as good, and by default."""
-    if bench.old is None:
+    if bench.python_0_1 is None:
         raise Skipped("no --version-0-1")
     for name, factor in (("a9a", 5.0), ("ijcnn1", 5.0), ("school", 3.0)):
         stream = _streams(bench, name)[0]
-        before = interleaved(bench, stream, {"version 0.1": (bench.old, 400)})["version 0.1"]
-        budget = _smallest(bench, stream, before["error"])
+        before = interleaved(bench, stream, {"version 0.1": (bench.python_0_1, 400)})["version 0.1"]
+        budget = _smallest_budget(bench, stream, before["error"])
         if budget is None:
             bench.check(f"{name}: as few errors as 0.1 at B = 400", "at no size up to 4 MiB", f"≥ {factor:g} ×", False)
             continue
-        both = interleaved(bench, stream, {"version 0.1": (bench.old, 400), "Budgetron": (PYTHON, budget)})
+        both = interleaved(bench, stream, {"version 0.1": (bench.python_0_1, 400), "Budgetron": (PYTHON, budget)})
         times = both["version 0.1"]["micros"] / both["Budgetron"]["micros"]
         bench.at_least(f"{name}: faster than 0.1 at B = 400, at {budget}", times, factor, " ×")
     for name in ("a9a", "ijcnn1", "magic04", "school", "exam", "chem97"):
         stream = _streams(bench, name)[0]
-        both = interleaved(bench, stream, {"version 0.1": (bench.old, "default"), "Budgetron": (PYTHON, "default")})
+        both = interleaved(
+            bench, stream, {"version 0.1": (bench.python_0_1, "default"), "Budgetron": (PYTHON, "default")}
+        )
         bench.at_least(
             f"{name}: faster than 0.1, defaults", both["version 0.1"]["micros"] / both["Budgetron"]["micros"], 2, " ×"
         )
 
 
-def _smallest(bench: Bench, stream: Stream, error: float) -> str | None:
+def _smallest_budget(bench: Bench, stream: Stream, error: float) -> str | None:
+    """The smallest budget, from 32 KiB to 4 MiB, with at most this error; None if no budget is enough."""
     for k in range(8):
         budget: Any = f"{32 * 2**k} KiB"
         try:
-            row: Row = bench.ours([stream], budget)
-        except TooFewBytes:  # the number of columns of the rows
+            row: Row = bench.run_budgetron([stream], budget)
+        except TooFewBytes:  # rows with many columns need a larger budget
             continue
         if row["error"] <= error:
             return str(budget)

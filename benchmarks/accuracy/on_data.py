@@ -6,18 +6,22 @@ from typing import Any
 
 import numpy as np
 from bench import Bench, Row, Skipped
-from peers import KERNEL_PEERS, RATES, VOWPAL_RATES, adagrad, hashed, tuned, vowpal, vowpal_is_here, vowpal_timed
+from peers import KERNEL_PEERS, RATES, VOWPAL_RATES, adagrad, hashed, vowpal, vowpal_is_installed, vowpal_timed
 from streams import Stream, in_order, kernel_set, project_set, users
 
 from budgetron import data
 from budgetron.engine.memory import budget_of
 
 TEXT = {"sentiment": {"4 MiB": (15.8, 0.352), "32 MiB": (15.1, None)}, "spam": {"4 MiB": (0.75, 0.026)}}
+"""Set → budget → targets: the error in percent and the log loss."""
 AT_COUNT = {"german": 24.9, "spambase": 7.3, "a9a": 15.3, "ijcnn1": 3.9, "dna": 8.8, "satimage": 11.9}
+"""Set → the target error in percent, with a budget of 100 examples (200 for dna and satimage)."""
 AT_BYTES = {"ijcnn1": (3.2, 2.3, 2.2), "magic04": (14.9, 14.3, 14.0)}
+"""Set → the target errors in percent, in 40, 200 and 800 KiB."""
 
 
 def size(budget: str) -> int:
+    """The bytes of a budget such as "4 MiB"."""
     n_bytes = budget_of("benchmark", budget).bytes
     assert n_bytes is not None
     return n_bytes
@@ -41,28 +45,28 @@ def text(bench: Bench) -> None:
         stream = project_stream(name)
         streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
         for budget in ("64 KiB", "256 KiB", "1 MiB", "4 MiB", "32 MiB")[: 3 if bench.quick else 5]:
-            mine = bench.ours(streams, budget)
-            others = [bench.peer("AdaGrad, hashed, crossed", streams, hashed, RATES, nbytes=size(budget))]
-            if vowpal_is_here():
-                others.append(bench.peer("Vowpal Wabbit -q", streams, vowpal, VOWPAL_RATES, nbytes=size(budget)))
+            ours = bench.run_budgetron(streams, budget)
+            others = [bench.run_peer("AdaGrad, hashed, crossed", streams, hashed, RATES, nbytes=size(budget))]
+            if vowpal_is_installed():
+                others.append(bench.run_peer("Vowpal Wabbit -q", streams, vowpal, VOWPAL_RATES, nbytes=size(budget)))
             error, loss = targets.get(budget, (None, None))
             if error is not None:
-                bench.at_most(f"{name}, {budget}", mine["error"], error)
-                bench.first(f"{name}, {budget}", mine, others)
+                bench.at_most(f"{name}, {budget}", ours["error"], error)
+                bench.first(f"{name}, {budget}", ours, others)
             if loss is not None:
-                bench.at_most(f"{name}, {budget}, log loss", mine["log_loss"], loss, "")
+                bench.at_most(f"{name}, {budget}, log loss", ours["log_loss"], loss, "")
             if budget != "32 MiB":
-                bench.no_worse(f"{name}, {budget}, against version 0.1", mine, bench.version_0_1(streams, budget))
+                bench.no_worse(f"{name}, {budget}, against version 0.1", ours, bench.run_version_0_1(streams, budget))
 
 
 def text_speed(bench: Bench) -> None:
     """Examples per second on Sentiment, against Vowpal Wabbit's C++ loop with task × feature crossing."""
-    if not vowpal_is_here():
+    if not vowpal_is_installed():
         raise Skipped("vowpalwabbit is not installed")
     stream = bench.orders_of(lambda seed: in_order(project_stream("sentiment"), seed))[0]
-    mine = min(bench.ours([stream], "32 MiB")["micros"] for _ in range(1 if bench.quick else 3))
+    ours = min(bench.run_budgetron([stream], "32 MiB")["micros"] for _ in range(1 if bench.quick else 3))
     theirs = min(vowpal_timed(stream, size("32 MiB"), 0.5)[1] for _ in range(1 if bench.quick else 3))
-    bench.at_least("speed on text, relative to Vowpal Wabbit -q", 1e6 * theirs / len(stream.y) / mine, 0.7, " ×")
+    bench.at_least("speed on text, relative to Vowpal Wabbit -q", 1e6 * theirs / len(stream.y) / ours, 0.7, " ×")
 
 
 def dense(bench: Bench) -> None:
@@ -70,9 +74,9 @@ def dense(bench: Bench) -> None:
     for name, target in AT_COUNT.items():
         stream, stored = kernel_stream(bench, name)
         streams = bench.orders_of(lambda seed, stream=stream, stored=stored: in_order(stream, seed, stored))
-        mine = bench.ours(streams, 200 if name in ("dna", "satimage") else 100)
+        ours = bench.run_budgetron(streams, 200 if name in ("dna", "satimage") else 100)
         constant = 100 * (1 - np.bincount(stream.y).max() / len(stream.y))
-        bench.at_most(f"{name} (constant guess: {constant:.1f} %)", mine["error"], target + 0.1)
+        bench.at_most(f"{name} (constant guess: {constant:.1f} %)", ours["error"], target + 0.1)
 
 
 def dense_bytes(bench: Bench) -> None:
@@ -81,12 +85,13 @@ def dense_bytes(bench: Bench) -> None:
         stream, stored = kernel_stream(bench, name)
         streams = bench.orders_of(lambda seed, stream=stream, stored=stored: in_order(stream, seed, stored))
         for kib, target in zip((40, 200, 800), targets, strict=True):
-            mine = bench.ours(streams, f"{kib} KiB")
+            ours = bench.run_budgetron(streams, f"{kib} KiB")
             others = [
-                bench.peer(peer, streams, run, grid, nbytes=1024 * kib) for peer, (run, grid) in KERNEL_PEERS.items()
+                bench.run_peer(peer, streams, run, grid, nbytes=1024 * kib)
+                for peer, (run, grid) in KERNEL_PEERS.items()
             ]
-            bench.at_most(f"{name}, {kib} KiB", mine["error"], target)
-            bench.first(f"{name}, {kib} KiB", mine, others)
+            bench.at_most(f"{name}, {kib} KiB", ours["error"], target)
+            bench.first(f"{name}, {kib} KiB", ours, others)
 
 
 def classic(bench: Bench) -> None:
@@ -97,9 +102,9 @@ def classic(bench: Bench) -> None:
             streams = [stream.take(3000 if bench.quick else 100_000)]
         else:
             streams = bench.orders_of(lambda seed, stream=stream: in_order(stream, seed))
-        mine = bench.ours(streams)
-        bench.peer("AdaGrad, shared and own", streams, adagrad, RATES)
-        bench.no_worse(name, mine, bench.version_0_1(streams, 500))
+        ours = bench.run_budgetron(streams)
+        bench.run_peer("AdaGrad, shared and own", streams, adagrad, RATES)
+        bench.no_worse(name, ours, bench.run_version_0_1(streams, 500))
 
 
 def many_tasks(bench: Bench) -> None:
@@ -107,22 +112,19 @@ def many_tasks(bench: Bench) -> None:
     stream = project_stream("chem97")
     streams = bench.orders_of(lambda seed: in_order(stream, seed))
     for budget, target in (("64 KiB", 21.6), ("1 MiB", 21.4)):
-        bench.at_most(f"Chem97, {budget}", bench.ours(streams, budget)["error"], target)
+        bench.at_most(f"Chem97, {budget}", bench.run_budgetron(streams, budget)["error"], target)
     streams = bench.orders_of(users)
     for budget in ("64 KiB", "1 MiB"):
-        mine = bench.ours(streams, budget)
-        bench.check(f"100,000 users, {budget}", f"{mine['error']:.2f} %", "none named", None)
+        ours = bench.run_budgetron(streams, budget)
+        bench.check(f"100,000 users, {budget}", f"{ours['error']:.2f} %", "none named", None)
 
 
 def drift_of_flights(bench: Bench) -> Row | None:
     """Used by the item on drift: flights in the order of time, against Vowpal Wabbit."""
     stream = project_stream("flights").take(3000 if bench.quick else 100_000)
-    mine = bench.ours([stream])
-    if vowpal_is_here():
+    ours = bench.run_budgetron([stream])
+    if vowpal_is_installed():
         bench.first(
-            "flights", mine, [bench.peer("Vowpal Wabbit -q", [stream], vowpal, VOWPAL_RATES, nbytes=size("4 MiB"))]
+            "flights", ours, [bench.run_peer("Vowpal Wabbit -q", [stream], vowpal, VOWPAL_RATES, nbytes=size("4 MiB"))]
         )
-    return mine
-
-
-__all__ = ["classic", "dense", "dense_bytes", "drift_of_flights", "many_tasks", "text", "text_speed", "tuned"]
+    return ours

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from bench import Bench, Row
 from on_data import drift_of_flights, size
-from one_pass import figures, learned
-from peers import RATES, VOWPAL_RATES, adagrad, vowpal, vowpal_is_here
+from one_pass import learn_stream, metrics_of
+from peers import RATES, VOWPAL_RATES, adagrad, vowpal, vowpal_is_installed
 from scipy.special import expit
 from sklearn.datasets import load_digits
 from streams import AWKWARD, MUST_IMPROVE, SHIFTS, Stream, awkward, drifting, grid, grid_edges, kinds, opposed
@@ -18,36 +18,38 @@ def graph(bench: Bench) -> None:
     """Tasks on a grid: with the graph, with its nodes shuffled, with complete(), and the paper's learners."""
     streams = bench.orders_of(grid)
     edges = grid_edges()
-    moved = np.random.default_rng(0).permutation(100)
-    truth = graphs.from_edges(edges)
-    shuffled = graphs.from_edges([(int(moved[i]), int(moved[j])) for i, j in edges])
-    mine = bench.ours(streams, graph=truth, learner="Budgetron, the graph")
-    wrong = bench.ours(streams, graph=shuffled, learner="Budgetron, shuffled graph")
-    without = bench.ours(streams, learner="Budgetron, complete()")
-    bench.at_most("grid, with its graph", mine["error"], 15.6)
+    permuted = np.random.default_rng(0).permutation(100)
+    true_graph = graphs.from_edges(edges)
+    shuffled = graphs.from_edges([(int(permuted[i]), int(permuted[j])) for i, j in edges])
+    ours = bench.run_budgetron(streams, graph=true_graph, learner="Budgetron, the graph")
+    wrong = bench.run_budgetron(streams, graph=shuffled, learner="Budgetron, shuffled graph")
+    without = bench.run_budgetron(streams, learner="Budgetron, complete()")
+    bench.at_most("grid, with its graph", ours["error"], 15.6)
     bench.at_most("grid, shuffled graph: points above complete()", wrong["error"] - without["error"], 0.3, " points")
-    others = [bench.run(make.__name__, streams, lambda stream, make=make: _paper(make, stream, truth), 500)
-              for make in (SharedProjectron, BudgetProjectron, Forgetron, RandomBudgetPerceptron)]  # fmt: skip
+    others = [
+        bench.run(make.__name__, streams, lambda s, make=make: _run_paper_learner(make, s, true_graph), 500)
+        for make in (SharedProjectron, BudgetProjectron, Forgetron, RandomBudgetPerceptron)
+    ]
     best = min(others, key=lambda row: row["error"])
-    below = mine["error"] < best["error"]
+    below = ours["error"] < best["error"]
     bench.check(
-        "grid: below every paper learner", f"{mine['error']:.2f} %", f"{best['learner']}: {best['error']:.2f} %", below
+        "grid: below every paper learner", f"{ours['error']:.2f} %", f"{best['learner']}: {best['error']:.2f} %", below
     )
 
 
-def _paper(make: type, stream: Stream, truth: graphs.TaskGraph) -> Row:
-    model = make(500, kernel=kernels.Linear(bias=1.0), graph=truth)
-    margins, seconds = learned(model, stream.X, stream.y, stream.tasks, stream.classes)
-    return figures(margins, stream.y) | {"micros": 1e6 * seconds / len(stream.y), "bytes": model.memory_bytes_}
+def _run_paper_learner(make: type, stream: Stream, graph: graphs.TaskGraph) -> Row:
+    model = make(500, kernel=kernels.Linear(bias=1.0), graph=graph)
+    margins, seconds = learn_stream(model, stream.X, stream.y, stream.tasks, stream.classes)
+    return metrics_of(margins, stream.y) | {"micros": 1e6 * seconds / len(stream.y), "bytes": model.memory_bytes_}
 
 
 def relations(bench: Bench) -> None:
     """Groups of related tasks that the learner does not know, and a pair of opposed tasks."""
     for k, target in ((40, 12.0), (200, 22.0)):
         streams = bench.orders_of(lambda seed, k=k: kinds(seed, n_tasks=k))
-        mine = bench.ours(streams)
-        bench.peer("AdaGrad, shared and own", streams, adagrad, RATES)
-        bench.at_most(f"kinds, {k} tasks", mine["error"], target)
+        ours = bench.run_budgetron(streams)
+        bench.run_peer("AdaGrad, shared and own", streams, adagrad, RATES)
+        bench.at_most(f"kinds, {k} tasks", ours["error"], target)
     draws = [opposed(seed) for seed in range(10 if bench.quick else 100)]
     similarities = [Budgetron().fit(s.X, s.y, tasks=s.tasks).task_similarity([0, 1, 2]) for s in draws]
     mean = np.mean(similarities, axis=0)
@@ -58,13 +60,13 @@ def relations(bench: Bench) -> None:
 def weaknesses(bench: Bench) -> None:
     """Streams made to be awkward: none worse than version 0.1, four of them improved."""
     by_seed = [list(awkward(seed)) for seed in range(min(bench.orders, 3))]
-    for place, name in enumerate(AWKWARD):
-        streams = [stream[place].take(3000 if bench.quick else None) for stream in by_seed]
-        mine, before = bench.ours(streams), bench.version_0_1(streams, 60)
-        bench.no_worse(name, mine, before)
+    for i, name in enumerate(AWKWARD):
+        streams = [streams_of_seed[i].take(3000 if bench.quick else None) for streams_of_seed in by_seed]
+        ours, before = bench.run_budgetron(streams), bench.run_version_0_1(streams, 60)
+        bench.no_worse(name, ours, before)
         if name in MUST_IMPROVE and before is not None:
-            improved = mine["error"] < before["error"]
-            bench.check(f"{name}: improved", f"{mine['error']:.2f} %", f"< {before['error']:.2f} %", improved)
+            improved = ours["error"] < before["error"]
+            bench.check(f"{name}: improved", f"{ours['error']:.2f} %", f"< {before['error']:.2f} %", improved)
 
 
 def drift(bench: Bench) -> None:
@@ -73,11 +75,11 @@ def drift(bench: Bench) -> None:
     for form in ("linear", "text"):
         for name in SHIFTS:
             streams = [drifting(name, form, n, seed) for seed in range(min(bench.orders, 3))]
-            mine = bench.ours(streams)
-            bench.no_worse(f"{form}, {name}", mine, bench.version_0_1(streams, 60))
-            if vowpal_is_here():
-                other = bench.peer("Vowpal Wabbit -q", streams, vowpal, VOWPAL_RATES, nbytes=size("4 MiB"))
-                bench.first(f"{form}, {name}", mine, [other])
+            ours = bench.run_budgetron(streams)
+            bench.no_worse(f"{form}, {name}", ours, bench.run_version_0_1(streams, 60))
+            if vowpal_is_installed():
+                other = bench.run_peer("Vowpal Wabbit -q", streams, vowpal, VOWPAL_RATES, nbytes=size("4 MiB"))
+                bench.first(f"{form}, {name}", ours, [other])
     drift_of_flights(bench)
 
 
@@ -90,12 +92,13 @@ def multiclass(bench: Bench) -> None:
         streams = bench.orders_of(
             lambda seed, stream=stream: stream.ordered(np.random.default_rng(seed).permutation(len(y)))
         )
-        mine = bench.ours(streams)
-        bench.no_worse(name, mine, bench.run("one Budgetron per class", streams, _one_against_rest, "4 MiB"))
+        ours = bench.run_budgetron(streams)
+        bench.no_worse(name, ours, bench.run("one Budgetron per class", streams, _one_against_rest, "4 MiB"))
 
 
 def _one_against_rest(stream: Stream) -> Row:
     margins = [
-        learned(Budgetron(), stream.X, (stream.y == c).astype(int), stream.tasks, [0, 1])[0] for c in stream.classes
+        learn_stream(Budgetron(), stream.X, (stream.y == c).astype(int), stream.tasks, [0, 1])[0]
+        for c in stream.classes
     ]
-    return figures(np.log(np.maximum(expit(np.stack(margins, axis=1)), 1e-15)), stream.y)
+    return metrics_of(np.log(np.maximum(expit(np.stack(margins, axis=1)), 1e-15)), stream.y)

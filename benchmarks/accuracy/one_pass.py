@@ -18,8 +18,8 @@ from scipy.special import expit, softmax
 BLOCK = 1000
 
 
-def learned(model, X, y, tasks, classes):
-    """Return the margins before learning, and the seconds."""
+def learn_stream(model, X, y, tasks, classes):
+    """Predict, then learn every row. Returns the margins before learning, and the seconds."""
     parts, begin = [], time.perf_counter()
     for start in range(0, len(y), BLOCK):
         rows = slice(start, start + BLOCK)
@@ -28,7 +28,7 @@ def learned(model, X, y, tasks, classes):
     return np.concatenate(parts), time.perf_counter() - begin
 
 
-def figures(margins, y):
+def metrics_of(margins, y):
     """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions."""
     p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
     metrics = {
@@ -48,8 +48,9 @@ def figures(margins, y):
 
 
 def ece(p, hit):
-    places = np.minimum((10 * p).astype(int), 9)
-    gaps = np.bincount(places, weights=hit, minlength=10) - np.bincount(places, weights=p, minlength=10)
+    """The expected calibration error: the mean distance of probabilities from observed frequencies, in ten bins."""
+    bins = np.minimum((10 * p).astype(int), 9)
+    gaps = np.bincount(bins, weights=hit, minlength=10) - np.bincount(bins, weights=p, minlength=10)
     return float(np.abs(gaps).sum() / len(p))
 
 
@@ -78,8 +79,8 @@ def main():
             else sparse.csr_matrix((file["data"], file["indices"], file["indptr"]), file["shape"])
         )
     model = Budgetron(*([] if sys.argv[2] == "default" else [budget_from(sys.argv[2])]))
-    margins, seconds = learned(model, X, y, tasks, list(range(int(y.max()) + 1)))
-    print(json.dumps(figures(margins, y) | {"seconds": seconds, "bytes": int(model.memory_bytes_)}))
+    margins, seconds = learn_stream(model, X, y, tasks, list(range(int(y.max()) + 1)))
+    print(json.dumps(metrics_of(margins, y) | {"seconds": seconds, "bytes": int(model.memory_bytes_)}))
 
 
 if __name__ == "__main__":

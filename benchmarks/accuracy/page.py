@@ -11,9 +11,17 @@ from bench import HERE
 PAGE = HERE.parents[1] / "docs" / "algorithms" / "budgetron-results.md"
 HEAD = """# Budgetron: results
 
-What [`Budgetron`](budgetron.md) reaches, beside what it aims at. One pass with default parameters; each example is
-predicted before it is learned. Made by `python benchmarks/accuracy/run.py`; the rows are in
+After this page you know how many errors [`Budgetron`](budgetron.md) makes on real and synthetic streams, beside its
+targets and beside other learners (*peers*). Budgetron makes one pass with default parameters; each example is predicted
+before it is learned. `python benchmarks/accuracy/run.py` writes this page; the rows are in
 `benchmarks/accuracy/results`.
+
+- *Version 0.1* is the learner `Budgetron` of the first version of this library. Its budget is a number of stored
+  examples or a size.
+- *Order*: a stream is read in one or several random orders, and figures are means over them.
+- *ECE* is the expected calibration error, the mean distance between predicted probabilities and observed frequencies.
+  In brackets is the ECE for labels that are *drawn* from the predictions themselves, which is due to chance alone.
+- *KiB* is the memory that was allocated, and *µs* the time per example.
 
 """
 NOTES = """

@@ -1,5 +1,6 @@
-"""Other methods, in a few lines each: margins of one pass, predict then learn. Each is tuned by a small grid on the
-first fifth of the stream; `tuned` records the grid's winner.
+"""The peers: other learners, in a few lines each. Each function returns the margins of one pass, predict then learn.
+
+`run_tuned` chooses their parameters from a small grid on the first fifth of the stream.
 
     adagrad     logistic regression on standardised columns, shared and own weights per task
     hashed      the same on sparse rows, in one hashed table, every feature crossed with the task
@@ -8,7 +9,7 @@ first fifth of the stream; `tuned` records the grid's winner.
     nogd        Nyström features of the first rows, online gradient descent (Lu et al. 2016)
     vowpal      Vowpal Wabbit, `-q` task × feature, where it is installed
 
-Bytes: weights and frequencies as float32, the bytes of the budget divided by those of one feature.
+`nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ Floats = Any
 Peer = Callable[..., Floats]
 
 
-def tuned(peer: Peer, grid: Mapping[str, list[Any]], stream: Stream, **fixed: Any) -> tuple[Floats, dict[str, Any]]:
-    """Choose the setting with the fewest errors on the first fifth, then run it over all. None if it cannot run."""
+def run_tuned(peer: Peer, grid: Mapping[str, list[Any]], stream: Stream, **fixed: Any) -> tuple[Floats, dict[str, Any]]:
+    """Choose the setting with the fewest errors on the first fifth, then run it over the whole stream.
+
+    Returns the margins and the setting.
+    """
     first = stream.take(max(200, len(stream.y) // 5))
     best, chosen = np.inf, {}
     for values in product(*grid.values()):
@@ -50,6 +54,7 @@ def standardised(X: Floats) -> Floats:
 
 
 def adagrad(stream: Stream, rate: float) -> Floats:
+    """Row 0 of the weights is shared by all tasks; row i + 1 belongs to task i."""
     Z = np.hstack([standardised(stream.X), np.ones((len(stream.y), 1))])
     tasks = np.zeros(len(Z), dtype=int) if stream.tasks is None else np.unique(stream.tasks, return_inverse=True)[1]
     k = int(tasks.max()) + 2
@@ -64,21 +69,21 @@ def adagrad(stream: Stream, rate: float) -> Floats:
 
 
 def hashed(stream: Stream, rate: float, nbytes: int) -> Floats:
-    X, cells = sparse.csr_matrix(stream.X), max(16, nbytes // 8)
+    X, cells = sparse.csr_matrix(stream.X), max(16, nbytes // 8)  # a cell: a weight and its sum of squared gradients
     weights, squares, margins = np.zeros(cells, np.float32), np.full(cells, 1e-8, np.float32), np.zeros(len(stream.y))
     tasks = np.zeros(len(stream.y), dtype=np.uint64) if stream.tasks is None else stream.tasks.astype(np.uint64)
-    prime, other = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+    prime, other = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)  # odd factors of a multiplicative hash
     for t, label in enumerate(stream.y.tolist()):
         part = slice(X.indptr[t], X.indptr[t + 1])
         words = (X.indices[part].astype(np.uint64) + np.uint64(1)) * prime
         own = (words ^ (tasks[t] + np.uint64(7)) * other) * prime
-        places = (np.concatenate([words, own]) >> np.uint64(20)) % np.uint64(cells)
+        used = (np.concatenate([words, own]) >> np.uint64(20)) % np.uint64(cells)
         x = np.asarray(X.data[part], dtype=np.float32)
         x = np.tile(x / max(float(np.linalg.norm(x)), 1e-12), 2)
-        margins[t] = f = float(weights[places] @ x)
+        margins[t] = f = float(weights[used] @ x)
         g = np.float32(label - expit(f)) * x
-        np.add.at(squares, places, g * g)
-        np.add.at(weights, places, rate * g / np.sqrt(squares[places]))
+        np.add.at(squares, used, g * g)
+        np.add.at(weights, used, rate * g / np.sqrt(squares[used]))
     return margins
 
 
@@ -98,6 +103,7 @@ def _fourier(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
 
 
 def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
+    """w and v are the means and the variances of the weights."""
     d = stream.X.shape[1]
     D = max(4, nbytes // (4 * d + 2 * 2 * 4))
     row, margins = _fourier(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
@@ -114,10 +120,8 @@ def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
 
 def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
     d = stream.X.shape[1]
-    row, margins = (
-        _fourier(standardised(stream.X), D := max(4, nbytes // (4 * d + 2 * 4)), gamma),
-        np.zeros(len(stream.y)),
-    )
+    D = max(4, nbytes // (4 * d + 2 * 4))
+    row, margins = _fourier(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
     w = np.zeros(2 * D)
     for t, label in enumerate(stream.y.tolist()):
         z = row(t)
@@ -127,6 +131,7 @@ def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
 
 
 def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 0.2) -> Floats:
+    """The features of a row are its kernel values with the first B rows, on the k = share · B largest eigenvectors."""
     d = stream.X.shape[1]
     B = 4
     while 4 * (2 * B * d + max(1, int(2 * B * share)) * (2 * B + 1)) <= nbytes and len(stream.y) // 4 >= 2 * B:
@@ -134,10 +139,10 @@ def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 
     Z, k = standardised(stream.X), max(1, int(B * share))
     stored = Z[:B]
     values, vectors = np.linalg.eigh(_gaussian(stored, stored, gamma / d) + 1e-8 * np.eye(B))
-    lift = vectors[:, -k:] / np.sqrt(np.maximum(values[-k:], 1e-8))
+    to_features = vectors[:, -k:] / np.sqrt(np.maximum(values[-k:], 1e-8))
     w, margins = np.zeros(k), np.zeros(len(Z))
     for start in range(0, len(Z), 512):
-        features = _gaussian(Z[start : start + 512], stored, gamma / d) @ lift
+        features = _gaussian(Z[start : start + 512], stored, gamma / d) @ to_features
         for t, z in enumerate(features, start=start):
             margins[t] = f = float(w @ z)
             w += rate * (int(stream.y[t]) - expit(f)) * z
@@ -148,7 +153,7 @@ def _gaussian(a: Floats, b: Floats, gamma: float) -> Floats:
     return np.exp(-gamma * np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None] - 2 * a @ b.T, 0))
 
 
-def vowpal_is_here() -> bool:
+def vowpal_is_installed() -> bool:
     try:
         import vowpalwabbit  # noqa: F401
     except ImportError:
@@ -164,19 +169,19 @@ def vowpal_timed(stream: Stream, nbytes: int, rate: float) -> tuple[Floats, floa
     """Margins, and the seconds of its C++ loop over a file, minus those for an empty file."""
     import vowpalwabbit
 
-    bits = max(8, int(np.log2(nbytes / 16)))  # Vowpal Wabbit keeps a weight and three more numbers in each cell
+    bits = max(8, int(np.log2(nbytes / 16)))  # a cell of Vowpal Wabbit has a weight and three more numbers
     with tempfile.TemporaryDirectory() as folder:
         path, empty, out = (Path(folder) / name for name in ("stream.vw", "empty.vw", "predicted"))
         write_vowpal(stream, path)
         empty.write_text("")
-        taken = []
+        seconds = []
         for file in (empty, path):
             begin = time.perf_counter()
             options = f"--loss_function logistic -b {bits} -l {rate} -q tf --quiet --no_stdin -p {out}"
             vowpalwabbit.Workspace(f"{options} -d {file}").finish()
-            taken.append(time.perf_counter() - begin)
+            seconds.append(time.perf_counter() - begin)
         margins = np.array([float(line.split()[0]) for line in out.read_text().splitlines()])
-    return margins, taken[1] - taken[0]
+    return margins, seconds[1] - seconds[0]
 
 
 def write_vowpal(stream: Stream, path: Path) -> None:

@@ -1,9 +1,10 @@
 """python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
 
-Measures every figure that Budgetron promises, and says whether its target is met. Peers run on the same streams. Each
-item writes `results/NAME.json`; together they make `docs/algorithms/budgetron-results.md`. FOLDER has
-`kernel/*.npz`; the other sets are found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows.
-That shows that the command works and says nothing about the targets, so such results are marked.
+Measures the errors of Budgetron, and says whether its targets are met. Other learners (*peers*) run on the same
+streams. An *item* is one group of measurements. Each item writes `results/NAME.json`; `page.py` makes
+`docs/algorithms/budgetron-results.md` from these files. FOLDER has the classic sets, `kernel/*.npz`; the other sets are
+found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows. That shows that the command works
+and says nothing about the targets, so such results are marked.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=ITEMS, metavar="NAME", help=", ".join(ITEMS))
     parser.add_argument("--quick", action="store_true", help="3,000 rows of every stream")
     parser.add_argument("--orders", type=int, default=5, help="orders of every stream (default 5)")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("BUDGETRON_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("BUDGETRON_DATA", "data")),
+                        help="the folder with kernel/*.npz (default: $BUDGETRON_DATA, or data)")  # fmt: skip
     parser.add_argument(
-        "--version-0-1", dest="old", metavar="PYTHON", help="the Python of an environment with version 0.1"
+        "--version-0-1", dest="python_0_1", metavar="PYTHON", help="the Python of an environment with version 0.1"
     )
     arguments = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
@@ -59,7 +61,7 @@ def main() -> None:
     for name in arguments.only or ITEMS:
         item = ITEMS[name]
         print(f"{name}: {(item.__doc__ or '').strip()}")
-        bench = Bench(arguments.data, arguments.orders, arguments.quick, arguments.old, others=others)
+        bench = Bench(arguments.data, arguments.orders, arguments.quick, arguments.python_0_1, others=others)
         stopped = None
         try:
             item(bench)

@@ -133,6 +133,7 @@ SHIFTS = {
 
 
 def drifting(name: str, form: str, n: int, seed: int) -> Stream:
+    """Eight related tasks whose weights change as `SHIFTS[name]` says, on dense rows ("linear") or on word counts."""
     stream = synthetic.stream(n, d=2000 if form == "text" else 50, n_tasks=8, relatedness=0.8, noise=0.05, form=form,
                             shift=SHIFTS[name], seed=seed).dataset  # fmt: skip
     return Stream(f"{form}: {name}", stream.X, stream.y.astype(np.int64), stream.tasks)
@@ -150,7 +151,9 @@ def linear(rng: np.random.Generator, d: int = 10, k: int = 10, alike: float = 0.
     return Stream("linear", X, (truth ^ (rng.random(n) < noise)).astype(np.int64), tasks)
 
 
-def _changed(change: Callable[[Floats, np.random.Generator], Floats]) -> Callable[[np.random.Generator], Stream]:
+def _with_changed_rows(
+    change: Callable[[Floats, np.random.Generator], Floats],
+) -> Callable[[np.random.Generator], Stream]:
     def make(rng: np.random.Generator) -> Stream:
         plain = linear(rng)
         return replace(plain, X=change(plain.X, rng))
@@ -165,18 +168,18 @@ def _ill_conditioned(rng: np.random.Generator) -> Stream:
     return Stream("", Z @ left @ np.diag(np.logspace(0, -2, 20)) @ right, y, np.zeros(6_000, dtype=np.int64))
 
 
-def _rare(rng: np.random.Generator) -> Stream:
+def _rare_positives(rng: np.random.Generator) -> Stream:
     plain = linear(rng)
     score = plain.X[:, 0] + plain.X[:, 1] + 0.5 * rng.standard_normal(len(plain.X))
     return replace(plain, y=(score > np.quantile(score, 0.99)).astype(np.int64))
 
 
-def _lonely(rng: np.random.Generator) -> Stream:
+def _one_example_per_task(rng: np.random.Generator) -> Stream:
     X = linear(rng).X
     return Stream("", X, (X[:, 0] + X[:, 1] > 0).astype(np.int64), np.arange(len(X)))
 
 
-def _repeated(rng: np.random.Generator) -> Stream:
+def _repeated_rows(rng: np.random.Generator) -> Stream:
     plain = linear(rng)
     return plain.ordered(rng.integers(0, 50, len(plain.X)))
 
@@ -187,9 +190,9 @@ def _separable(rng: np.random.Generator) -> Stream:
     return replace(clear, y=(clear.X[:, 0] > 0).astype(np.int64))
 
 
-def _with_row(place: int) -> Callable[[Floats, np.random.Generator], Floats]:
+def _with_outlier(row: int) -> Callable[[Floats, np.random.Generator], Floats]:
     def change(X: Floats, _: np.random.Generator) -> Floats:
-        X[place] = 1e9
+        X[row] = 1e9
         return X
 
     return change
@@ -197,26 +200,26 @@ def _with_row(place: int) -> Callable[[Floats, np.random.Generator], Floats]:
 
 AWKWARD: dict[str, Callable[[np.random.Generator], Stream]] = {
     "plain": linear,
-    "columns from 1e-4 to 1e4, off centre": _changed(
+    "columns from 1e-4 to 1e4, off centre": _with_changed_rows(
         lambda X, rng: (X + 100 * rng.standard_normal(10)) * 10.0 ** rng.uniform(-4, 4, 10)
     ),
-    "ten constant columns": _changed(lambda X, _: np.hstack([X, np.full_like(X, 7.0)])),
+    "ten constant columns": _with_changed_rows(lambda X, _: np.hstack([X, np.full_like(X, 7.0)])),
     "d = 50, nearly alike, 2 % noise": lambda rng: linear(rng, d=50, alike=0.95, noise=0.02),
     "unrelated tasks": lambda rng: linear(rng, k=20, alike=0.0),
-    "each row ten noisy copies": _changed(
+    "each row ten noisy copies": _with_changed_rows(
         lambda X, rng: np.hstack([X + 0.1 * rng.standard_normal(X.shape) for _ in range(10)])
     ),
     "condition number 100": _ill_conditioned,
-    "one example per task": _lonely,
-    "1 % positive": _rare,
+    "one example per task": _one_example_per_task,
+    "1 % positive": _rare_positives,
     "40 % noise": lambda rng: linear(rng, noise=0.4),
     "separable": _separable,
-    "fifty rows, again and again": _repeated,
-    "mean that wanders off": _changed(lambda X, _: X + np.linspace(0, 50, len(X))[:, None]),
-    "one row of 1e9, early": _changed(_with_row(5)),
-    "a first row of 1e9": _changed(_with_row(0)),
-    "-999 in 0.5 % of the cells": _changed(lambda X, rng: np.where(rng.random(X.shape) < 0.005, -999.0, X)),
-    "heavy tails": _changed(lambda X, _: np.sign(X) * np.expm1(1.5 * X**2)),
+    "fifty rows, again and again": _repeated_rows,
+    "mean that wanders off": _with_changed_rows(lambda X, _: X + np.linspace(0, 50, len(X))[:, None]),
+    "one row of 1e9, early": _with_changed_rows(_with_outlier(5)),
+    "a first row of 1e9": _with_changed_rows(_with_outlier(0)),
+    "-999 in 0.5 % of the cells": _with_changed_rows(lambda X, rng: np.where(rng.random(X.shape) < 0.005, -999.0, X)),
+    "heavy tails": _with_changed_rows(lambda X, _: np.sign(X) * np.expm1(1.5 * X**2)),
 }
 MUST_IMPROVE = (
     "heavy tails",
@@ -227,5 +230,6 @@ MUST_IMPROVE = (
 
 
 def awkward(seed: int) -> Iterator[Stream]:
+    """All streams that are made to be awkward, in the order of `AWKWARD`."""
     for name, make in AWKWARD.items():
         yield replace(make(np.random.default_rng(seed)), name=name)

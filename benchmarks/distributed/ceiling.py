@@ -13,19 +13,24 @@ import quiet
 ROWS = 128  # rows per block, as in a message to a shard
 
 
-def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, wanted: int, most: int) -> Any:
-    """Examples per second of one process, and of two, with `learners` learners each whose budgets are full."""
+def measure(
+    make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, min_quiet: int, max_rounds: int
+) -> dict[str, quiet.Rate]:
+    """Examples per second of one process, and of two. Each process has `learners` learners, with full budgets."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(2):
-        mine, other = context.Pipe()
-        processes.append(context.Process(target=_work, args=(other, make, stream, learners, n, most), daemon=True))
+        parent_end, child_end = context.Pipe()
+        arguments = (child_end, make, stream, learners, n, max_rounds)
+        processes.append(context.Process(target=_work, args=arguments, daemon=True))
         processes[-1].start()
-        pipes.append(mine)
+        pipes.append(parent_end)
     for pipe in pipes:
         pipe.recv()
 
-    def together(count: int) -> Callable[[int], tuple[int, list[float]]]:
+    def contestant(count: int) -> Callable[[int], tuple[int, list[float]]]:
+        """The first `count` processes learn a block each, at the same time."""
+
         def work(number: int) -> tuple[int, list[float]]:
             for pipe in pipes[:count]:
                 pipe.send(True)
@@ -33,7 +38,8 @@ def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int,
 
         return work
 
-    rates = quiet.rates({"plain, 1 process": together(1), "plain, 2 processes": together(2)}, wanted, most)
+    contestants = {"plain, 1 process": contestant(1), "plain, 2 processes": contestant(2)}
+    rates = quiet.rates(contestants, min_quiet, max_rounds)
     for pipe in pipes:
         pipe.send(False)
     for process in processes:
@@ -42,18 +48,18 @@ def measured(make: Callable[[], Any], stream: Callable[..., Any], learners: int,
 
 
 def _work(
-    pipe: Connection, make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, most: int
+    pipe: Connection, make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, max_rounds: int
 ) -> None:
     models = [make() for _ in range(learners)]
     for number, model in enumerate(models):
         X, y, tasks = stream(5000, number)
         model.partial_fit(X, y, tasks=tasks)
-    blocks = iter([stream(n, learners + number) for number in range(2 * most)])  # new examples in every round
+    blocks = iter([stream(n, learners + number) for number in range(2 * max_rounds)])  # new examples in every round
     pipe.send(True)
     while pipe.recv():
         X, y, tasks = next(blocks)
-        began = time.process_time()
-        for place, start in enumerate(range(0, n, ROWS)):
+        begin = time.process_time()
+        for i, start in enumerate(range(0, n, ROWS)):
             part = slice(start, start + ROWS)
-            models[place % learners].partial_fit(X[part], y[part], tasks=tasks[part])
-        pipe.send(time.process_time() - began)
+            models[i % learners].partial_fit(X[part], y[part], tasks=tasks[part])
+        pipe.send(time.process_time() - begin)

@@ -34,20 +34,21 @@ class Rate:
 
 
 def rates(
-    contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], wanted: int, most: int
+    contestants: dict[str, Callable[[int], tuple[int, Sequence[float]]]], min_quiet: int, max_rounds: int
 ) -> dict[str, Rate]:
-    """Measure each contestant until it has `wanted` quiet rounds, or for `most` rounds.
+    """Measure each contestant until it has `min_quiet` quiet rounds, or for `max_rounds` rounds.
 
-    A contestant is called with the number of the round, and returns its examples and its CPU seconds.
+    A contestant is called with the number of the round. It returns how many examples it learned, and the CPU seconds of
+    its processes.
     """
     rates = {name: Rate() for name in contestants}
     deadline = time.monotonic() + MAX_WAIT
-    for number in range(most):
+    for number in range(max_rounds):
         for name, work in contestants.items():
             wait_until_quiet(deadline)
-            before, began = busy_seconds(), time.perf_counter()
+            before, begin = busy_seconds(), time.perf_counter()
             n, own = work(number)
-            took = time.perf_counter() - began
+            took = time.perf_counter() - begin
             others = (busy_seconds() - before - sum(own)) / took
             rate = rates[name]
             rate.all.append(n / took)
@@ -55,17 +56,17 @@ def rates(
             if others < BUSY:
                 rate.quiet.append(n / took)
             print(f"{name:24} {n / took:10,.0f} examples/s, others took {others:.2f} of a core", flush=True)
-        enough = all(len(rate.quiet) >= wanted for rate in rates.values())
-        if enough or (time.monotonic() > deadline and number + 1 >= wanted):
+        enough = all(len(rate.quiet) >= min_quiet for rate in rates.values())
+        if enough or (time.monotonic() > deadline and number + 1 >= min_quiet):
             break
     return rates
 
 
 def wait_until_quiet(end: float) -> None:
     while time.monotonic() < end:
-        before, began = busy_seconds(), time.perf_counter()
+        before, begin = busy_seconds(), time.perf_counter()
         time.sleep(0.2)
-        if (busy_seconds() - before) / (time.perf_counter() - began) < BUSY:
+        if (busy_seconds() - before) / (time.perf_counter() - begin) < BUSY:
             return
 
 

@@ -57,31 +57,31 @@ def cluster() -> None:
                  object_store_memory=100 * 2**20)  # fmt: skip
 
 
-def plain() -> BudgetProjectron:
+def learner_of_one_shard() -> BudgetProjectron:
     """The learner of one shard, without a ShardedModel around it."""
     return learner().set_params(budget=BUDGET)
 
 
 def throughput(quick: bool) -> dict[str, float]:
     """Examples per second with full budgets; busy rounds do not count, see quiet.py."""
-    warm, n, wanted, most = (24_000, 4096, 2, 4) if quick else (40_000, 4096, 7, 50)
-    alone = ceiling.measured(plain, stream, SHARDS // 2, n, wanted, most)
-    blocks = [stream(n, seed) for seed in range(1, most + 1)]  # new examples in every round
+    warm, n, min_quiet, max_rounds = (24_000, 4096, 2, 4) if quick else (40_000, 4096, 7, 50)
+    plain_rates = ceiling.measure(learner_of_one_shard, stream, SHARDS // 2, n, min_quiet, max_rounds)
+    blocks = [stream(n, seed) for seed in range(1, max_rounds + 1)]  # new examples in every round
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         models = {}
         for workers, words in ((1, "1 worker"), (2, "2 workers")):
-            far = {"backend": "ray", "ray_options": {"num_cpus": 0.5}, "directory": f"{folder}/ray-{workers}"}
-            near = {"directory": f"{folder}/log-{workers}"}
-            for kind, options in (("threads", {}), ("threads with a log", near), ("Ray", far)):
+            on_ray = {"backend": "ray", "ray_options": {"num_cpus": 0.5}, "directory": f"{folder}/ray-{workers}"}
+            with_log = {"directory": f"{folder}/log-{workers}"}
+            for kind, options in (("threads", {}), ("threads with a log", with_log), ("Ray", on_ray)):
                 models[f"{kind}, {words}"] = ShardedModel(learner(), shards=SHARDS, workers=workers, **options)
         for model in models.values():
             X, y, tasks = stream(warm)
             model.partial_fit(X, y, tasks=tasks)
-        here: list[float] = []  # CPU seconds of this process while two workers on Ray learn a block
-        contestants = {name: working(model, blocks, here if name == "Ray, 2 workers" else [])
+        own_seconds: list[float] = []  # CPU seconds of this process while two workers on Ray learn a block
+        contestants = {name: contestant(model, blocks, own_seconds if name == "Ray, 2 workers" else [])
                        for name, model in models.items()}  # fmt: skip
-        rates = alone | quiet.rates(contestants, wanted, most)
+        rates = plain_rates | quiet.rates(contestants, min_quiet, max_rounds)
         stored = [shard.n_stored for shard in models["threads, 1 worker"].shards_]
         for model in models.values():
             model.close()
@@ -90,23 +90,26 @@ def throughput(quick: bool) -> dict[str, float]:
         first, second = (rate for name, rate in rates.items() if name.startswith(f"{kind}, "))
         medians[f"{kind}, 2 against 1"] = second.median / first.median
         medians[f"{kind}, quiet rounds"] = min(len(first.quiet), len(second.quiet))
-    medians["coordinator, CPU µs"] = 1e6 * float(np.median(here)) / n
+    medians["coordinator, CPU µs"] = 1e6 * float(np.median(own_seconds)) / n
     medians["worker, CPU µs"] = float(np.median(rates["Ray, 2 workers"].cpu)) - medians["coordinator, CPU µs"]
     return {**medians, "stored a shard, least": min(stored)}
 
 
-def working(model: ShardedModel, blocks: list, here: list[float]):
-    """Learn the next block; return the CPU seconds of this process, and of workers in other processes."""
+def contestant(model: ShardedModel, blocks: list, own_seconds: list[float]):
+    """Return a function that learns a block, and returns the CPU seconds of this process and of its workers on Ray.
 
-    def workers() -> float:
+    The seconds of this process are also appended to `own_seconds`.
+    """
+
+    def worker_seconds() -> float:
         return sum(worker["cpu_seconds"] for worker in model.workers_) if model.backend == "ray" else 0.0
 
     def work(number: int) -> tuple[int, list[float]]:
         X, y, tasks = blocks[number]
-        there, began = workers(), time.process_time()
+        before, begin = worker_seconds(), time.process_time()
         model.partial_fit(X, y, tasks=tasks)
-        here.append(time.process_time() - began)
-        return len(y), [here[-1], workers() - there]
+        own_seconds.append(time.process_time() - begin)
+        return len(y), [own_seconds[-1], worker_seconds() - before]
 
     return work
 
@@ -128,10 +131,10 @@ def overhead(quick: bool) -> dict[str, float]:
             for name, model in (("in process", bare), ("with the log", logged), ("on Ray, with the log", far)):
                 times = []
                 for start in range(0, min(8192, size * (8 if quick else 30)), size):
-                    began = time.perf_counter()
+                    begin = time.perf_counter()
                     part = slice(start, start + size)
                     model.partial_fit(X[part], y[part], tasks=tasks[part])
-                    times.append(time.perf_counter() - began)
+                    times.append(time.perf_counter() - begin)
                 cost[name] = 1e6 * float(np.median(times)) / size
             rates[str(size)] = cost
             print(size, {name: round(value, 1) for name, value in cost.items()}, flush=True)
@@ -143,26 +146,30 @@ def overhead(quick: bool) -> dict[str, float]:
 def recovery(quick: bool) -> dict[str, float]:
     """Seconds that a block takes if its worker has just been killed, including the replay of the log."""
     X, y, tasks = stream(20_000)
-    took, usual, load = [], [], []
+    seconds_after_kill, usual, load = [], [], []
     cluster()
     with tempfile.TemporaryDirectory() as folder:
         model = ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=folder)
         model.partial_fit(X, y, tasks=tasks)
         for number in range(2 if quick else 4):
             part = slice(number * 512, number * 512 + 512)
-            began = time.perf_counter()
+            begin = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
-            usual.append(time.perf_counter() - began)
+            usual.append(time.perf_counter() - begin)
             time.sleep(10)  # until the worker killed before has imported everything again and is the spare
             os.kill(model.workers_[0]["pid"], signal.SIGKILL)
-            began = time.perf_counter()
+            begin = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
-            took.append(time.perf_counter() - began)
+            seconds_after_kill.append(time.perf_counter() - begin)
             load.append(os.getloadavg()[0])
-            print(f"recovered in {took[-1]:.2f} s, load {load[-1]:.1f}", flush=True)
+            print(f"recovered in {seconds_after_kill[-1]:.2f} s, load {load[-1]:.1f}", flush=True)
         model.close()
-    seconds = {"seconds, median": float(np.median(took)), "seconds, most": max(took), "usual": float(np.median(usual))}
-    return seconds | {"load, median": float(np.median(load))}
+    return {
+        "seconds, median": float(np.median(seconds_after_kill)),
+        "seconds, most": max(seconds_after_kill),
+        "usual": float(np.median(usual)),
+        "load, median": float(np.median(load)),
+    }
 
 
 def streams(quick: bool):
@@ -171,7 +178,7 @@ def streams(quick: bool):
         try:
             dataset = data.load(name).shuffled(seed=0)
         except Exception as error:
-            print(f"{name} is not here: {error}")
+            print(f"{name} is not available: {error}")
             continue
         yield (
             name,

@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 SHARDS, TASKS, RATE = 16_000, 10**8, 1e6
 BUSY, EXPONENT = 10**6, 0.8
 SECONDS, STEP = 300, 0.01
-MTBF = 30 * 86_400.0
+MTBF = 30 * 86_400.0  # mean time between failures of a worker, in seconds
 DISK = 200e6  # bytes per second
 SNAPSHOT_EVERY = 50_000
 
@@ -43,7 +43,7 @@ def shard_rates(pinned: int) -> np.ndarray:
     return rates
 
 
-def simulated(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recovery: float, model_bytes: float) -> dict:
+def simulate(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recovery: float, model_bytes: float) -> dict:
     """Simulate the queues for five minutes in steps of 10 ms."""
     rng = np.random.default_rng(0)
     arriving = np.bincount(owner, weights=rates, minlength=n)
@@ -55,15 +55,15 @@ def simulated(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recover
         work = rng.poisson(arriving * STEP) * cost + rng.poisson(snapshots * STEP) * pause
         waiting = np.maximum(0.0, waiting + work - STEP)
         waits.append(waiting.astype(np.float32))
-    late = np.array(waits[len(waits) // 10 :])
+    settled = np.array(waits[len(waits) // 10 :])  # without the first tenth, in which queues fill
     kept_up = busy + snapshots * pause < 1
     return {
         "workers": n,
         "utilisation, mean": float(busy.mean()),
         "utilisation, busiest": float(busy.max()),
         "workers that cannot keep up": int((~kept_up).sum()),
-        "wait ms, 99 %": 1e3 * float(np.quantile(late[:, kept_up], 0.99)),
-        "wait ms, 99.9 %": 1e3 * float(np.quantile(late[:, kept_up], 0.999)),
+        "wait ms, 99 %": 1e3 * float(np.quantile(settled[:, kept_up], 0.99)),
+        "wait ms, 99.9 %": 1e3 * float(np.quantile(settled[:, kept_up], 0.999)),
         "failures a day": n * 86_400 / MTBF,
         "a failure: examples that wait, mean worker": float(np.median(arriving) * recovery),
         "a failure: seconds until caught up, mean worker": float(recovery / max(1e-9, 1 - np.median(busy))),
@@ -80,11 +80,11 @@ def main() -> None:
     results: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
     for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, the 16 busiest tasks apart", 200, 16)):
         names = [f"worker-{number}" for number in range(n)]
-        number = {name: place for place, name in enumerate(names)}
+        number = {name: i for i, name in enumerate(names)}
         rates = shard_rates(pinned)
         placed = workers_of(SHARDS - pinned, names[: n - pinned])  # the workers of pinned tasks have no other shards
         owner = np.array([*(number[worker] for worker in placed.values()), *range(n - pinned, n)])
-        results[label] = simulated(rates, owner, n, cost, recovery, model_bytes)
+        results[label] = simulate(rates, owner, n, cost, recovery, model_bytes)
     names = [f"worker-{number}" for number in range(1100)]
     before, after = workers_of(SHARDS, names[:1000]), workers_of(SHARDS, names)
     moved = sum(before[shard] != after[shard] for shard in range(SHARDS))

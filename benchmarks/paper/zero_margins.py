@@ -1,8 +1,9 @@
-"""How much F on School under the disconnected graph depends on the convention for a margin of exactly 0.
+"""How much the F-measure on School, under the disconnected graph, depends on how margins of exactly 0 are counted.
 
     python benchmarks/paper/zero_margins.py FOLDER_WITH_DATA > benchmarks/paper/zero_margins.md
 
-A zero can be read as negative (what the library does), as positive, as always right, or as always wrong.
+A zero margin can count as negative (as in this library), as positive, as always right, or as always wrong.
+`docs/reproduce.md` refers to the table.
 """
 
 from __future__ import annotations
@@ -27,18 +28,16 @@ def f_measure(positive: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
     return float(200 * (positive & truth).sum() / (positive.sum() + truth.sum()))
 
 
-def readings(margins: NDArray[np.float64], truth: NDArray[np.bool_]) -> list[float]:
-    """F with zeros read as negative, positive, right and wrong; then how many zeros there are."""
+def f_by_convention(margins: NDArray[np.float64], truth: NDArray[np.bool_]) -> list[float]:
+    """F if zeros count as negative, positive, right and wrong; then how many zeros there are."""
     zero, above = np.abs(margins) < ROUNDING, margins >= ROUNDING
-    read_as = (np.zeros_like(truth), np.ones_like(truth), truth, ~truth)
-    return [f_measure(above | (zero & reading), truth) for reading in read_as] + [float(zero.sum())]
+    zeros_as = (np.zeros_like(truth), np.ones_like(truth), truth, ~truth)
+    return [f_measure(above | (zero & positive), truth) for positive in zeros_as] + [float(zero.sum())]
 
 
 def main(folder: str) -> None:
     block = block_named("school")
-    print(
-        f"School, {block.formula}, disconnected graph; mean over {ORDERS} orders. Made by zero_margins.py.\n"
-    )
+    print(f"School, {block.formula}, disconnected graph; mean over {ORDERS} orders. Made by zero_margins.py.\n")
     print("| | printed | zeros negative | positive | right | wrong | zeros |")
     print("|---" + "|---:" * 6 + "|")
     stored: dict[int, int] = {}
@@ -53,13 +52,11 @@ def main(folder: str) -> None:
                 model = algorithm.make(Cell(block.kernel, graphs.disconnected(), budget, 0, seed))
                 margins = model.predict_then_learn(stream.X, stream.y, tasks=stream.tasks)
                 stored.setdefault(seed, model.n_stored_)
-                rows.append(readings(margins, stream.y == 1))
+                rows.append(f_by_convention(margins, stream.y == 1))
             figures = [f"{value:.1f}" for value in np.mean(rows, axis=0)]
-            shown = (
-                PRINTED_BASELINE["school"] if share is None else printed("school", algorithm.name, "D", share)
-            )
+            in_paper = PRINTED_BASELINE["school"] if share is None else printed("school", algorithm.name, "D", share)
             name = algorithm.name if share is None else f"{algorithm.name} D {share} %"
-            print(f"| {name} | {shown} | {' | '.join(figures[:-1])} | {float(figures[-1]):,.0f} |")
+            print(f"| {name} | {in_paper} | {' | '.join(figures[:-1])} | {float(figures[-1]):,.0f} |")
 
 
 if __name__ == "__main__":

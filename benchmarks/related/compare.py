@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 BUDGETS = ("32 KiB", "128 KiB", "1 MiB")
 ROWS = 6000
 CLASSIC = ("german", "spambase", "a9a", "ijcnn1", "magic04", "dna", "satimage")
-SAME = ("fogd", "projectron")  # presets that are their learner's default
+DEFAULT_PRESETS = ("fogd", "projectron")  # presets that equal the default parameters of their learner
 
 Stream = tuple[str, Any, Any, Any]
 
@@ -59,22 +59,24 @@ def learners() -> dict[str, tuple[Any, str | None]]:
     """Name → class and preset."""
     learners: dict[str, tuple[Any, str | None]] = {}
     for name in learner_names():
-        kind = learner_class(name)
-        if "budget" in kind().get_params():
-            learners[name] = kind, None
-            learners |= {preset: (kind, preset) for preset in kind.presets if preset not in SAME}
+        cls = learner_class(name)
+        if "budget" in cls().get_params():
+            learners[name] = cls, None
+            learners |= {preset: (cls, preset) for preset in cls.presets if preset not in DEFAULT_PRESETS}
     return learners
 
 
 def scaled(X: Any) -> Any:
+    """X, centred and scaled by its first 200 rows."""
     first = X[:200].astype(np.float64)
     deviation = first.std(axis=0)
     return ((X - first.mean(axis=0)) / np.where(deviation > 1e-9, deviation, 1.0)).clip(-10, 10)
 
 
-def one_run(kind: Any, preset: str | None, budget: str, stream: Stream) -> dict[str, Any]:
+def run(cls: Any, preset: str | None, budget: str, stream: Stream) -> dict[str, Any]:
+    """Error, bytes, stored examples and time per example of one pass."""
     _, X, y, tasks = stream
-    model = kind(budget=budget) if preset is None else kind.preset(preset, budget=budget)
+    model = cls(budget=budget) if preset is None else cls.preset(preset, budget=budget)
     begin = time.perf_counter()
     margins = model.predict_then_learn(X, y, tasks=tasks, classes=np.unique(y))
     seconds = time.perf_counter() - begin
@@ -89,26 +91,26 @@ def measured(folder: Path | None) -> list[dict[str, Any]]:
     for name, X, y, tasks in streams(folder):
         stream = name, scaled(X), y, tasks
         counts = np.unique(y, return_counts=True)[1]
-        for learner, (kind, preset) in learners().items():
+        for learner, (cls, preset) in learners().items():
             for budget in BUDGETS:
                 try:
-                    run = one_run(kind, preset, budget, stream)
+                    figures = run(cls, preset, budget, stream)
                 except TooFewBytes:  # rows too wide for this budget: the stream is left out
                     continue
                 majority = round(100 - 100 * float(counts.max()) / len(y), 2)
                 about = {"stream": name, "n": len(y), "majority": majority, "learner": learner, "budget": budget}
-                rows.append(about | run)
+                rows.append(about | figures)
         print(name, flush=True)
     return complete(rows)
 
 
 def complete(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of streams and budgets that every learner has."""
-    everyone = {row["learner"] for row in rows}
-    have: dict[tuple[str, str], set[str]] = {}
+    """Return the rows of those streams and budgets on which every learner ran."""
+    all_learners = {row["learner"] for row in rows}
+    ran: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        have.setdefault((row["stream"], row["budget"]), set()).add(row["learner"])
-    return [row for row in rows if have[row["stream"], row["budget"]] == everyone]
+        ran.setdefault((row["stream"], row["budget"]), set()).add(row["learner"])
+    return [row for row in rows if ran[row["stream"], row["budget"]] == all_learners]
 
 
 def excess(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
@@ -125,7 +127,8 @@ def excess(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     return {key: float(np.mean(values)) for key, values in results.items()}
 
 
-def mean_of(rows: list[dict[str, Any]], name: str) -> dict[tuple[str, str], float]:
+def geometric_mean(rows: list[dict[str, Any]], name: str) -> dict[tuple[str, str], float]:
+    """(Learner, budget) → geometric mean of a figure over the streams."""
     results: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         results.setdefault((row["learner"], row["budget"]), []).append(row[name])
@@ -135,28 +138,29 @@ def mean_of(rows: list[dict[str, Any]], name: str) -> dict[tuple[str, str], floa
 def figure(rows: list[dict[str, Any]]) -> str:
     drawn = new_figure("compare", 11, 6)
     left, right = drawn.subplots(1, 2, sharey=True)
-    above, size, time_of = excess(rows), mean_of(rows, "bytes"), mean_of(rows, "microseconds")
+    above, size, time_of = excess(rows), geometric_mean(rows, "bytes"), geometric_mean(rows, "microseconds")
     names = list(dict.fromkeys(row["learner"] for row in rows))
     for number, name in enumerate(names):
         style = {"color": COLOURS[number % len(COLOURS)], "marker": "osv^D*"[number // len(COLOURS)], "lw": 1, "ms": 5}
         points = [(name, budget) for budget in BUDGETS]
         left.plot([size[p] / 1024 for p in points], [above[p] for p in points], **style)
         right.plot([time_of[p] for p in points], [above[p] for p in points], label=name, **style)
-    for ax, words in ((left, "KiB of the model"), (right, "microseconds per example")):
+    for ax, label in ((left, "KiB of the model"), (right, "microseconds per example")):
         ax.set_xscale("log")
-        ax.set_xlabel(words)
+        ax.set_xlabel(label)
         ax.grid(alpha=0.3)
     left.set_ylabel("error above the best learner of the stream, points (mean)")
     right.legend(bbox_to_anchor=(1.02, 1), loc="upper left", fontsize=8)
     return as_svg(drawn)
 
 
-def markdown(rows: list[dict[str, Any]], place: str) -> str:
-    above, time_of = excess(rows), mean_of(rows, "microseconds")
+def markdown(rows: list[dict[str, Any]], picture: str) -> str:
+    """The tables of the page; `picture` is the path of the figure, seen from the page."""
+    above, time_of = excess(rows), geometric_mean(rows, "microseconds")
     names = sorted(dict.fromkeys(row["learner"] for row in rows), key=lambda name: above[name, BUDGETS[1]])
     counted = list(dict.fromkeys(row["stream"] for row in rows))
     lines = [
-        f"![Errors of every learner against bytes and microseconds]({place})", "",
+        f"![Errors of every learner against bytes and microseconds]({picture})", "",
         f"Means over {len(counted)} streams of at most {ROWS:,} rows: error minus the least error of any learner at "
         "that budget, in points, and microseconds per example. A budget leaves out the streams whose rows are too wide "
         "for it.", "",
@@ -177,19 +181,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--from", dest="folder", type=Path, help="folder of the classic sets")
     parser.add_argument("--page", type=Path, help="page of documentation to insert the tables into")
-    parser.add_argument("--again", action="store_true", help="draw the results that are here, without measuring")
-    chosen = parser.parse_args()
+    parser.add_argument("--again", action="store_true", help="draw the recorded results, without measuring")
+    arguments = parser.parse_args()
     results, picture = HERE / "compare.json", HERE / "compare.svg"
-    if not chosen.again:
-        rows = measured(chosen.folder)
+    if not arguments.again:
+        rows = measured(arguments.folder)
         results.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
     rows = json.loads(results.read_text(encoding="utf-8"))
     picture.write_text(figure(rows), encoding="utf-8")
-    place = Path(os.path.relpath(picture, (chosen.page or results).parent)).as_posix()
-    text = markdown(rows, place)
+    relative = Path(os.path.relpath(picture, (arguments.page or results).parent)).as_posix()
+    text = markdown(rows, relative)
     print(text)
-    if chosen.page:
-        chosen.page.write_text(with_table(chosen.page.read_text(encoding="utf-8"), text), encoding="utf-8")
+    if arguments.page:
+        arguments.page.write_text(with_table(arguments.page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

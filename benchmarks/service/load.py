@@ -1,6 +1,7 @@
 """Generate HTTP requests from one thread over several connections, each of which waits for its answer.
 
-The bytes are prepared in advance, so that the generator costs less than what it measures. Loopback only.
+The bytes are prepared in advance, so that the generator costs less than the service that it measures. It connects to
+this machine only. `run.py` uses it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Measured:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the same request again: after each answer, or, with `turns`, when the queue allows the next request."""
+    """Sends the same request repeatedly: after each answer or, with `turns`, for each item of that queue."""
 
     def __init__(self, request: bytes, times: list[float], turns: asyncio.Queue[None] | None) -> None:
         self._request, self._times, self._turns = request, times, turns
@@ -65,8 +66,8 @@ class Connection(asyncio.Protocol):
                 return
             if not head.startswith(b"HTTP/1.1 200"):
                 raise SystemExit(f"the service rejected the request: {(head + body)[:500]!r}")
-            place = head.lower().index(b"content-length:") + 15
-            self._missing_bytes = int(head[place:].split(b"\r\n")[0]) - len(body)
+            start = head.lower().index(b"content-length:") + 15
+            self._missing_bytes = int(head[start:].split(b"\r\n")[0]) - len(body)
             self._head = b""
         else:
             self._missing_bytes -= len(data)
@@ -94,15 +95,15 @@ async def _measured(port: int, request: bytes, seconds: float, connections: int,
         (await loop.create_connection(lambda: Connection(request, times, turns), "127.0.0.1", port))[1]
         for _ in range(connections)
     ]
-    began = time.perf_counter()
+    begin = time.perf_counter()
     n_sent = 0
-    while (passed := time.perf_counter() - began) < seconds:
+    while (passed := time.perf_counter() - begin) < seconds:
         if turns is not None and rate is not None:
             while n_sent < passed * rate:
                 turns.put_nowait(None)
                 n_sent += 1
         await asyncio.sleep(0.001 if rate is not None else 0.05)
-    took = time.perf_counter() - began
+    took = time.perf_counter() - begin
     n = len(times)
     for connection in opened:
         connection.stop()

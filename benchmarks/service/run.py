@@ -97,10 +97,10 @@ def single_requests(servers: dict[str, tuple[int, int, bytes]], rounds: int, sec
         names = list(servers)[turn % len(servers) :] + list(servers)[: turn % len(servers)]
         for name in names:
             pid, port, request = servers[name]
-            began = cpu(pid)
+            begin = cpu(pid)
             full = measured(port, request, seconds)
             rates[name].append(full.rate)
-            cpu_us[name].append(1e6 * (cpu(pid) - began) / full.requests)
+            cpu_us[name].append(1e6 * (cpu(pid) - begin) / full.requests)
     return {"rates": rates, "cpu_us": cpu_us}
 
 
@@ -144,18 +144,18 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
     """Send lines of NDJSON, 8,192 per request, until the time is over."""
     blocks = [b"\n".join(map(msgspec.json.encode, examples(8192, seed))) for seed in range(4)]
     kind = {"Content-Type": "application/x-ndjson"}
-    done, began, used = 0, 0.0, 0.0
+    done, begin, used = 0, 0.0, 0.0
     for turn in range(10_000):
         if turn == 1:  # the first request fills the budget
-            done, began, used = 0, time.perf_counter(), cpu(pid)
+            done, begin, used = 0, time.perf_counter(), cpu(pid)
         answer = client.post("/v1/learn", content=blocks[turn % 4], headers=kind)
         last = json.loads(answer.text.splitlines()[-1])
         assert last == {"done": True, "lines": 8192, "refused": 0}, last
         done += 8192
-        if turn >= 2 and time.perf_counter() - began > seconds:
+        if turn >= 2 and time.perf_counter() - begin > seconds:
             break
     return {
-        "learned_per_second": done / (time.perf_counter() - began),
+        "learned_per_second": done / (time.perf_counter() - begin),
         "learned_cpu_us": 1e6 * (cpu(pid) - used) / done,
     }
 
