@@ -1,8 +1,9 @@
-"""The speed of the service relative to an empty Starlette endpoint on the same server; and the growth of its memory.
+"""The speed of the service relative to an empty Starlette endpoint on the same HTTP server, and its memory growth.
 
     python benchmarks/service/run.py [--seconds 2] [--rounds 15] [--json FILE] [--docs docs/service.md]
 
-d = 28, B = 500, 100 tasks. A request is a POST of one example over 32 connections. All servers run during the whole
+Examples have d = 28 features and belong to 100 tasks; the budget is B = 500. A request is a POST of one example, over
+one of 32 connections. All servers run during the whole
 measurement, and are measured in turn, round by round, so that other load on the machine affects them alike. The ratio
 is that of the two rates of one round; the table has the median and the range of all rounds. "Half load" is half of the
 median rate, sent evenly. Learning is NDJSON, durable: acknowledged lines are on disk. With --docs the table replaces
@@ -75,6 +76,7 @@ def free_port() -> int:
 
 
 def memory(pid: int) -> int:
+    """The resident bytes of a process."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -128,7 +130,7 @@ def bench(rounds: int, seconds: float) -> dict[str, Any]:
             half = measured(port, request, seconds, rate=float(np.median(results["rates"][name])) / 2)
             results[name] |= {"half_load_per_second": half.rate, "half_load_p50_ms": half.percentile(50),
                             "half_load_p99_ms": half.percentile(99)}  # fmt: skip
-            results[name] |= flat(client, port, request, pid, seconds)
+            results[name] |= memory_growth(client, port, request, pid, seconds)
     return results
 
 
@@ -160,8 +162,8 @@ def learning(client: httpx.Client, pid: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def flat(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
-    """Bytes of memory growth per request of mixed traffic: a least-squares slope over the second half."""
+def memory_growth(client: httpx.Client, port: int, request: bytes, pid: int, seconds: float) -> dict[str, Any]:
+    """Bytes by which memory grows per request of mixed traffic: a least-squares slope over the second half."""
     n, counts, sizes = 0, [], []
     for turn in range(20):
         n += measured(port, request, seconds / 2).requests
@@ -207,7 +209,7 @@ def report(results: dict[str, Any]) -> str:
     ]
     for name in LEARNERS:
         result = results[name]
-        ratios = [mine / empty for mine, empty in zip(rates[name], rates["empty"], strict=True)]
+        ratios = [ours / empty for ours, empty in zip(rates[name], rates["empty"], strict=True)]
         slope = f"{result['memory_slope_bytes_per_request']:+.1f} bytes per request over {result['memory_requests']:,}"
         cells = [
             f"`{name}`", spread(rates[name], ",.0f"), spread(ratios, ".2f"), f"{np.median(cpu_us[name]):.0f}",

@@ -1,5 +1,6 @@
-"""Why a target is missed, and what would help: by the first words of a row's name, shown for missed targets only."""
+"""Why a target is missed, and what would help. `report.py` shows these texts for the rows that missed their targets."""
 
+# The beginning of a row's name → the cause.
 CAUSES = {
     "gaussian-d28-B100-": (
         "The share of Python around the core is largest here (see docs/speed.md): labels, tasks and codes are checked "

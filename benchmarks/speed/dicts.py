@@ -23,7 +23,7 @@ N, ROUNDS = 2000, 5
 def streams() -> dict[str, list[dict[str, float]]]:
     """20 measurements per example, and 60 words per example out of 20,000 by Zipf's law."""
     rng = np.random.default_rng(0)
-    numbers = [{f"x{place}": value for place, value in enumerate(row)} for row in rng.normal(size=(N, 20)).tolist()]
+    numbers = [{f"x{i}": value for i, value in enumerate(row)} for row in rng.normal(size=(N, 20)).tolist()]
     words = [{f"word {word}": 1.0 for word in (rng.zipf(1.3, size=60) % 20_000).tolist()} for _ in range(N)]
     return {"20 measurements": numbers, "60 words": words}
 
@@ -58,14 +58,14 @@ def main() -> None:
     for title, rows in streams().items():
         labels = [x.get("x0", 0.0) + x.get("word 3", 0.0) > 0 for x in rows]
         names = list(rows[0]) if "x0" in rows[0] else None
-        taken: dict[str, list[float]] = {name: [] for name in models(names)}
+        seconds_of: dict[str, list[float]] = {name: [] for name in models(names)}
         for round_ in range(ROUNDS):
             fresh = list(models(names).items())
             random.Random(round_).shuffle(fresh)
             for name, model in fresh:
-                taken[name].append(seconds(model, rows, labels))
+                seconds_of[name].append(seconds(model, rows, labels))
         print(f"{title}, predict and learn one")
-        for name, times in taken.items():
+        for name, times in seconds_of.items():
             print(f"  {name:44}{1e6 * min(times) / N:6.0f} µs")
 
 

@@ -122,7 +122,8 @@ def replay_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         paths = (Path(folder) / str(number) for number in count())
 
-        def learned() -> Path:
+        def learn_through_host() -> Path:
+            """Learn all blocks, and return a copy of the directory as a crash would leave it."""
             path = next(paths)
             with Host.open(path, make_model=Budgetron, snapshot_every=10 * n) as host:
                 for block in blocks:
@@ -130,5 +131,5 @@ def replay_rows(repetitions: int, quick: bool) -> Iterator[Row]:
                 copytree(path, path / "crashed")  # closing takes a snapshot, after which nothing is replayed
             return path / "crashed"
 
-        crashed = learned()
-        yield compared(REPLAY, lambda: load_copy(crashed), learned, n, n, min(5, repetitions))
+        crashed = learn_through_host()
+        yield compared(REPLAY, lambda: load_copy(crashed), learn_through_host, n, n, min(5, repetitions))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from measure import Row, compared, seconds
-from streams import Passing, coins, noisy
+from streams import ModelOnStream, noisy, random_labels
 from yardsticks import EXAMPLES, gemv_and_exp, symmetric_pass
 
 from budgetron import BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
@@ -22,7 +22,7 @@ def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             block = 400 if d == 784 else 2000
             stream = noisy(block * (4 if quick else 8) + 4 * budget, d, dtype=dtype)
             model = RandomBudgetPerceptron(budget=budget, kernel=kernels.Gaussian(gamma=0.5 / d))
-            passing = Passing(model, stream, block).fill(budget)
+            runner = ModelOnStream(model, stream, block).fill(budget)
             row = Row(
                 name=f"gaussian-d{d}-B{budget}-{dtype}",
                 work=f"Gaussian, d={d}, B={budget}, {dtype}, block calls, mtrbp",
@@ -30,7 +30,7 @@ def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
                 unit="×",
                 reach=reach,
             )
-            done = compared(row, passing.learn, gemv_and_exp(budget, d, dtype), block, EXAMPLES, repetitions)
+            done = compared(row, runner.learn, gemv_and_exp(budget, d, dtype), block, EXAMPLES, repetitions)
             yield replace(done, detail={"mistakes": model.n_mistakes_ / model.n_seen_})
 
 
@@ -38,8 +38,9 @@ def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """One mistake with a full budget, including its kernel row."""
     for budget in (500,) if quick else (500, 1000):
         for learner in (BudgetProjectron, SharedProjectron):
-            passing = Passing(learner(budget=budget, kernel=GAUSSIAN), coins(8 * budget), 200).fill(budget)
-            per_mistake = PerMistake(passing)
+            model = learner(budget=budget, kernel=GAUSSIAN)
+            runner = ModelOnStream(model, random_labels(8 * budget), 200).fill(budget)
+            per_mistake = PerMistake(runner)
             row = Row(
                 name=f"projection-{learner.__name__}-B{budget}",
                 work=f"{learner.__name__}, B={budget}, per mistake on a full budget",
@@ -54,26 +55,26 @@ def projection_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 class PerMistake:
     """Seconds per mistake: (time to learn − time to predict) / mistakes, plus the time of one kernel row."""
 
-    def __init__(self, passing: Passing) -> None:
-        self.passing, self.row_us = passing, 0.0
+    def __init__(self, runner: ModelOnStream) -> None:
+        self.runner, self.row_us = runner, 0.0
 
     def __call__(self) -> float:
-        model, at = self.passing.model, self.passing.at
-        part = self.passing.next_block()
+        model, start = self.runner.model, self.runner.start
+        part = self.runner.next_block()
         predicting = seconds(lambda: model.decision_function(part.X, tasks=part.tasks))
-        self.passing.at, before = at, model.n_mistakes_
-        learning = seconds(self.passing.learn)
-        row = predicting / len(part.y)
-        self.row_us = row * 1e6
-        beyond = max(0.0, learning - predicting)
-        return beyond / max(1, model.n_mistakes_ - before) + row
+        self.runner.start, before = start, model.n_mistakes_  # learn the block that was predicted
+        learning = seconds(self.runner.learn)
+        kernel_row = predicting / len(part.y)
+        self.row_us = kernel_row * 1e6
+        updating = max(0.0, learning - predicting)
+        return updating / max(1, model.n_mistakes_ - before) + kernel_row
 
 
-def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
+def budgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """All models of a Budgetron, compared with one product and one update of the matrix of its widest filter."""
     for budget in ("256 KiB",) if quick else ("256 KiB", "1 MiB"):
-        passing = settled_flagship(budget)
-        settings = passing.model._engine.settings
+        runner = scaled_budgetron(budget)
+        settings = runner.model._engine.settings
         width = settings.n_features + 1 + 2 * settings.parameters.filter_frequencies
         row = Row(
             name=f"flagship-{budget.replace(' ', '')}",
@@ -82,14 +83,14 @@ def flagship_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             unit="×",
             reach=4.0,
         )
-        yield compared(row, passing.learn, symmetric_pass(width, 20), 200, 20, repetitions)
+        yield compared(row, runner.learn, symmetric_pass(width, 20), 200, 20, repetitions)
 
 
-def settled_flagship(budget: str) -> Passing:
+def scaled_budgetron(budget: str) -> ModelOnStream:
     """A Budgetron that has estimated the scales of its columns. Labels are random, so that every example is learned."""
     model = Budgetron(budget=budget, kernel=GAUSSIAN)
-    Passing(model, coins(4000), 500).learn()
-    return Passing(model, coins(4000), 200)
+    ModelOnStream(model, random_labels(4000), 500).learn()
+    return ModelOnStream(model, random_labels(4000), 200)
 
 
 def float32_effect(rows: list[dict[str, Any]]) -> dict[str, float]:

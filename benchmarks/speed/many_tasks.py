@@ -7,23 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 from learners import GAUSSIAN, PerMistake
 from measure import Row, compared, interleaved, ratio_row
-from streams import Passing, coins
+from streams import ModelOnStream, random_labels
 
 from budgetron import Forgetron, RandomBudgetPerceptron, SharedProjectron, graphs
 
 BLOCK = 500
 
 
-def full(budget: int, n_tasks: int, n: int, repetitions: int) -> Passing:
+def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
     """A model that has learned n examples: its budget is full and its rows of tasks exist (at most 10,000).
 
     No example comes twice: a task's own weights would predict it the second time, and there would be fewer mistakes.
     """
-    stream = coins(n + (repetitions + 2) * BLOCK, n_tasks=n_tasks)
-    passing = Passing(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
-    while passing.at < n:
-        passing.learn()
-    return passing
+    stream = random_labels(n + (repetitions + 2) * BLOCK, n_tasks=n_tasks)
+    runner = ModelOnStream(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
+    while runner.start < n:
+        runner.learn()
+    return runner
 
 
 def shared_rows(repetitions: int, quick: bool) -> Iterator[Row]:
@@ -53,16 +53,16 @@ def shared_graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
     graph = graphs.from_edges(edges, tasks=range(k))
     model = SharedProjectron(budget=budget, kernel=GAUSSIAN, graph=graph)
-    passing = Passing(model, coins(6000, n_tasks=k), 100).fill(budget)
+    runner = ModelOnStream(model, random_labels(6000, n_tasks=k), 100).fill(budget)
     for _ in range(30):
-        passing.learn()
+        runner.learn()
     inverse, vector = np.asarray(graph.dense), np.ones(k)
 
     def multiply() -> None:
         for _ in range(20):
             inverse @ vector
 
-    times = interleaved([PerMistake(passing), multiply], repetitions) / [1, 20]
+    times = interleaved([PerMistake(runner), multiply], repetitions) / [1, 20]
     row = Row(
         name="shared-graph",
         work=f"SharedProjectron on an explicit graph of {k:,} tasks, B={budget}, per mistake on a full budget",
@@ -76,9 +76,9 @@ def shared_graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 def forgetron_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """The Forgetron on the stream of RandomBudgetPerceptron: on a mistake it computes one more kernel row."""
-    budget, stream = 1000, coins(8000)
+    budget, stream = 1000, random_labels(8000)
     works = [
-        Passing(learner(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget).learn
+        ModelOnStream(learner(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget).learn
         for learner in (Forgetron, RandomBudgetPerceptron)
     ]
     row = Row(

@@ -1,4 +1,8 @@
-"""Measure one row of the table: work and yardstick alternate; the row has the median and quartiles of their ratios."""
+"""Measure one row of the table of speeds, as a ratio of two times.
+
+*Work* is what a learner does; a *yardstick* is a reference computation, such as the bare arithmetic in BLAS. Both
+alternate, and the row has the median and the quartiles of the ratios of their times.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ class Row:
     work: str
     yardstick: str
     unit: str  # of `ratio`: "×", "ms", "exponent" or "MiB"
-    reach: float
+    reach: float  # the target
     at_most: bool = True  # True: the ratio must be at most `reach`; False: at least `reach`
     ratio: float | None = None
     in_0_1: float | None = None  # the ratio of version 0.1 (commit 1b9914b) to the same yardstick, measured once
@@ -46,8 +50,8 @@ class Row:
 def seconds(work: Work, clock: Clock = OWN_TIME) -> float:
     """The time of one call; or the number that the call returns, if it has measured itself."""
     start = clock()
-    own = work()
-    return own if isinstance(own, float) else clock() - start
+    result = work()
+    return result if isinstance(result, float) else clock() - start
 
 
 def interleaved(works: Sequence[Work], repetitions: int, clock: Clock = OWN_TIME) -> np.ndarray:
@@ -63,7 +67,8 @@ def spread(values: np.ndarray) -> tuple[float, tuple[float, float]]:
     return float(middle), (float(low), float(high))
 
 
-_GIVEN = ("name", "work", "yardstick", "unit", "reach", "at_most", "in_0_1")
+_DECLARED = ("name", "work", "yardstick", "unit", "reach", "at_most", "in_0_1")
+"""The fields of a row that are known before it is measured."""
 
 
 def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.ndarray, **detail: Any) -> Row:
@@ -71,7 +76,7 @@ def ratio_row(row: Row, ratios: np.ndarray, work_s: np.ndarray, yardstick_s: np.
     ratio, quartiles = spread(ratios)
     return Row(
         **{
-            **{name: getattr(row, name) for name in _GIVEN},
+            **{name: getattr(row, name) for name in _DECLARED},
             "ratio": ratio,
             "quartiles": quartiles,
             "work_us": float(np.median(work_s)) * 1e6,

@@ -14,10 +14,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import alone  # noqa: F401  before NumPy is imported
+import blas_one_thread  # noqa: F401  before NumPy is imported
 import numpy as np
 from measure import seconds
-from streams import Passing, noisy
+from streams import ModelOnStream, noisy
 
 from budgetron import kernels
 from budgetron.engine.memory import budget_of
@@ -62,16 +62,16 @@ def point(axis: str, value: Any, quick: bool) -> dict[str, float]:
     warm = (4 if quick else 6) * stored // BLOCK + 4
     turns = 2 if quick else TURNS
     stream = noisy((warm + turns + 1) * BLOCK, n_tasks=value if axis == "tasks" else TASKS)
-    passing = {}
+    runners = {}
     for name, make in candidates().items():
         model = model_of(name, make, axis, value)
         if model is None:
             continue
-        passing[name] = Passing(model, stream, BLOCK)
+        runners[name] = ModelOnStream(model, stream, BLOCK)
         for _ in range(warm):
-            passing[name].learn()
-    times = np.array([[seconds(each.learn) for each in passing.values()] for _ in range(turns)]) / BLOCK * 1e6
-    return dict(zip(passing, np.median(times, axis=0).round(3).tolist(), strict=True))
+            runners[name].learn()
+    times = np.array([[seconds(runner.learn) for runner in runners.values()] for _ in range(turns)]) / BLOCK * 1e6
+    return dict(zip(runners, np.median(times, axis=0).round(3).tolist(), strict=True))
 
 
 def measured(quick: bool) -> dict[str, Any]:
@@ -83,7 +83,8 @@ def measured(quick: bool) -> dict[str, Any]:
     return results
 
 
-def place(axis: str, value: str) -> float:
+def position(axis: str, value: str) -> float:
+    """Where a value is on the x axis."""
     return float(budget_of("per_example", value).bytes or 0) if axis == "bytes" else float(value)
 
 
@@ -97,7 +98,7 @@ def spread_out(heights: list[float], gap: float) -> list[float]:
 
 
 def picture(results: dict[str, Any]) -> Any:
-    names = sorted({name for axis in results.values() for each in axis.values() for name in each})
+    names = sorted({name for points in results.values() for times in points.values() for name in times})
     style = {
         name: (COLOURS[i % len(COLOURS)], ("-", "--", ":", "-.")[i // len(COLOURS)]) for i, name in enumerate(names)
     }
@@ -106,12 +107,12 @@ def picture(results: dict[str, Any]) -> Any:
     for panel, (axis, points) in zip(panels, results.items(), strict=True):
         ends = []
         for name in names:
-            at = [(place(axis, value), each[name]) for value, each in points.items() if name in each]
-            if not at:
+            curve = [(position(axis, value), times[name]) for value, times in points.items() if name in times]
+            if not curve:
                 continue
             colour, line = style[name]
-            panel.plot(*zip(*at, strict=True), color=colour, linestyle=line, marker="o", markersize=3, linewidth=1.3)
-            ends.append((np.log10(at[-1][1]), at[-1][0], name))
+            panel.plot(*zip(*curve, strict=True), color=colour, linestyle=line, marker="o", markersize=3, linewidth=1.3)
+            ends.append((np.log10(curve[-1][1]), curve[-1][0], name))
         ends.sort()
         right = max(x for _, x, _ in ends)
         for height, (y, x, name) in zip(spread_out([end[0] for end in ends], 0.08), ends, strict=True):
@@ -120,10 +121,12 @@ def picture(results: dict[str, Any]) -> Any:
                 arrowprops={"arrowstyle": "-", "color": style[name][0], "linewidth": 0.4, "shrinkA": 0, "shrinkB": 2},
             )  # fmt: skip
         panel.set(xscale="log", yscale="log", xlabel=TITLES[axis])
-        low = min(place(axis, value) for value in points)
+        low = min(position(axis, value) for value in points)
         panel.set_xlim(low / 1.3, right * (right / low) ** 0.75)
         ticks = list(points)
-        panel.set_xticks([place(axis, value) for value in ticks], [f"{int(v):,}" if v.isdigit() else v for v in ticks])
+        panel.set_xticks(
+            [position(axis, value) for value in ticks], [f"{int(v):,}" if v.isdigit() else v for v in ticks]
+        )
         panel.minorticks_off()
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(axis="y", alpha=0.25)

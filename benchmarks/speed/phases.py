@@ -16,28 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learners import GAUSSIAN, settled_flagship
+from learners import GAUSSIAN, scaled_budgetron
 from measure import interleaved
-from streams import Passing, coins, noisy, text
+from streams import ModelOnStream, noisy, random_labels, text
 
 from budgetron import BudgetProjectron, Budgetron, RandomBudgetPerceptron, SharedProjectron, kernels
 
 BLOCK = 2000
 
 
-def _workloads() -> dict[str, Passing]:
+def _workloads() -> dict[str, ModelOnStream]:
     """Models with full budgets, each with a stream to learn."""
     square = kernels.Polynomial(degree=2, bias=1.0, normalize=True)
     return {
-        "mtrbp, B=1000": Passing(RandomBudgetPerceptron(1000, GAUSSIAN), noisy(8000), BLOCK).fill(1000),
-        "mtrbp, B=100": Passing(RandomBudgetPerceptron(100, GAUSSIAN), noisy(8000), BLOCK).fill(100),
-        "mtrbp on text, B=1000": Passing(RandomBudgetPerceptron(1000, square), text(4000), 500).fill(1000),
-        "BudgetProjectron, B=500": Passing(BudgetProjectron(500, GAUSSIAN), coins(4000), 500).fill(500),
-        "SharedProjectron, B=500, 5,000 tasks": Passing(
-            SharedProjectron(500, GAUSSIAN), coins(8000, n_tasks=5000), 500
+        "mtrbp, B=1000": ModelOnStream(RandomBudgetPerceptron(1000, GAUSSIAN), noisy(8000), BLOCK).fill(1000),
+        "mtrbp, B=100": ModelOnStream(RandomBudgetPerceptron(100, GAUSSIAN), noisy(8000), BLOCK).fill(100),
+        "mtrbp on text, B=1000": ModelOnStream(RandomBudgetPerceptron(1000, square), text(4000), 500).fill(1000),
+        "BudgetProjectron, B=500": ModelOnStream(BudgetProjectron(500, GAUSSIAN), random_labels(4000), 500).fill(500),
+        "SharedProjectron, B=500, 5,000 tasks": ModelOnStream(
+            SharedProjectron(500, GAUSSIAN), random_labels(8000, n_tasks=5000), 500
         ).fill(500),
-        "Budgetron in 1 MiB": settled_flagship("1 MiB"),
-        "Budgetron on text": Passing(Budgetron(), text(2000), 500),
+        "Budgetron in 1 MiB": scaled_budgetron("1 MiB"),
+        "Budgetron on text": ModelOnStream(Budgetron(), text(2000), 500),
     }
 
 
@@ -48,15 +48,15 @@ def measured(quick: bool) -> dict[str, Any]:
 def _parts(budget: int) -> dict[str, float]:
     """Microseconds per example: the engine predicting, the engine learning, and Python around it."""
     stream = noisy(4 * BLOCK)
-    passing = Passing(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
-    model, part = passing.model, stream[:BLOCK]
+    runner = ModelOnStream(RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)
+    model, part = runner.model, stream[:BLOCK]
     engine = model._engine
     task_ids, clusters = model.graph.locate(part.tasks.tolist())
     codes = part.y.astype(np.int32)
     works = [
         lambda: engine.margins(part.X, task_ids, clusters, 1),
         lambda: engine.learn(part.X, codes, task_ids, clusters),
-        passing.learn,
+        runner.learn,
     ]
     predicting, learning, whole = np.median(interleaved(works, 15), axis=0) / BLOCK * 1e6
     return {
@@ -72,14 +72,14 @@ def _functions(quick: bool) -> dict[str, list[tuple[str, float]]] | None:
     if perf is None:
         return None
     largest = {}
-    for name, passing in _workloads().items():
-        passing.learn()
+    for name, runner in _workloads().items():
+        runner.learn()
         with tempfile.TemporaryDirectory() as folder:
             record = str(Path(folder) / "perf.data")
             sample = ["record", "-q", "-F", "997", "-p", str(os.getpid()), "-o", record, "sleep", "1" if quick else "2"]
             sampler = subprocess.Popen([perf, *sample], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             while sampler.poll() is None:
-                passing.learn()
+                runner.learn()
             if sampler.returncode:
                 return None
             text_report = [perf, "report", "-i", record, "--stdio", "--no-children", "-s", "dso,symbol"]

@@ -73,7 +73,7 @@ def machine() -> Record:
     }
 
 
-def say(row: Row) -> None:
+def print_row(row: Row) -> None:
     CONSOLE.print(f"{row.work}: {amount(row.to_dict())} ({outcome(row.to_dict())})", highlight=False)
 
 
@@ -84,16 +84,16 @@ def amount(row: Record, value: float | None = None) -> str:
     return f"{value:.2f}" if row["unit"] == "exponent" else f"{value:.3g} {row['unit']}"
 
 
-def between(row: Record) -> str:
+def quartiles(row: Record) -> str:
     return "" if row["quartiles"] is None else f"{row['quartiles'][0]:.3g} – {row['quartiles'][1]:.3g}"
 
 
-def first(row: Record) -> str:
+def ratio_in_0_1(row: Record) -> str:
     """The ratio of version 0.1, where it was measured."""
     return "" if row.get("in_0_1") is None else amount(row, row["in_0_1"])
 
 
-def reach(row: Record) -> str:
+def target(row: Record) -> str:
     return ("≤ " if row["at_most"] else "≥ ") + f"{row['reach']:g} {row['unit']}".replace(" exponent", "")
 
 
@@ -116,7 +116,9 @@ def write(record: Record, folder: Path, docs: Path | None = None) -> None:
     table = Table("work", "ratio", "quartiles", "in 0.1", "target", "")
     for row in record["rows"]:
         colour = {True: "green", False: "red", None: "yellow"}[row["met"]]
-        table.add_row(row["work"], amount(row), between(row), first(row), reach(row), f"[{colour}]{outcome(row)}")
+        table.add_row(
+            row["work"], amount(row), quartiles(row), ratio_in_0_1(row), target(row), f"[{colour}]{outcome(row)}"
+        )
     CONSOLE.print(table)
 
 
@@ -131,7 +133,7 @@ def page(record: Record) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|--:|---|--:|--:|"
     for row in record["rows"]:
         times = " | ".join("" if not row[name] else f"{row[name]:.3g}" for name in ("work_us", "yardstick_us"))
-        ratio = (amount(row), between(row), first(row), reach(row))
+        ratio = (amount(row), quartiles(row), ratio_in_0_1(row), target(row))
         cells = (row["work"], row["yardstick"], *ratio, outcome(row), times)
         yield "| " + " | ".join(cells) + " |"
     yield "\n![ratios](ratios.svg)\n"
@@ -144,8 +146,9 @@ def page(record: Record) -> Iterator[str]:
 def profile_page(record: Record) -> Iterator[str]:
     """docs/speed.md."""
     yield "# Speed\n"
-    yield "This page shows where the time of one example goes, and which speed targets are missed. B is the budget:"
-    yield "the number of stored examples. `mtrbp` is the paper's name for `RandomBudgetPerceptron`.\n"
+    yield "After this page you know where the time of one example goes, and which speed targets are missed. B is the"
+    yield "budget: the number of stored examples. `mtrbp` is the name of `RandomBudgetPerceptron` in the"
+    yield "[paper](reproduce.md).\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
     yield "[the results](../benchmarks/speed/RESULTS.md). Unless stated otherwise: d = 28 features, Gaussian kernel,"
     yield f"one thread, core compiled for the instruction set {record['machine']['instruction_set']}.\n"
@@ -179,6 +182,9 @@ def profile_page(record: Record) -> Iterator[str]:
     missed = [row for row in record["rows"] if row["met"] is False]
     if missed:
         yield "\n## Targets missed in this run\n"
+        yield "In brackets: what was measured, the target, and the figure of version 0.1 of this library. A figure with"
+        yield "× is a ratio to another computation of the same run, which"
+        yield "[the results](../benchmarks/speed/RESULTS.md) name.\n"
         yield from explained(missed)
 
 
@@ -186,23 +192,23 @@ def explained(missed: Sequence[Record]) -> Iterator[str]:
     """The rows that missed their targets, those with one cause together."""
     causes: dict[str, list[str]] = {}
     for row in missed:
-        before = f", {first(row)} in 0.1" if first(row) else ""
-        causes.setdefault(cause_of(row["name"]), []).append(f"**{row['work']}** ({amount(row)}, {reach(row)}{before})")
+        before = f", {ratio_in_0_1(row)} in 0.1" if ratio_in_0_1(row) else ""
+        causes.setdefault(cause_of(row["name"]), []).append(f"**{row['work']}** ({amount(row)}, {target(row)}{before})")
     yield from (f"- {'; '.join(rows)}. {cause}" for cause, rows in causes.items())
 
 
 def picture(rows: Sequence[Record]) -> str:
     """A bar chart with one bar per row. The dotted line is the target; longer bars miss it."""
     shown = [row for row in rows if row["ratio"] is not None]
-    height, left, scale, most = 20, 430, 180, 2.5
+    height, left, scale, longest = 20, 430, 180, 2.5  # pixels; a bar is at most 2.5 times as long as the target
     parts = []
-    for place, row in enumerate(shown):
-        used = max(0.0, row["ratio"] / row["reach"] if row["at_most"] else row["reach"] / max(row["ratio"], 1e-9))
-        y, colour = 44 + place * height, "#009e73" if row["met"] else "#d55e00"
-        width = max(1.0, scale * min(used, most))
+    for i, row in enumerate(shown):
+        of_target = max(0.0, row["ratio"] / row["reach"] if row["at_most"] else row["reach"] / max(row["ratio"], 1e-9))
+        y, colour = 44 + i * height, "#009e73" if row["met"] else "#d55e00"
+        width = max(1.0, scale * min(of_target, longest))
         parts.append(f'<text x="{left - 8}" y="{y + 11}" text-anchor="end">{escape(row["work"][:72])}</text>')
         parts.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{height - 6}" fill="{colour}"/>')
-        label = f"{amount(row)} ({reach(row)})"
+        label = f"{amount(row)} ({target(row)})"
         parts.append(f'<text x="{left + width + 6:.1f}" y="{y + 11}">{escape(label)}</text>')
     bottom = 50 + len(shown) * height
     parts.append(f'<path d="M{left + scale} 34V{bottom}" stroke="#222" stroke-dasharray="1 3"/>')

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import alone  # noqa: F401  before NumPy is imported
+import blas_one_thread  # noqa: F401  before NumPy is imported
 import files
 import learners
 import many_tasks
@@ -30,7 +30,7 @@ GROUPS: dict[str, Callable[[int, bool], Iterator[Row]]] = {
     "shared": many_tasks.shared_rows,
     "shared-graph": many_tasks.shared_graph_rows,
     "forgetron": many_tasks.forgetron_rows,
-    "flagship": learners.flagship_rows,
+    "flagship": learners.budgetron_rows,
     "linear": sparse.vowpal_rows,
     "text": sparse.text_rows,
     "tasks": scaling.task_rows,
@@ -62,7 +62,7 @@ def main() -> None:
         if name in chosen:
             for row in measured(3 if arguments.quick else arguments.repetitions, arguments.quick):
                 rows.append(row)
-                report.say(row)
+                report.print_row(row)
     results = report.results(rows, arguments.quick)
     if "phases" in chosen:
         results["phases"] = phases.measured(arguments.quick)

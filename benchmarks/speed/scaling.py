@@ -11,16 +11,16 @@ from functools import partial
 import numpy as np
 from learners import GAUSSIAN, PerMistake
 from measure import WALL_TIME, Row, compared, interleaved, ratio_row, seconds, spread
-from streams import Passing, coins
+from streams import ModelOnStream, random_labels
 
 from budgetron import BudgetProjectron, Forgetron, RandomBudgetPerceptron, graphs
 
 BUDGET, BLOCK = 500, 2000
 
 
-def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5 * BLOCK) -> Passing:
+def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5 * BLOCK) -> ModelOnStream:
     model = RandomBudgetPerceptron(budget=budget, kernel=GAUSSIAN, graph=graph)
-    return Passing(model, coins(n, n_tasks=n_tasks), BLOCK).fill(budget)
+    return ModelOnStream(model, random_labels(n, n_tasks=n_tasks), BLOCK).fill(budget)
 
 
 def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
@@ -31,7 +31,7 @@ def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         ("disconnected", lambda k: graphs.disconnected()),
         ("clusters", lambda k: graphs.clusters({task: task % max(2, k // 10) for task in range(k)})),
     ):
-        few, crowd = full(graph_of(10), 10), full(graph_of(many), many)
+        few, many_tasks = full(graph_of(10), 10), full(graph_of(many), many)
         row = Row(
             name=f"tasks-{name}",
             work=f"{many:,} tasks, {name}, mtrbp, B={BUDGET}",
@@ -39,8 +39,8 @@ def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             unit="×",
             reach=1.2,
         )
-        done = compared(row, crowd.learn, few.learn, BLOCK, BLOCK, repetitions)
-        bytes_of = [passing.model.memory_bytes_ for passing in (few, crowd)]
+        done = compared(row, many_tasks.learn, few.learn, BLOCK, BLOCK, repetitions)
+        bytes_of = [runner.model.memory_bytes_ for runner in (few, many_tasks)]
         yield replace(done, detail={"bytes, 10 tasks": bytes_of[0], f"bytes, {many:,} tasks": bytes_of[1]})
 
 
@@ -63,13 +63,13 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     touches = np.array([seconds(partial(model.decision_function, x, tasks=[task])) for task in range(100, 130)])
     touch = Row(name="graph-first-touch", work="the same, first touch of a task", yardstick="—", unit="ms", reach=5.0)
     yield ratio_row(touch, touches * 1e3, touches, np.zeros(1))
-    some, starts = 40, range(1000, 1000 + 40 * (2 if quick else 5), 40)
-    rows = np.zeros((some, 28))
-    calls = [partial(model.decision_function, rows, tasks=range(start, start + some)) for start in starts]
-    touches = np.array([seconds(call) for call in calls]) / some
+    n_new, starts = 40, range(1000, 1000 + 40 * (2 if quick else 5), 40)
+    rows = np.zeros((n_new, 28))
+    calls = [partial(model.decision_function, rows, tasks=range(start, start + n_new)) for start in starts]
+    touches = np.array([seconds(call) for call in calls]) / n_new
     touch = Row(
         name="graph-first-touch-block",
-        work=f"the same, each of {some} new tasks in one block",
+        work=f"the same, each of {n_new} new tasks in one block",
         yardstick="—",
         unit="ms",
         reach=5.0,
@@ -79,7 +79,7 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     """The time to predict a block of 10,000 rows on two cores, compared with one."""
-    model, stream = full(graphs.complete(), 8).model, coins(10_000)
+    model, stream = full(graphs.complete(), 8).model, random_labels(10_000)
 
     def predict(n_jobs: int) -> None:
         model.predict(stream.X, tasks=stream.tasks, n_jobs=n_jobs)
@@ -101,16 +101,16 @@ def growth_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     for learner, reach in ((RandomBudgetPerceptron, 1.1), (Forgetron, 1.1)):
         works = []
         for budget in budgets:
-            stream = coins(max(4000, 4 * budget))
-            works.append(Passing(learner(budget=budget, kernel=GAUSSIAN), stream, 500).fill(budget).learn)
+            stream = random_labels(max(4000, 4 * budget))
+            works.append(ModelOnStream(learner(budget=budget, kernel=GAUSSIAN), stream, 500).fill(budget).learn)
         times = interleaved(works, repetitions) / 500
         yield exponent(learner.__name__, "per example", reach, budgets, times)
     budgets = budgets[:3] if quick else budgets[:5]
     mistakes = []
     for budget in budgets:
-        stream = coins(max(4000, 4 * budget))
-        passing = Passing(BudgetProjectron(budget=budget, kernel=GAUSSIAN), stream, max(100, 50_000 // budget))
-        mistakes.append(PerMistake(passing.fill(budget)))
+        stream = random_labels(max(4000, 4 * budget))
+        runner = ModelOnStream(BudgetProjectron(budget=budget, kernel=GAUSSIAN), stream, max(100, 50_000 // budget))
+        mistakes.append(PerMistake(runner.fill(budget)))
     times = interleaved(mistakes, max(3, repetitions // 2))
     yield exponent("BudgetProjectron", "per mistake", 2.0, budgets, times)
 
@@ -157,10 +157,10 @@ def memory_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             reach=1.0,
         )
         code = STREAMING.format(learner=learner, blocks=blocks)
-        runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(1)]
-        if any(run.returncode for run in runs):
-            yield replace(row, reason="the process failed: " + runs[0].stderr.strip().splitlines()[-1])
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        if run.returncode:
+            yield replace(row, reason="the process failed: " + run.stderr.strip().splitlines()[-1])
             continue
-        grown = np.array([int(run.stdout.split()[0]) / 1024 for run in runs])
-        ratio, quartiles = spread(grown)
-        yield replace(row, ratio=ratio, quartiles=quartiles, detail={"memory_bytes_": int(runs[0].stdout.split()[1])})
+        growth_kib, model_bytes = map(int, run.stdout.split())
+        growth, quartiles = spread(np.array([growth_kib / 1024]))
+        yield replace(row, ratio=growth, quartiles=quartiles, detail={"memory_bytes_": model_bytes})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from measure import Row, compared
-from streams import Passing, noisy
+from streams import ModelOnStream, noisy
 
 from budgetron import RandomBudgetPerceptron, kernels
 
@@ -34,8 +34,8 @@ PREDICT = Row(
 )
 
 
-def each(call: Callable[..., Any], examples: Iterable[tuple[Any, ...]]) -> Callable[[], None]:
-    """Work that calls a function for every example."""
+def for_every(call: Callable[..., Any], examples: Iterable[tuple[Any, ...]]) -> Callable[[], None]:
+    """Return work that calls a function for every example."""
 
     def work() -> None:
         for example in examples:
@@ -46,10 +46,10 @@ def each(call: Callable[..., Any], examples: Iterable[tuple[Any, ...]]) -> Calla
 
 def single_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     stream = noisy(8000)
-    model = Passing(RandomBudgetPerceptron(budget=B, kernel=GAUSSIAN), stream, 2000).fill(B).model
-    few = [(x, int(y), int(task)) for x, y, task in zip(*stream[:N], strict=True)]
-    learn = each(lambda x, y, task: model.learn_one(x, y, task=task), few)
-    predict = each(lambda x, y, task: model.predict_one(x, task=task), few)
+    model = ModelOnStream(RandomBudgetPerceptron(budget=B, kernel=GAUSSIAN), stream, 2000).fill(B).model
+    examples = [(x, int(y), int(task)) for x, y, task in zip(*stream[:N], strict=True)]
+    learn = for_every(lambda x, y, task: model.learn_one(x, y, task=task), examples)
+    predict = for_every(lambda x, y, task: model.predict_one(x, task=task), examples)
     yield compared(PREDICT, predict, learn, N, N, repetitions)
     try:
         from river import linear_model
@@ -57,11 +57,16 @@ def single_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         for row in (LEARN, DICT):
             yield replace(row, reason="river is not installed (extra bench)")
         return
-    dicts = [(dict(enumerate(x.tolist())), y == 1) for x, y, _ in few]
-    yield compared(LEARN, learn, each(linear_model.Perceptron().learn_one, dicts), N, N, repetitions)
-    named = [({f"x{place}": value for place, value in enumerate(x[:20].tolist())}, y == 1) for x, y, _ in few]
+    dicts = [(dict(enumerate(x.tolist())), y == 1) for x, y, _ in examples]
+    yield compared(LEARN, learn, for_every(linear_model.Perceptron().learn_one, dicts), N, N, repetitions)
+    named = [({f"x{i}": value for i, value in enumerate(x[:20].tolist())}, y == 1) for x, y, _ in examples]
     hashed = RandomBudgetPerceptron(budget=B, kernel=GAUSSIAN)
     hashed.learn_one(*named[0], classes=[False, True])
     yield compared(
-        DICT, each(hashed.learn_one, named), each(linear_model.Perceptron().learn_one, named), N, N, repetitions
+        DICT,
+        for_every(hashed.learn_one, named),
+        for_every(linear_model.Perceptron().learn_one, named),
+        N,
+        N,
+        repetitions,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from measure import WALL_TIME, Row, compared, seconds
-from streams import Passing, Stream, text
+from streams import ModelOnStream, Stream, text
 from yardsticks import csr_products
 
 from budgetron import Budgetron, RandomBudgetPerceptron, kernels
@@ -23,7 +23,7 @@ def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             ("gaussian", kernels.Gaussian(gamma=0.002)),
         ):
             model = RandomBudgetPerceptron(budget=budget, kernel=kernel)
-            passing = Passing(model, stream, 500).fill(budget)
+            runner = ModelOnStream(model, stream, 500).fill(budget)
             row = Row(
                 name=f"text-{name}-B{budget}",
                 work=f"sparse text, d=200,000, B={budget}, {name}",
@@ -33,7 +33,7 @@ def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
                 at_most=False,
             )
             products = csr_products(model.active_set_.rows, stream.X[:10])
-            done = compared(row, passing.learn, products, 500, 10, repetitions)
+            done = compared(row, runner.learn, products, 500, 10, repetitions)
             yield replace(done, detail={"non-zeros per row": stream.X.nnz / stream.X.shape[0]})
 
 
@@ -69,19 +69,19 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             """The time of Vowpal Wabbit's loop: the time for an empty file, to start and end, is subtracted."""
             return seconds(lambda: pass_over(path), WALL_TIME) - seconds(lambda: pass_over(empty), WALL_TIME)
 
-        passing = Passing(Budgetron(budget="32 MiB"), stream, n)
-        yield compared(row, passing.learn, loop, n, n, max(3, repetitions), WALL_TIME)
+        runner = ModelOnStream(Budgetron(budget="32 MiB"), stream, n)
+        yield compared(row, runner.learn, loop, n, n, max(3, repetitions), WALL_TIME)
 
 
 def write_vowpal(stream: Stream, path: Path, crossed: bool) -> None:
     """Write examples in Vowpal Wabbit's text format: words in namespace f and, if crossed, the task in t."""
     X = stream.X.tocsr() if hasattr(stream.X, "tocsr") else None
     with path.open("w") as file:
-        for place, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):
+        for i, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):
             if X is None:
-                words = " ".join(f"{column}:{value:.6g}" for column, value in enumerate(stream.X[place]))
+                words = " ".join(f"{column}:{value:.6g}" for column, value in enumerate(stream.X[i]))
             else:
-                part = slice(X.indptr[place], X.indptr[place + 1])
+                part = slice(X.indptr[i], X.indptr[i + 1])
                 pairs = zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
                 words = " ".join(f"{column}:{value:g}" for column, value in pairs)
             file.write(f"{1 if y else -1} " + (f"|t {task} " if crossed else "") + f"|f {words}\n")

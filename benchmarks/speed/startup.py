@@ -19,11 +19,11 @@ from measure import Row, interleaved, ratio_row
 FIRST_EXAMPLE = """
 import time
 import sklearn.base
-begun = time.process_time()
+begin = time.process_time()
 import numpy as np
 from budgetron import RandomBudgetPerceptron
 RandomBudgetPerceptron(budget=10).learn_one(np.zeros(28), 1)
-print(time.process_time() - begun, begun)
+print(time.process_time() - begin, begin)
 """
 CRASHED = """
 import sys
@@ -42,17 +42,19 @@ RESTART = """
 import sys
 import time
 import sklearn.base
-begun = time.process_time()
+begin = time.process_time()
 from budgetron.durable.recovery import load_copy
 import budgetron.service.run
 from pathlib import Path
 load_copy(Path(sys.argv[1]))
-print(time.process_time() - begun, begun)
+print(time.process_time() - begin, begin)
 """
 INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def process(*arguments: str) -> Callable[[], float]:
+    """Return work that runs Python with these arguments, and returns its processor time."""
+
     def run() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=INSTALLED)
@@ -65,8 +67,8 @@ def process(*arguments: str) -> Callable[[], float]:
 def startup_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     times = 2 if quick else 7
     row = Row(name="start-help", work="budgetron --help", yardstick="bare Python", unit="ms", reach=150.0)
-    taken = interleaved([process("-m", "budgetron", "--help"), process("-c", "pass")], times)
-    yield ratio_row(row, (taken[:, 0] - taken[:, 1]) * 1e3, taken[:, 0], taken[:, 1])
+    seconds = interleaved([process("-m", "budgetron", "--help"), process("-c", "pass")], times)
+    yield ratio_row(row, (seconds[:, 0] - seconds[:, 1]) * 1e3, seconds[:, 0], seconds[:, 1])
 
     # In one process, because the times of two imports of scikit-learn differ by more than the target.
     row = Row(
@@ -91,7 +93,7 @@ def startup_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def beyond_import(row: Row, program: list[str], times: int) -> Row:
-    """The time that a program takes after `import sklearn.base`, in ms or relative to that."""
+    """The time that a program takes after `import sklearn.base`, in ms, or relative to the time of that import."""
     child = [sys.executable, "-c", *program]
     runs = [subprocess.run(child, check=True, capture_output=True, text=True, env=INSTALLED) for _ in range(times + 1)]
     ours, theirs = np.array([run.stdout.split() for run in runs[1:]], dtype=float).T

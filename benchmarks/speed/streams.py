@@ -1,4 +1,7 @@
-"""Streams for the measurements, on which the settings that are compared make the same share of mistakes."""
+"""Streams for the measurements, and a model that learns such a stream block by block.
+
+The settings that are compared make the same share of mistakes on these streams.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def noisy(n: int, d: int = 28, n_tasks: int = 8, dtype: str = "float64", seed: i
     return Stream(np.ascontiguousarray(stream.X, dtype=dtype), stream.y.astype(np.int64), stream.tasks)
 
 
-def coins(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
+def random_labels(n: int, d: int = 28, n_tasks: int = 8, seed: int = 0) -> Stream:
     """Random labels: half are mistakes for every learner, every graph and any number of tasks."""
     rng = np.random.default_rng(seed)
     return Stream(rng.standard_normal((n, d)), rng.integers(0, 2, n), rng.integers(0, n_tasks, n))
@@ -39,13 +42,13 @@ def text(n: int, d: int = 200_000, words: int = 160, n_tasks: int = 4, seed: int
     return Stream(stream.X, stream.y.astype(np.int64), stream.tasks)
 
 
-class Passing:
+class ModelOnStream:
     """A model that learns the blocks of a stream in a cycle."""
 
     def __init__(self, model: Any, stream: Stream, block: int) -> None:
-        self.model, self.stream, self.block, self.at = model, stream, block, 0
+        self.model, self.stream, self.block, self.start = model, stream, block, 0  # start: of the next block
 
-    def fill(self, budget: int) -> Passing:
+    def fill(self, budget: int) -> ModelOnStream:
         """Learn until the budget is full."""
         for _ in range(4 * len(self.stream.y) // self.block):
             self.learn()
@@ -54,8 +57,8 @@ class Passing:
         raise RuntimeError(f"the stream does not fill a budget of {budget}")
 
     def next_block(self) -> Stream:
-        part = self.stream[self.at : self.at + self.block]
-        self.at = (self.at + self.block) % (len(self.stream.y) // self.block * self.block)
+        part = self.stream[self.start : self.start + self.block]
+        self.start = (self.start + self.block) % (len(self.stream.y) // self.block * self.block)
         return part
 
     def learn(self) -> None:

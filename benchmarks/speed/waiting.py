@@ -20,14 +20,14 @@ THREADS, SECONDS, PAUSE = 4, 6.0, 0.002
 def waits(model: BudgetProjectron, rows: int) -> list[float]:
     """Seconds of each call of `learn_one` while other threads predict blocks of rows."""
     rng = np.random.default_rng(0)
-    X, asked = rng.normal(size=(4000, 50)), rng.normal(size=(rows, 50))
+    X, to_predict = rng.normal(size=(4000, 50)), rng.normal(size=(rows, 50))
     y = X[:, 0] * X[:, 1] > 0
     model.partial_fit(X, y)
     stop = threading.Event()
 
     def predict() -> None:
         while not stop.is_set():
-            model.decision_function(asked)
+            model.decision_function(to_predict)
 
     threads = [threading.Thread(target=predict) for _ in range(THREADS)]
     for thread in threads:
@@ -35,9 +35,9 @@ def waits(model: BudgetProjectron, rows: int) -> list[float]:
     waits: list[float] = []
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        place = len(waits) % len(X)
+        i = len(waits) % len(X)
         start = time.perf_counter()
-        model.learn_one(X[place], bool(y[place]))
+        model.learn_one(X[i], bool(y[i]))
         waits.append(time.perf_counter() - start)
         time.sleep(PAUSE)
     stop.set()

@@ -1,6 +1,6 @@
 """The yardsticks: the bare arithmetic in the machine's own libraries.
 
-A loop over Python calls would add a microsecond per call to the yardstick, in our favour. So the loops are inside:
+A loop over Python calls would add a microsecond per call to the yardstick, in our favour. So there is no such loop:
 `np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is a loop in C.
 """
 
@@ -63,12 +63,12 @@ def gemv_and_exp(budget: int, d: int, dtype: str) -> Callable[[], None]:
     rng = np.random.default_rng(0)
     by_row = rng.standard_normal((budget, d)).astype(dtype)
     vectors = rng.standard_normal((EXAMPLES, d, 1)).astype(dtype)
-    together = max(8, 8000 // budget)  # as many results as stay in the cache
-    products = np.empty((together, budget, 1), dtype=dtype)
+    block = max(8, 8000 // budget)  # as many results as stay in the cache
+    products = np.empty((block, budget, 1), dtype=dtype)
 
     def multiply(layout: np.ndarray) -> None:
-        for start in range(0, EXAMPLES, together):
-            part = vectors[start : start + together]
+        for start in range(0, EXAMPLES, block):
+            part = vectors[start : start + block]
             np.matmul(layout[None], part, out=products[: len(part)])
 
     layouts = (by_row, np.asfortranarray(by_row))
@@ -76,11 +76,11 @@ def gemv_and_exp(budget: int, d: int, dtype: str) -> Callable[[], None]:
     row = -np.abs(rng.standard_normal(budget)).astype(dtype)
     exponentials = _exp(row, np.empty_like(row), EXAMPLES)
 
-    def limit() -> None:
+    def work() -> None:
         multiply(best)
         exponentials()
 
-    return limit
+    return work
 
 
 def symmetric_pass(n: int, times: int) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from budgetron import Forgetron, data, io
 
 
 def error(path: Path, learn: bool) -> float:
-    """Percent wrong in one pass over the file."""
+    """Percent wrong in one pass over the file; with `learn`, every row updates the scales."""
     model, wrong = Forgetron(budget=200), 0
     with io.read(path, learn=learn) as stream:
         for block in stream:
@@ -29,7 +29,7 @@ def error(path: Path, learn: bool) -> float:
     return 100 * wrong / stream.n_rows
 
 
-def knowing_all(X: Any, y: Any, tasks: Any) -> float:
+def error_with_final_scales(X: Any, y: Any, tasks: Any) -> float:
     """Percent wrong if columns are scaled by all rows, which a stream cannot know."""
     margins = Forgetron(budget=200).predict_then_learn(data.standardized(X), y, tasks=tasks)
     return 100 * float(((margins > 0) != (y == np.unique(y)[1])).mean())
@@ -38,7 +38,7 @@ def knowing_all(X: Any, y: Any, tasks: Any) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
-    most = parser.parse_args().rows
+    max_rows = parser.parse_args().rows
     print("file                    rows  running  frozen  whole file")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.csv"
@@ -46,13 +46,15 @@ def main() -> None:
             for order in ("as stored", "shuffled"):
                 loaded = data.load(name)
                 examples = loaded.shuffled(seed=0) if order == "shuffled" else loaded
-                X, y, tasks = np.asarray(examples.X)[:most], np.asarray(examples.y)[:most], examples.tasks[:most]
+                examples = examples.take(max_rows)
+                X, y, tasks = np.asarray(examples.X), np.asarray(examples.y), examples.tasks
                 lines = [",".join([*(f"x{i}" for i in range(X.shape[1])), "task", "label"])]
                 for x, label, task in zip(X, y, tasks, strict=True):
                     lines.append(",".join([*map(repr, x.tolist()), str(task), str(int(label))]))
                 path.write_text("\n".join(lines), encoding="utf-8")
-                figures = f"{error(path, True):7.1f} {error(path, False):7.1f} {knowing_all(X, y, tasks):11.1f}"
-                print(f"{name:8} {order:10} {len(X):8,} {figures}", flush=True)
+                running, frozen = error(path, learn=True), error(path, learn=False)
+                whole = error_with_final_scales(X, y, tasks)
+                print(f"{name:8} {order:10} {len(X):8,} {running:7.1f} {frozen:7.1f} {whole:11.1f}", flush=True)
 
 
 if __name__ == "__main__":

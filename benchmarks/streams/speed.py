@@ -19,9 +19,8 @@ import numpy as np
 from budgetron import RandomBudgetPerceptron, io
 
 COLUMNS = 28  # besides a task and a label
-
-
 TASK = {"csv": None, "ndjson": None, "svmlight": "qid", "vw": "task"}
+"""Format → the argument `task` of `io.read`; None recognises the column by its name."""
 
 
 def line_of(format: str) -> list[str]:
@@ -36,7 +35,7 @@ def line_of(format: str) -> list[str]:
 
 
 def write(path: Path, rows: int, format: str) -> None:
-    """The file: 28 numbers of four decimals, one of 1,000 tasks, and a label."""
+    """Write the file. A row has 28 numbers of four decimals, one of 1,000 tasks, and a label."""
     rng = np.random.default_rng(0)
     with open(path, "w", encoding="ascii") as file:
         if format == "csv":
@@ -46,8 +45,8 @@ def write(path: Path, rows: int, format: str) -> None:
             X = rng.normal(size=(n, COLUMNS))
             y = X[:, 0] + X[:, 1] * X[:, 2] > 0
             task = rng.integers(1000, size=n)
-            sides = [y, task, X] if format in ("svmlight", "vw") else [X, task, y]
-            np.savetxt(file, np.column_stack(sides), "".join(line_of(format)))
+            columns = [y, task, X] if format in ("svmlight", "vw") else [X, task, y]
+            np.savetxt(file, np.column_stack(columns), "".join(line_of(format)))
 
 
 def memory() -> float:
