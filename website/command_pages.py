@@ -9,21 +9,21 @@ import click
 PAGES = ["reference/commands.md"]
 
 
-def written() -> dict[str, str]:
+def page_texts() -> dict[str, str]:
     """The path of the page and its text."""
     from budgetron.cli import main
 
     parts = ["# Commands\n\nThe `--help` text of every command.\n"]
-    parts += [f"## {name}\n\n```text\n{text}\n```\n" for name, text in _helps(main, "budgetron", None)]
+    parts += [f"## {name}\n\n```text\n{text}\n```\n" for name, text in _help_texts(main, "budgetron", None)]
     return {PAGES[0]: "\n".join(parts)}
 
 
-def _helps(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+def _help_texts(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
     short = name.rsplit(" ", 1)[-1]
     with click.Context(command, parent, info_name=short, terminal_width=80, **command.context_settings) as context:
         yield name, command.get_help(context).strip()
         if isinstance(command, click.Group):
-            for each in command.list_commands(context):
-                found = command.get_command(context, each)
-                if found is not None and not found.hidden:
-                    yield from _helps(found, f"{name} {each}", context)
+            for child_name in command.list_commands(context):
+                child = command.get_command(context, child_name)
+                if child is not None and not child.hidden:
+                    yield from _help_texts(child, f"{name} {child_name}", context)

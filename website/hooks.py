@@ -41,7 +41,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    for uri, text in {**reference_pages.written(), **command_pages.written()}.items():
+    for uri, text in {**reference_pages.page_texts(), **command_pages.page_texts()}.items():
         files.append(File.generated(config, uri, content=text))
     # A linked Markdown file may link to further files, so files are added to the list while it is processed.
     to_scan = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]

@@ -87,9 +87,9 @@ def _service(state: Path) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", help="the program, if playwright has not installed one")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-        browser = playwright.chromium.launch(executable_path=given.chromium)
+        browser = playwright.chromium.launch(executable_path=arguments.chromium)
         draw_report(browser, Path(folder))
         draw_live_page(browser, Path(folder))
         browser.close()

@@ -34,7 +34,8 @@ THEME = TerminalTheme(
 )  # fmt: skip
 
 
-def printed(command: str, folder: str) -> str:
+def output_of(command: str, folder: str) -> str:
+    """What a command prints in a terminal with colours."""
     words = shlex.split(command)
     environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TTY_INTERACTIVE": "0"}
     done = subprocess.run(
@@ -46,21 +47,21 @@ def printed(command: str, folder: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--to", type=Path, default=FIGURE)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor")
     with tempfile.TemporaryDirectory() as folder:
-        for command, shown in SESSION.items():
-            lines = printed(command, folder).rstrip().splitlines()
+        for command, n_shown in SESSION.items():
+            lines = output_of(command, folder).rstrip().splitlines()
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            console.print(Text.from_ansi("\n".join(lines[:shown])))
-            if len(lines) > shown:
+            console.print(Text.from_ansi("\n".join(lines[:n_shown])))
+            if len(lines) > n_shown:
                 console.print(Text("…", style="dim"))
             console.print()
     drawn = console.export_svg(title="budgetron", theme=THEME, unique_id="terminal")
-    # rich would load fonts from another server; those of the system do.
+    # rich would load fonts from another server. The fonts of the system are good enough.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.S).replace("Fira Code", "ui-monospace")
-    given.to.write_text(drawn, encoding="utf-8")
-    print(f"Wrote {given.to}")
+    arguments.to.write_text(drawn, encoding="utf-8")
+    print(f"Wrote {arguments.to}")
 
 
 if __name__ == "__main__":

@@ -32,12 +32,12 @@ SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.M)
 
 def all_pages() -> dict[str, tuple[str, list[str]]]:
     """PAGES, and one more page per further module that defines a name of `budgetron.__all__`."""
-    found = dict(PAGES)
+    every_page = dict(PAGES)
     for name in budgetron.__all__:
         value = getattr(budgetron, name)
         module = (value.__name__ if inspect.ismodule(value) else value.__module__).split(".")[1]
-        found.setdefault(module, (module.capitalize(), [f"budgetron.{module}"]))
-    return found
+        every_page.setdefault(module, (module.capitalize(), [f"budgetron.{module}"]))
+    return every_page
 
 
 def pages() -> list[str]:
@@ -45,7 +45,7 @@ def pages() -> list[str]:
     return [f"reference/{name}.md" for name in all_pages()]
 
 
-def written() -> dict[str, str]:
+def page_texts() -> dict[str, str]:
     """The path and the text of each page."""
     return {f"reference/{name}.md": _page(title, modules) for name, (title, modules) in all_pages().items()}
 
@@ -72,12 +72,12 @@ def _page(title: str, modules: list[str]) -> str:
         if name == "budgetron.learners":
             parts += _learners(module)
             continue
-        shown = [(each, getattr(module, each)) for each in public(module)]
-        for each, value in shown:
+        for member_name in public(module):
+            value = getattr(module, member_name)
             if inspect.isclass(value):
-                parts += _class(name, each, value)
+                parts += _class(name, member_name, value)
             elif callable(value):
-                parts += _function(f"{name}.{each}", value, "##")
+                parts += _function(f"{name}.{member_name}", value, "##")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
