@@ -110,7 +110,7 @@ def _convert(request: Request, width: int | None, raw: bool) -> tuple[str, Examp
         examples = Examples(block.rows, block.labels, block.tasks, weights, offsets=block.offsets)
     elif are_records(X) and raw:
         n = len(X)
-        names = None if tasks is None else validation.listed(WHO, tasks, n)
+        names = None if tasks is None else validation.task_sequence(WHO, tasks, n)
         scores = validation.offsets(WHO, request.offset, n)
         labels, checked = validation.labels(WHO, y, n), validation.weights(WHO, weights, n)
         return "records", Examples(X, labels, names, checked, offsets=scores)

@@ -25,7 +25,7 @@ from budgetron.learners.deciding import Deciding
 from budgetron.learners.input import rejections, validation
 from budgetron.learners.input.classes import Classes, classes_of_first_block, given_classes, updated_classes
 from budgetron.learners.input.validation import NOT_GIVEN, Examples
-from budgetron.learners.lifecycle.guard import beginning
+from budgetron.learners.lifecycle.guard import engine_creation
 from budgetron.learners.lifecycle.start import Start
 
 Margins = NDArray[np.float64]
@@ -197,7 +197,7 @@ class BlockLearner(Deciding, Start):
         who, rows, tasks, labels = self._who, examples.rows, examples.tasks, examples.labels
         assert labels is not None
         # Two threads may bring a first block at the same time; only one of them may create the engine.
-        with beginning:
+        with engine_creation:
             if self._engine is not None:
                 return None
             # The classes fix the number of outputs, so they must be known before the engine is created.
@@ -256,9 +256,9 @@ class BlockLearner(Deciding, Start):
         for start in range(0, n, PIECE):
             part = slice(start, start + PIECE)
             with self._guard:
-                some = None if offsets is None else offsets[part]
-                piece = rows if n <= PIECE else rows[part]
-                pieces.append(engine.margins(piece, task_ids[part], clusters[part], offsets=some))
+                piece_offsets = None if offsets is None else offsets[part]
+                piece_rows = rows if n <= PIECE else rows[part]
+                pieces.append(engine.margins(piece_rows, task_ids[part], clusters[part], offsets=piece_offsets))
         return np.concatenate(pieces)
 
     def _rows_for_engine(self, examples: Examples) -> Any:
@@ -318,8 +318,7 @@ class BlockLearner(Deciding, Start):
         return validation.without_column(self._who, X, column)
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
-        """Remember the names of tasks whose examples were stored, to show them to users."""
-        # Only names of tasks with stored examples are ever shown.
+        """Remember the names of tasks whose examples were stored. No other names are ever shown to users."""
         stored = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if stored.size == 0:
             return

@@ -84,7 +84,7 @@ class Deciding:
         """Turn margins into decisions by the operating point; see `decide`."""
         # The code −1 means "ask a person" and indexes the None at the end.
         labels = np.array([*self._classes.values.tolist(), None], dtype=object)
-        decided: NDArray[Any] = labels[self._decided(margins)]
+        decided: NDArray[Any] = labels[self._decision_codes(margins)]
         return decided
 
     def decide_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
@@ -92,11 +92,11 @@ class Deciding:
         self._check_fitted()  # type: ignore[attr-defined]
         margin = np.asarray(self._margin_of_one(x, task, offset))  # type: ignore[attr-defined]
         # A single margin of two classes has shape (), the margins of several classes (classes,).
-        code = int(self._decided(margin.reshape(1, *margin.shape) if margin.size > 1 else margin.reshape(1))[0])
+        code = int(self._decision_codes(margin.reshape(1, *margin.shape) if margin.size > 1 else margin.reshape(1))[0])
         return None if code < 0 else self._classes.values.tolist()[code]
 
-    def _decided(self, margins: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the codes of the decisions for these margins; the code after the last class means to ask."""
+    def _decision_codes(self, margins: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the class codes of the decisions for these margins; −1 means to ask a person."""
         point = self._point
         if point is None:
             raise InputError(

@@ -41,8 +41,8 @@ class SingleExamples(BlockLearner):
         self.check_streaming()
         # The steps for blocks would cost more than a small update, so a fitted model passes a single row directly. Only
         # blocks can check classes and offsets, and be counted by the operating point.
-        special = classes is not None or offset is not None or self._point is not None
-        if self._engine is None or special or not self._takes_single_rows():
+        needs_block = classes is not None or offset is not None or self._point is not None
+        if self._engine is None or needs_block or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
         # Weights and missing tasks are handled by the general path below.
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
@@ -51,16 +51,16 @@ class SingleExamples(BlockLearner):
         if guard.waiting or not guard.held.acquire(False):  # another thread learns: this one has to queue
             return self._learn_converted(x, y, task, sample_weight)
         try:
-            done = self._engine.learn_example(x, y, task, self._classes.by_label)
-            if done is not None and done is not NotImplemented:
-                margin, flags = done
+            learned = self._engine.learn_example(x, y, task, self._classes.by_label)
+            if learned is not None and learned is not NotImplemented:
+                margin, flags = learned
                 # Only stored examples, and the first example with a task, change anything besides the engine.
                 if task is not None and (flags & 4 or not self._tasked):  # Outcome.STORED; the enum would be slow
                     self._learned_task(task, flags)
                 return margin
         finally:
             guard.leave()
-        # The core did not take it. The slower way converts x, or says what is wrong with x, y or the task.
+        # The core cannot read this example. Convert it in Python, or raise an error that says what is wrong with it.
         return self._learn_converted(x, y, task, sample_weight)
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
@@ -82,10 +82,10 @@ class SingleExamples(BlockLearner):
         with self._guard:
             task_id, cluster = validation.located_one(self._who, task, self._graph, self._tasked)
             # None means that the engine rejected the values of the row (NaN, infinity or overflow).
-            done = self._engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
-            if done is None:
+            learned = self._engine.learn_one(row, code, task_id, cluster, self._weight_of(code, weight))
+            if learned is None:
                 raise self._bad_values(x)
-            margin, flags = done
+            margin, flags = learned
             if task is not None:
                 self._learned_task(task, flags)
         return margin

@@ -1,4 +1,4 @@
-"""Base classes of learners that store weights instead of examples. They show a task's weights and compare tasks."""
+"""Base classes of learners that store weights instead of examples: inspecting a task's weights, and comparing tasks."""
 
 from __future__ import annotations
 
@@ -41,18 +41,21 @@ class ComparableTasks(WithoutExamples):
 def cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cosine of each pair of rows; 0 if a row is all zeros."""
     sizes = np.linalg.norm(w, axis=1)
-    # A task that has learned nothing has zero weights; leave them at zero.
+    # A task that has learned nothing has zero weights, which cannot be scaled to length 1.
     w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
     return np.asarray(w @ w.T)
 
 
 class LinearWeights(ComparableTasks):
-    """Mixed into learners whose functions are f_i(x) = w_i·x."""
+    """Adds the weights and the similarity of tasks to a linear learner, whose margin is f_i(x) = w_i·x for task i."""
 
     decision_function: Any
 
     def linear_weights(self, task: Hashable = None) -> NDArray[np.float64]:
-        """Return the weights w of a task, f_task(x) = w·x: (n_features,), or (n_classes, n_features) for several."""
+        """Return the weights w of a task, for which f_task(x) = w·x.
+
+        The shape is (n_features,) for two classes, and (n_classes, n_features) for more.
+        """
         self._check_fitted()
         d, is_sparse = self._engine.settings.n_features, self._engine.settings.sparse
         # The margin of the j-th unit vector is the weight of column j.

@@ -30,7 +30,7 @@ from budgetron.learners.parameters import checked_rows
 from budgetron.learners.stored_weights import ComparableTasks, cosines
 from budgetron.plots import COLOURS, axes_for, bars
 
-ROWS_OF_A_COUNT = 10_000
+MAX_ROWS_OF_A_COUNT = 10_000
 """The largest number of tasks with own weights, if the budget is a number of examples."""
 
 
@@ -260,7 +260,7 @@ class Budgetron(ComparableTasks, Learner):
     def _with_rows(self, settings: Settings, rows: int | None) -> Settings:
         """Return the settings for this number of task rows: the mixed models, their sizes and their bandwidth."""
         graph = settings.graph
-        # With an explicit graph, both parts exist; a clique may have only one of them.
+        # With an explicit graph there are shared and own weights; a clique may have only one kind.
         shared = own = True
         clustered, share = False, 0.5
         if isinstance(graph, Clique):
@@ -275,10 +275,10 @@ class Budgetron(ComparableTasks, Learner):
         settings = settings.with_parameters(
             shared=shared, own=own, clustered=clustered, cluster_share=share, max_task_rows=rows, bandwidth=gamma_factor
         )
-        settings = plan.beginning(settings, gaussian)
+        settings = plan.with_all_beliefs(settings, gaussian)
         if isinstance(self.budget, str):
             return settings  # the memory planner divides a byte budget
-        return plan.of_count(settings, count, ROWS_OF_A_COUNT if count is not None else None)
+        return plan.of_count(settings, count, MAX_ROWS_OF_A_COUNT if count is not None else None)
 
     @classmethod
     def _check_file(cls, parameters: Mapping[str, Any]) -> None:
@@ -295,10 +295,10 @@ class Budgetron(ComparableTasks, Learner):
         """Forget everything, then learn the rows in order, in one pass."""
         if self._balanced:
             labels = np.asarray(y).ravel()
-            values, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+            values, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
             # As in scikit-learn: n / (classes · count of the class).
             balanced = len(labels) / (len(values) * counts)
-            sample_weight = balanced[places] * (1.0 if sample_weight is None else np.asarray(sample_weight))
+            sample_weight = balanced[codes] * (1.0 if sample_weight is None else np.asarray(sample_weight))
         super().fit(X, y, tasks=tasks, sample_weight=sample_weight, offset=offset)
         return self
 

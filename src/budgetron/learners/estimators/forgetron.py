@@ -1,7 +1,8 @@
 """mtforg, the multitask Self-Tuned Forgetron.
 
-S are the stored examples, β their weights, B the budget, M the number of mistakes, Q the sum that the last
-line adds to, c_G the largest norm of an example under a normalised kernel and this graph.
+S are the stored examples, β_j and i_j the weight and the task of x_j in S, B is the budget, M the number of mistakes, Q
+a sum that starts at 0, and c_G the largest norm of an example under a normalised kernel and this graph. K' is the
+kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
 
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:

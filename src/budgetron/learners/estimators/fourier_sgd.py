@@ -3,6 +3,7 @@
     z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D
     y f < 1:   w ← w + (η/D) y z(x)
 
+u_q are D random frequencies, γ is the parameter of the Gaussian kernel, f = w·z(x), and η is the parameter `rate`.
 The rule is in `src/core/rules/fourier_sgd.cpp`, and in NumPy in `budgetron/engine/reference/rules/fourier_sgd.py`.
 """
 

@@ -3,7 +3,9 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)                       the sum is over the stored examples S
     on a mistake, y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 
-With a disconnected graph this is one independent Perceptron per task. Memory grows with every mistake.
+β_j is the weight and i_j the task of the stored example x_j; K' is the kernel of rows, A⁻¹ the graph's coupling of
+tasks (`budgetron.graphs`). With a disconnected graph this is one independent Perceptron per task. Memory grows with
+every mistake.
 The rule is in `src/core/rules/perceptron.cpp`, and in NumPy in `budgetron/engine/reference/rules/perceptron.py`.
 """
 

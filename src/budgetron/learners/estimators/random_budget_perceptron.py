@@ -3,6 +3,8 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  if |S| = B remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 
+S are the stored examples and B is the budget; β_j is the weight and i_j the task of the stored example x_j. K' is the
+kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
 The rule is in `src/core/rules/random_budget_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/random_budget_perceptron.py`.
 """

@@ -2,6 +2,7 @@
 
     R = (aI + K_SS)⁻¹ over the mistakes S,   f = Σ_j β_j K(x_j, ·),   β = R y_S
 
+K is the multitask kernel, K_SS its matrix and y_S the labels of the stored mistakes; a is the parameter `ridge`.
 The rule is in `src/core/rules/second_order_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/second_order_perceptron.py`.
 """
@@ -35,7 +36,8 @@ class SecondOrderPerceptron(Learner):
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     ridge : float, default=1.0
-        The a of the formula in this file. The larger it is, the more the learner resembles the Perceptron.
+        What is added to the diagonal of the kernel matrix. The larger it is, the more the learner resembles the
+        Perceptron.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

@@ -3,6 +3,7 @@
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
     φ = M/(λ + M) (polynomial decay)   or   φ = 1 − a (fixed decay)
 
+S are the stored examples, β their weights, B the budget; λ or a is the parameter `rate`.
 The rule is in `src/core/rules/shifting_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/shifting_perceptron.py`.
 """
@@ -20,7 +21,7 @@ from budgetron.kernels import Gaussian, Kernel
 from budgetron.learners.learner import Learner
 
 DECAYS = {"polynomial": POLYNOMIAL, "fixed": FIXED}
-SHIFTING = 0.5  # the default of λ
+DEFAULT_LAMBDA = 0.5
 
 
 class ShiftingPerceptron(Learner):
@@ -84,7 +85,7 @@ class ShiftingPerceptron(Learner):
 
     rule: ClassVar[str] = "shifting_perceptron"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "shifting-perceptron": {"budget": None, "decay": "polynomial", "rate": SHIFTING},
+        "shifting-perceptron": {"budget": None, "decay": "polynomial", "rate": DEFAULT_LAMBDA},
         "fixed-shrink-forgetron": {"decay": "fixed"},
     }
     exemptions: ClassVar[Mapping[str, str]] = {
@@ -130,7 +131,7 @@ class ShiftingPerceptron(Learner):
                     self._who, "rate", "a number where there is neither a budget nor a polynomial decay", "None",
                     'Set rate=0.01, or decay="polynomial", or a budget.',
                 )  # fmt: skip
-            rate = SHIFTING if self.decay == "polynomial" else None
+            rate = DEFAULT_LAMBDA if self.decay == "polynomial" else None
         elif not is_real(rate) or rate < 0 or (self.decay == "fixed" and rate >= 1):
             accepted = "a number from 0 on" + (" and below 1" if self.decay == "fixed" else "")
             raise input_error(self._who, "rate", accepted, shown(rate))

@@ -23,8 +23,8 @@ class Classes:
         self.settled = settled  # False while only the positive label has been seen and the negative one is a guess
         self.by_label: dict[Any, int] = {label: code for code, label in enumerate(values.tolist())}
         self._plain = [label.item() if isinstance(label, np.generic) else label for label in values.tolist()]
-        # JSON and Python have booleans; a text file has words. So True is accepted for "true", and "true" for True.
-        self._truths = {
+        # JSON and Python have booleans; a text file has the words "true" and "false". Each is accepted for the other.
+        self._boolean_words = {
             label_text(label).lower(): code
             for label, code in self.by_label.items()
             if isinstance(label, bool) or (isinstance(label, str) and label.lower() in ("true", "false"))
@@ -40,8 +40,8 @@ class Classes:
             code = self.by_label.get(label)
         except TypeError:  # a label that is not hashable cannot be a known class
             return None
-        if code is None and self._truths and isinstance(label, bool if self.values.dtype.kind in "US" else str):
-            return self._truths.get(label_text(label).lower())
+        if code is None and self._boolean_words and isinstance(label, bool if self.values.dtype.kind in "US" else str):
+            return self._boolean_words.get(label_text(label).lower())
         return code
 
     def code(self, who: str, label: Any) -> int:

@@ -61,28 +61,28 @@ def _check_pandas(who: str, X: Any) -> None:
         kind = getattr(dtype, "kind", "O")
         if kind in "mM":
             raise _not_numbers(who, name, dtype, "Convert dates to numbers, such as days since a fixed date.")
-        if kind == "O" and not _holds_numbers(X[name]):
+        if kind == "O" and not _has_numbers(X[name]):
             raise _not_numbers(who, name, dtype)
         plain = isinstance(dtype, np.dtype) and kind != "O"  # the only missing value is NaN, which the engine rejects
         if not plain and X[name].hasnans:
             raise _missing(who, name, int(X[name].isna().argmax()))
 
 
-def _holds_numbers(column: Any) -> bool:
+def _has_numbers(column: Any) -> bool:
     """Return whether a column of objects or categories converts to numbers, missing values aside."""
     try:
         column.astype("float64")
     except (TypeError, ValueError):
         # A missing value also fails to convert; it is reported as missing and not as text.
-        return bool(column.isna().any()) and _holds_numbers(column.dropna())
+        return bool(column.isna().any()) and _has_numbers(column.dropna())
     return True
 
 
 def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception:
     """Return the error for a column that is not numeric."""
-    usual = "Encode it, for example with OneHotEncoder, or drop it. If it holds the task, pass task_column=..."
+    encode = "Encode it, for example with OneHotEncoder, or drop it. If it holds the task, pass task_column=..."
     return input_type_error(
-        who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or usual
+        who, "X", "numeric in every column", f"column {shown(name)} of dtype {dtype}", remedy or encode
     )
 
 

@@ -54,8 +54,8 @@ def convert(
     n = rows.shape[0]
     labels_ = None if y is NOT_GIVEN else labels(who, y, n)
     checked_weights = weights(who, sample_weight, n)
-    named = None if tasks is None else listed(who, tasks, n)
-    return Examples(rows, labels_, named, checked_weights, X, offsets(who, offset, n))
+    checked_tasks = None if tasks is None else task_sequence(who, tasks, n)
+    return Examples(rows, labels_, checked_tasks, checked_weights, X, offsets(who, offset, n))
 
 
 def matrix(who: str, X: Any) -> Any:
@@ -207,8 +207,8 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
     csr = X.tocsr()
     # The engines need sorted columns without duplicates, and no stored zeros. A matrix that is like this already is
     # not copied, because a copy would double the memory of a large block.
-    tidy = csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and np.count_nonzero(csr.data) == csr.nnz
-    if tidy and len(csr.data) == csr.nnz:
+    has_zeros = np.count_nonzero(csr.data) != csr.nnz or len(csr.data) != csr.nnz
+    if csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and not has_zeros:
         return csr
     # `astype` copies, so that the caller's matrix is not changed.
     csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)
@@ -276,7 +276,7 @@ def located(
     try:
         task_ids, clusters = graph.locate(tasks)
     except InputError as error:
-        raise _named(who, error) from None
+        raise _in_the_name_of(who, error) from None
     return task_ids, np.ascontiguousarray(clusters)
 
 
@@ -286,7 +286,7 @@ def located_one(who: str, task: Hashable, graph: TaskGraph, tasked: bool) -> tup
         try:
             return graph.locate_one(task)
         except InputError as error:
-            raise _named(who, error) from None
+            raise _in_the_name_of(who, error) from None
     _reject_missing_task(who, "task", "", graph, tasked)
     return ONE_TASK, ONE_TASK
 
@@ -300,7 +300,7 @@ def _reject_missing_task(who: str, parameter: str, each: str, graph: TaskGraph, 
         raise input_error(who, parameter, accepted, "None", NAME_THE_TASKS if parameter == "tasks" else "Pass task=.")
 
 
-def listed(who: str, tasks: Any, n: int) -> Any:
+def task_sequence(who: str, tasks: Any, n: int) -> Any:
     """Convert the tasks to an array, list or tuple of length n."""
     if not isinstance(tasks, np.ndarray | list):
         check_in_memory(who, "tasks", tasks)
@@ -317,7 +317,7 @@ def listed(who: str, tasks: Any, n: int) -> Any:
     return tasks
 
 
-def _named(who: str, error: InputError) -> InputError:
+def _in_the_name_of(who: str, error: InputError) -> InputError:
     """Replace the graph's name at the start of an error message by the learner's name, because the caller used that."""
     return type(error)(f"{who}: {str(error).partition(': ')[2]}")
 

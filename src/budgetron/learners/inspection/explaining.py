@@ -29,8 +29,8 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         raise input_error(who, "nearest", "an integer >= 0", shown(nearest))
     if names is not None and not isinstance(names, Mapping):
         raise input_type_error(who, "names", "a mapping from columns to names, or None", shown(names))
-    asked = None if label is None else classes.find(label)
-    if label is not None and asked is None:
+    label_code = None if label is None else classes.find(label)
+    if label is not None and label_code is None:
         accepted = f"one of the known classes {shown(classes.values.tolist())}"
         raise UnknownLabel(error_message(who, "label", accepted, shown(label)))
     rows, task_ids, clusters, offsets = model._one_example(x, task, offset)
@@ -38,33 +38,35 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
     with model._guard:
         answer = engine.query("explain", rows, task_ids, clusters, offsets=offsets)
         margins = answer["margins"]
-        two = len(margins) == 1
-        code = asked if asked is not None else 1 if two else int(margins.argmax())
+        is_binary = len(margins) == 1
+        code = label_code if label_code is not None else 1 if is_binary else int(margins.argmax())
         # Task names are read while the lock is held: an eviction could drop them.
-        examples = () if "columns" in answer else _nearest(model, answer, 0 if two else code, int(nearest))
+        examples = () if "columns" in answer else _nearest(model, answer, 0 if is_binary else code, int(nearest))
     # With two classes there is one margin, that of the second class. The margin of the first is its negative.
-    output, sign = (0, 1.0 if code else -1.0) if two else (code, 1.0)
-    value, explained = sign * float(margins[output]), classes.values[code].item()
-    # A learner with stored examples, or FourierSgd, which has only random features.
+    output, sign = (0, 1.0 if code else -1.0) if is_binary else (code, 1.0)
+    margin, explained_label = sign * float(margins[output]), classes.values[code].item()
+    # An answer without columns comes from a learner with stored examples, or from FourierSgd, which has only random
+    # features.
     if "columns" not in answer:
-        own = _stored_terms(answer, output, int(task_ids[0])) * sign
+        own_and_related = _stored_terms(answer, output, int(task_ids[0])) * sign
         kind = "stored examples" if len(answer["key"]) else "random features"
-        parts = [0.0, *own.tolist()] if len(answer["key"]) else [value, 0.0, 0.0]
+        parts = [0.0, *own_and_related.tolist()] if len(answer["key"]) else [margin, 0.0, 0.0]
         others = [split_term(kind, parts, kind)]
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
-        return Explanation(explained, value, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
+        return Explanation(explained_label, margin, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
     # Axes: source of the weights, output, feature; the last feature is the constant.
     columns = answer["columns"].reshape(SOURCES, len(margins), -1)
     fourier = answer["fourier"].reshape(-1, SOURCES, len(margins))
     others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
-    if not two:  # only differences between classes count: adding one number to all margins changes no prediction
+    if not is_binary:
+        # Only differences between classes matter: adding one number to all margins changes no prediction.
         columns, fourier = columns - columns.mean(axis=1, keepdims=True), fourier - fourier.mean(axis=2, keepdims=True)
         others.append(Term("normalisation", float(margins.mean()), kind="normalisation"))
         scores = scores - scores.mean() if len(scores) else scores
     if len(scores):
         others.append(Term("offset", sign * float(scores[output]), kind="offset"))
     others += _random_features(model, answer, sign * fourier[:, :, output])
-    return Explanation(explained, value, sign * columns[:, output], _names(model, x, rows, names), others)
+    return Explanation(explained_label, margin, sign * columns[:, output], _names(model, x, rows, names), others)
 
 
 def _stored_terms(answer: Mapping[str, Any], output: int, task_id: int) -> NDArray[np.float64]:
@@ -83,11 +85,11 @@ def _nearest(model: Learner, answer: Mapping[str, Any], output: int, n: int) -> 
     if n < len(similarity):  # select before sorting: sorting all stored examples would cost more than the kernel row
         largest = np.argpartition(-similarity, n)[:n]
         # Ties in similarity are listed by arrival.
-        places = largest[np.lexsort((answer["arrival"][largest], -similarity[largest]))]
+        slots = largest[np.lexsort((answer["arrival"][largest], -similarity[largest]))]
     else:
-        places = np.lexsort((answer["arrival"], -similarity))
-    tasks: Sequence[Any] = model._names.of(task_ids[places]) if model._tasked else [None] * len(places)
-    rows = zip(answer["arrival"][places].tolist(), tasks, similarity[places].tolist(), terms[places].tolist(),
+        slots = np.lexsort((answer["arrival"], -similarity))
+    tasks: Sequence[Any] = model._names.of(task_ids[slots]) if model._tasked else [None] * len(slots)
+    rows = zip(answer["arrival"][slots].tolist(), tasks, similarity[slots].tolist(), terms[slots].tolist(),
                strict=True)  # fmt: skip
     return tuple(NearestExample(*row) for row in rows)
 
@@ -112,14 +114,12 @@ def _names(
             return [str(known[column]) for column in columns]
         return [(chosen_names or {}).get(column, f"x{column}") for column in columns]
 
-    def sparse(places: list[int]) -> Sequence[str]:
-        known = (
-            chosen_names
-            if chosen_names is not None
-            else names_of(x, settings.n_features)
-            if isinstance(x, Mapping)
-            else {}
-        )
-        return [known.get(column, f"column {column}") for column in rows.indices[places].tolist()]
+    def sparse(positions: list[int]) -> Sequence[str]:
+        known: Mapping[int, str] = {}
+        if chosen_names is not None:
+            known = chosen_names
+        elif isinstance(x, Mapping):
+            known = names_of(x, settings.n_features)
+        return [known.get(column, f"column {column}") for column in rows.indices[positions].tolist()]
 
     return sparse if settings.sparse else dense

@@ -76,15 +76,15 @@ class Terms(Sequence[Term]):
         """Return the n terms that are largest in absolute value, or all."""
         columns, sizes = self._columns, self._sizes
         if n is not None and n < len(sizes):
-            places = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
-            places.sort()  # terms of equal size stay in the order of the features
-            places = places[columns[:, places].any(axis=0)]
+            chosen = np.argpartition(sizes, len(sizes) - n)[len(sizes) - n :]
+            chosen.sort()  # terms of equal size stay in the order of the features
+            chosen = chosen[columns[:, chosen].any(axis=0)]
         else:
-            places = np.flatnonzero(columns.any(axis=0))
-        features = list(map(Term, self._names(places.tolist()), *columns[:, places].tolist()))
+            chosen = np.flatnonzero(columns.any(axis=0))
+        features = list(map(Term, self._names(chosen.tolist()), *columns[:, chosen].tolist()))
         candidates = features + self._others
-        totals = np.concatenate([sizes[places], [abs(term.total) for term in self._others]])
-        return tuple([candidates[i] for i in np.argsort(-totals, kind="stable")[:n].tolist()])
+        absolute = np.concatenate([sizes[chosen], [abs(term.total) for term in self._others]])
+        return tuple([candidates[i] for i in np.argsort(-absolute, kind="stable")[:n].tolist()])
 
     @cached_property
     def _first(self) -> tuple[Term, ...]:
@@ -102,16 +102,16 @@ class Terms(Sequence[Term]):
         return self._n
 
     @overload
-    def __getitem__(self, place: int) -> Term: ...
+    def __getitem__(self, index: int) -> Term: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[Term, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[Term, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> Term | tuple[Term, ...]:
+    def __getitem__(self, index: int | slice) -> Term | tuple[Term, ...]:
         # A slice within the first terms does not need all of them.
-        ends = (place.start or 0, place.stop) if isinstance(place, slice) else (place, place + 1)
-        few = ends[1] is not None and ends[0] >= 0 and 0 <= ends[1] <= _FIRST
-        return (self._first if few else self._all)[place]
+        start, stop = (index.start or 0, index.stop) if isinstance(index, slice) else (index, index + 1)
+        is_within_first = stop is not None and start >= 0 and 0 <= stop <= _FIRST
+        return (self._first if is_within_first else self._all)[index]
 
     def __iter__(self) -> Iterator[Term]:
         return iter(self._all)

@@ -9,7 +9,7 @@ from collections import deque
 from threading import Lock, get_ident
 from typing import Any
 
-beginning = Lock()  # serialises the creation of engines, before a model has a lock of its own
+engine_creation = Lock()  # serialises the creation of engines, before a model has a lock of its own
 
 
 class Guard:
@@ -22,7 +22,7 @@ class Guard:
     def __init__(self) -> None:
         self.held = Lock()  # locked while a thread owns the guard
         self._owner: int | None = None  # the id of the thread that owns the guard
-        self._again = 0  # how many times the owner has entered again without leaving
+        self._reentries = 0  # how many times the owner has entered again without leaving
         self._state = Lock()  # protects the queue; taken only where threads wait
         self.waiting: deque[tuple[int, Lock]] = deque()  # each thread with the lock that it sleeps on
 
@@ -31,15 +31,15 @@ class Guard:
         # No lock is needed to read `_owner`: while this thread runs here, no other thread can make it the owner or end
         # its ownership.
         if self._owner == me:
-            self._again += 1
+            self._reentries += 1
         elif not self.waiting and self.held.acquire(False):
             self._owner = me
         else:
             self._wait(me)
 
     def __exit__(self, *_: object) -> None:
-        if self._again:
-            self._again -= 1
+        if self._reentries:
+            self._reentries -= 1
             return
         self._owner = None
         self.leave()

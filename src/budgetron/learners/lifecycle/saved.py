@@ -47,10 +47,10 @@ def content_of(model: Any) -> bytes:
     try:
         again = schema.decode_record(text)
         settings = engines.settings_of(settings.rule, again.settings, settings.graph)
-        engines.checked_state(settings, _under(arrays, "state."))
+        engines.checked_state(settings, _with_prefix(arrays, "state."))
         _classes(again.labels)
         if again.columns is not None:
-            check_columns(again.columns, _under(arrays, "columns."), settings)
+            check_columns(again.columns, _with_prefix(arrays, "columns."), settings)
     except ModelFileError as error:
         raise InputError(f"{type(model).__name__}: this model cannot be saved: {error} {PICKLE}") from error
     return packed(text, arrays)
@@ -79,7 +79,7 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
         record, described = parts.graph_record(who, graph)
         graph_records.append(record)
         arrays |= {f"graph.{number}.{name}": array for name, array in described.items()}
-    named = getattr(model, "feature_names_in_", None)
+    feature_names = getattr(model, "feature_names_in_", None)
     columns = None if model._columns is None else model._columns.saved()
     if columns is not None:
         arrays |= {f"columns.{name}": array for name, array in columns.arrays.items()}
@@ -96,7 +96,9 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
         labels=_labels(who, model._classes),
         names=_names(model._names),
         name_limit=model._names.limit,
-        feature_names=None if named is None else parts.names_record(who, "feature names", named.tolist()),
+        feature_names=(
+            None if feature_names is None else parts.names_record(who, "feature names", feature_names.tolist())
+        ),
         columns=None if columns is None else columns.plan,
         tasked=model._tasked,
         offset=bool(model._has_offset),
@@ -110,9 +112,9 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     require(saved.learner in learner_names(), "learner", f"one of {', '.join(learner_names())}", shown(saved.learner))
     learner = learner_class(saved.learner)
     learner._check_file(saved.parameters)
-    by_graph = [_under(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
-    state, columns = _under(arrays, "state."), _under(arrays, "columns.")
-    counted = _under(arrays, "decisions.")
+    by_graph = [_with_prefix(arrays, f"graph.{number}.") for number in range(len(saved.graphs))]
+    state, columns = _with_prefix(arrays, "state."), _with_prefix(arrays, "columns.")
+    counted = _with_prefix(arrays, "decisions.")
     # Every tensor must belong to a known group: a file must not carry unchecked content.
     known = len(state) + len(columns) + len(counted) + sum(map(len, by_graph))
     require(known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
@@ -135,8 +137,8 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     with reported_as_file_error("names", "names of tasks"):
         for name in map(decoded, saved.names):
             task_id = task_id_of(name)
-            fine = is_named(task_id) and names.put(task_id, name)
-            require(fine, "names", "names of tasks that are not integers, none of them twice")
+            is_new = is_named(task_id) and names.put(task_id, name)
+            require(is_new, "names", "names of tasks that are not integers, none of them twice")
     model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
     model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
@@ -155,7 +157,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     return model
 
 
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -211,9 +213,9 @@ def _check_parameter(learner: Any, name: str, value: Any) -> None:
 
 def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]) -> dict[str, Any]:
     """Return the constructor's arguments from the parameters in a model file."""
-    # Exactly the constructor's parameters: a missing one would silently get its default.
-    wanted = set(learner._get_param_names())
-    require(parameters.keys() == wanted, "parameters", f"those of {learner.__name__}", f"{sorted(parameters)}")
+    # The file must have exactly the constructor's parameters: a missing one would silently get its default.
+    expected = set(learner._get_param_names())
+    require(parameters.keys() == expected, "parameters", f"those of {learner.__name__}", f"{sorted(parameters)}")
     for name, value in parameters.items():
         _check_parameter(learner, name, value)
     parameters = dict(parameters)
@@ -251,8 +253,8 @@ def _classes(record: schema.Labels) -> Classes:
         labels = [decoded(label) for label in record.values]
         dtype = np.dtype(record.dtype)
         require(dtype.itemsize * len(labels) <= _MAX_LABEL_BYTES, "labels", f"of at most {_MAX_LABEL_BYTES} bytes")
-        fine = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
-        require(fine, "labels", f"values of dtype {record.dtype}")
+        of_one_kind = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
+        require(of_one_kind, "labels", f"values of dtype {record.dtype}")
         # Labels may be longer than the dtype says; the comparison below detects that.
         values = np.empty(len(labels), dtype=dtype)
         values[:] = labels

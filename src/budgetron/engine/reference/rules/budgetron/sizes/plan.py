@@ -63,7 +63,7 @@ NO_TASKS = 2
 """Task rows of a model for a stream without tasks."""
 
 
-def beginning(settings: Settings, kernel: bool) -> Settings:
+def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
     """Return the settings with all beliefs, before the sizes are planned. With `kernel`, some have Fourier features."""
     parameters = settings.parameters
     settings = replace(settings, kernel=None, capacity=1)
