@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 
 def called(call):
-    """The functions of the package that a call runs, by file, and how often."""
-    lines_by_file = {}
+    """Run `call`, and return how often it ran each function of the package: {file name: {function: count}}."""
+    counts_by_file = {}
 
     def trace(frame, event, arg):
         path = Path(frame.f_code.co_filename)
         if PACKAGE in path.parents:
-            counts = lines_by_file.setdefault(path.name, {})
+            counts = counts_by_file.setdefault(path.name, {})
             counts[frame.f_code.co_name] = counts.get(frame.f_code.co_name, 0) + 1
 
     before = sys.gettrace()
@@ -34,7 +34,7 @@ def called(call):
         call()
     finally:
         sys.settrace(before)
-    return lines_by_file
+    return counts_by_file
 
 
 def test_the_files_are_those_of_the_guide(learner):
@@ -42,10 +42,10 @@ def test_the_files_are_those_of_the_guide(learner):
     files = called(lambda: model.partial_fit(X[30:], 1 - Y[30:], tasks=TASKS[30:]))  # mistakes, so that some are stored
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = guide.split("## The path of one example")[1].split("The first block")[0]
-    listed = set(re.findall(r"(\w+\.py)", section))
-    own = {f"{learner.rule}.py"}  # a learner with weights of classes applies them
-    assert len(listed) == 8
-    assert files.keys() - own <= listed
+    files_in_guide = set(re.findall(r"(\w+\.py)", section))
+    own = {f"{learner.rule}.py"}  # a learner with class weights applies them in its own file
+    assert len(files_in_guide) == 8
+    assert files.keys() - own <= files_in_guide
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first block", "later block"])
@@ -54,9 +54,9 @@ def test_nothing_is_converted_or_checked_twice(learner, first):
     if not first:
         model.partial_fit(X[:30], Y[:30], tasks=TASKS[:30])
     files = called(lambda: model.partial_fit(X[30:], Y[30:], tasks=TASKS[30:]))
-    once = {name: count for counts in files.values() for name, count in counts.items()
-            if name in ("matrix", "labels", "listed", "located", "codes", "first_bad_row", "locate")}  # fmt: skip
-    assert once == dict.fromkeys(("matrix", "labels", "listed", "located", "codes", "first_bad_row", "locate"), 1)
+    steps = ("matrix", "labels", "task_sequence", "located", "codes", "first_bad_row", "locate")
+    counts = {name: count for functions in files.values() for name, count in functions.items() if name in steps}
+    assert counts == dict.fromkeys(steps, 1)
 
 
 def test_fit_converts_rows_and_labels_once(learner):

@@ -93,12 +93,12 @@ def usual_cases(learner: Any) -> list[Case]:
 
 def accepts(case: Case) -> bool:
     """Return whether the learner takes the kernel, the graph and the kind of rows of this case."""
-    lacks, kernel = _exemptions(case.learner).keys(), case.kernel
+    limits, kernel = _exemptions(case.learner).keys(), case.kernel
     return not (
-        ("explicit_graphs" in lacks and not case.graph(range(4)).is_open)
-        or ("any_kernel" in lacks and not isinstance(kernel, kernels.Gaussian | kernels.Linear))
-        or ("gaussian_only" in lacks and not isinstance(kernel, kernels.Gaussian))
-        or ("dense_only" in lacks and case.sparse)
+        ("explicit_graphs" in limits and not case.graph(range(4)).is_open)
+        or ("any_kernel" in limits and not isinstance(kernel, kernels.Gaussian | kernels.Linear))
+        or ("gaussian_only" in limits and not isinstance(kernel, kernels.Gaussian))
+        or ("dense_only" in limits and case.sparse)
     )
 
 

@@ -67,8 +67,8 @@ class Case:
         return frozenset(self.learner.get_params(deep=False))
 
     @property
-    def within(self) -> float:
-        """The tolerance between two ways of computing a margin.
+    def tolerance(self) -> float:
+        """The largest difference allowed between two ways of computing a margin.
 
         It is larger where the core computes exponentials in float32 or stores weights in float32: seven digits.
         """
@@ -77,11 +77,11 @@ class Case:
         return 1e-5 if self.dtype == "float32" and isinstance(self.kernel, kernels.Gaussian) else 1e-9
 
     @property
-    def tied(self) -> float:
+    def tie_tolerance(self) -> float:
         """The difference below which margins count as tied.
 
-        It is 0 for a learner that updates on correct predictions too: rounding at a tie then does not decide whether
-        it updates.
+        It is 0 for a learner that updates on correct predictions too: whether such a learner updates does not depend on
+        rounding at a tie.
         """
         if "no_mistake_no_change" in getattr(self.learner, "exemptions", {}):
             return 0.0
@@ -110,8 +110,8 @@ class Case:
         n = self.n if n is None else n
         X = np.round(GRID * rng.normal(size=(n, N_FEATURES))).clip(-2 * GRID, 2 * GRID) / GRID
         X[rng.random(X.shape) < 0.2] = 0.0
-        again = rng.random(n) < 0.1
-        X[again] = X[rng.integers(n, size=again.sum())]
+        repeated = rng.random(n) < 0.1
+        X[repeated] = X[rng.integers(n, size=repeated.sum())]
         # The margin of a zero row may be a tie, after which two correct models may differ and are not compared any more
         # (`require_equal`). So the first half has no zero rows.
         X[n // 2 :][rng.random(n - n // 2) < 0.06] = 0.0
@@ -181,22 +181,22 @@ def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, cas
     With a case, margins are compared only up to the first tie at which they differ: rounding decides a tie, so that the
     models may go different ways afterwards although both are correct.
     """
-    within, tied = (0.0, 0.0) if case is None else (case.within, case.tied)
+    tolerance, tie_tolerance = (0.0, 0.0) if case is None else (case.tolerance, case.tie_tolerance)
     require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")
     rows_a, rows_b = a.reshape(len(a), -1), b.reshape(len(b), -1)
-    forked = (rows_a != rows_b).any(axis=1) & _tied(rows_a, tied)
-    end = int(forked.argmax()) + 1 if forked.any() else len(a)
+    differing_ties = (rows_a != rows_b).any(axis=1) & _are_tied(rows_a, tie_tolerance)
+    end = int(differing_ties.argmax()) + 1 if differing_ties.any() else len(a)
     # A tie in the first half would leave too few margins to compare.
     require(2 * end >= len(a), f"{what}: a tie at step {end - 1} already")
     sizes = np.maximum(1.0, np.abs(rows_a).max(axis=1))  # relative to margins above 1, absolute below
-    far = ~(np.abs(rows_a - rows_b).max(axis=1) <= within * sizes)[:end]  # negated, so that NaN counts as different
-    if far.any():
-        t = int(np.flatnonzero(far)[0])
-        raise LawBroken(f"{what}: margins first differ at step {t}, {a[t]} and {b[t]}; {far.sum()} of {end} in all")
+    differ = ~(np.abs(rows_a - rows_b).max(axis=1) <= tolerance * sizes)[:end]  # negated: NaN counts as different
+    if differ.any():
+        t = int(np.flatnonzero(differ)[0])
+        raise LawBroken(f"{what}: margins first differ at step {t}, {a[t]} and {b[t]}; {differ.sum()} of {end} in all")
 
 
-def _tied(margins: NDArray[np.float64], within: float) -> NDArray[np.bool_]:
+def _are_tied(margins: NDArray[np.float64], tolerance: float) -> NDArray[np.bool_]:
     """Whether a margin is zero, or two classes have equal margins, up to rounding."""
     if margins.shape[1] == 1:
-        return np.abs(margins[:, 0]) < within
-    return np.asarray((np.diff(np.sort(margins, axis=1), axis=1) < within).any(axis=1))
+        return np.abs(margins[:, 0]) < tolerance
+    return np.asarray((np.diff(np.sort(margins, axis=1), axis=1) < tolerance).any(axis=1))

@@ -32,8 +32,8 @@ def within_budget(case: Case) -> None:
                 if t == 0 and isinstance(budget, str):
                     break  # too few bytes for this graph: the model refuses before it stores anything
                 raise
-            now = getattr(model, attribute)
-            require(now <= limit, f"budget {budget!r}: {attribute} is {now} after step {t}")
+            used = getattr(model, attribute)
+            require(used <= limit, f"budget {budget!r}: {attribute} is {used} after step {t}")
 
 
 def constant_bytes(case: Case) -> None:
@@ -43,10 +43,11 @@ def constant_bytes(case: Case) -> None:
     require(model.n_stored_ <= case.budget, f"{model.n_stored_} stored")
     if model.n_stored_ < case.budget:
         return  # the stream made too few mistakes to fill the budget: there is nothing to check
-    full = model.memory_bytes_
+    bytes_when_full = model.memory_bytes_
     for t in range(0, len(stream), 10):
         case.learn(model, stream[t : t + 10])
-        require(model.memory_bytes_ == full, f"memory_bytes_ was {full} when full, {model.memory_bytes_} later")
+        what = f"memory_bytes_ was {bytes_when_full} when the budget was full, {model.memory_bytes_} later"
+        require(model.memory_bytes_ == bytes_when_full, what)
 
 
 def no_mistake_no_change(case: Case) -> None:
@@ -93,12 +94,12 @@ def disconnected_is_separate(case: Case) -> None:
     """Without edges and with a large enough budget, a task's margins equal those of a separate learner for it."""
     stream = case.stream()
     together = case.model(graph=graphs.disconnected(), budget=len(stream))
-    apart: dict[Any, Any] = {}
+    separate: dict[Any, Any] = {}
     margins = case.learn(together, stream)
     for t, task in enumerate(stream.tasks):
-        separate = apart.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
-        alone = case.learn(separate, stream[t : t + 1])
-        require_equal(alone, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case)
+        model = separate.setdefault(task, case.model(graph=graphs.disconnected(), budget=len(stream)))
+        margin = case.learn(model, stream[t : t + 1])
+        require_equal(margin, margins[t : t + 1], f"task {task} at step {t}, alone and with others", case)
 
 
 def renaming_tasks(case: Case) -> None:
@@ -129,9 +130,9 @@ def block_cuts(case: Case) -> None:
     margins = [case.learn(cut, stream[a:b]) for a, b in pairwise(cuts) if a < b]
     require_equal(expected, np.concatenate(margins), f"one block, and cuts at {cuts}")
     require_same(state_of(whole), state_of(cut), f"one block, and cuts at {cuts}")
-    ones = [single.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
-            for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
-    require_equal(expected, np.array(ones), "one block, and learn_one")
+    single_margins = [single.learn_one(x, y, task=task, classes=list(range(case.n_classes)))
+                      for x, y, task in zip(stream.X, stream.y, stream.tasks, strict=True)]  # fmt: skip
+    require_equal(expected, np.array(single_margins), "one block, and learn_one")
 
 
 def stop_and_continue(case: Case) -> None:
@@ -166,8 +167,8 @@ def inputs_untouched(case: Case) -> None:
 def core_is_reference(case: Case) -> None:
     """The compiled engine and the NumPy engine give the same margins."""
     stream = case.stream()
-    both = [case.train(stream, engine=engine)[1] for engine in ("core", "numpy")]
-    require_equal(both[0], both[1], "the compiled engine and the NumPy engine", case)
+    compiled, reference = (case.train(stream, engine=engine)[1] for engine in ("core", "numpy"))
+    require_equal(compiled, reference, "the compiled engine and the NumPy engine", case)
 
 
 def rejected_input(case: Case) -> None:
@@ -202,10 +203,10 @@ def _arrays(stream: Stream) -> list[Any]:
 
 def _give_every_task_coefficients(case: Case, model: Any) -> None:
     """Make one mistake per task, so that all rows of coefficients exist before anything is evicted."""
-    some = case.stream(N_TASKS, more=3)
-    case.learn(model, some[:1])
+    stream = case.stream(N_TASKS, more=3)
+    case.learn(model, stream[:1])
     for task in range(N_TASKS):
-        x = case.rows(np.eye(N_TASKS, some.X.shape[1])[task : task + 1])
+        x = case.rows(np.eye(N_TASKS, stream.X.shape[1])[task : task + 1])
         margins = model.decision_function(x, tasks=[task])
         y = int(margins[0] <= 0) if margins.ndim == 1 else int(margins[0].argmin())
         case.learn(model, Stream(x, np.array([y]), [task]))

@@ -1,12 +1,15 @@
 """Decisions from scores: thresholds, costs, and when to ask a person.
 
-    operating_point  `OperatingPoint`: counts scores and chooses thresholds; `point_figures`: what they cost
-    costs            the cheapest thresholds
+    operating_point  `OperatingPoint`: counts scores and chooses thresholds
+    point_figures    what the thresholds of an operating point cost
+    costs            the thresholds with the lowest cost
     risk_control     thresholds from which on few decisions are wrong, with a stated confidence
-    score_grid       fixed bins of scores, so that a stream of scores is remembered in bounded memory
+    score_grid       fixed bins of scores, so that the distribution of a stream of scores needs bounded memory
+    saved_point      an operating point in a model file
+    words            an operating point in sentences
 
-`budgetron.evaluate` ranks scores by the same bins. Nothing here knows a learner: a score is a number that is larger
-for the positive class.
+`budgetron.evaluate` ranks scores by the same bins. Nothing here depends on a learner: a score is a number that is
+larger for the positive class.
 """
 
 from __future__ import annotations

@@ -40,9 +40,10 @@ class Costs:
         return costs
 
     def expected(self) -> tuple[int, int]:
-        """Return the cuts that are best if the scores are the true log odds.
+        """Return the two cuts (numbers of bins) that are best if the scores are the true log odds.
 
-        Negative below the first bin, positive from the second on, and a question between them.
+        Below the first cut the negative label is decided, from the second on the positive one; between them a person
+        is asked.
         """
         cut = _bin(self.fp / (self.fp + self.fn))
         if self.ask is None:
@@ -51,19 +52,20 @@ class Costs:
         return (low, high) if low < high else (cut, cut)
 
     def cheapest(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the cuts with the lowest cost of the examples counted by bin; of equal ones the nearest to `expected`.
+        """Return the cuts with the lowest cost of the examples counted by bin; among ties the nearest to `expected`.
 
-        The cost of asking is a sum of what is below the upper cut and what is above the lower one, so each cut is
-        chosen by itself. Where they cross, asking never pays.
+        The number of questions is the number of examples above the lower cut, plus the number below the upper cut,
+        minus the number of all examples. So the cost is a sum of a function of each cut, and each is chosen by itself.
+        If the lower cut is then not below the upper one, asking never pays.
         """
-        missed, false = self.fn * _below(positives), self.fp * _above(negatives)
-        usual = self.expected()
-        cut = _argmin(missed + false, usual[0])
+        false_negatives, false_positives = self.fn * _below(positives), self.fp * _above(negatives)
+        expected = self.expected()
+        cut = _argmin(false_negatives + false_positives, expected[0])
         if self.ask is None:
             return cut, cut
-        whole = negatives + positives
-        low = _argmin(missed + self.ask * _above(whole), usual[0])
-        high = _argmin(false + self.ask * _below(whole), usual[1])
+        examples = negatives + positives
+        low = _argmin(false_negatives + self.ask * _above(examples), expected[0])
+        high = _argmin(false_positives + self.ask * _below(examples), expected[1])
         return (low, high) if low < high else (cut, cut)
 
 
@@ -78,7 +80,7 @@ def _bin(probability: float) -> int:
 
 
 def _below(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how many are below each of the BINS + 1 cuts."""
+    """Return how many examples are below each of the BINS + 1 cuts."""
     return np.concatenate([[0.0], np.cumsum(counts)])
 
 
@@ -87,5 +89,6 @@ def _above(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _argmin(cost: NDArray[np.float64], near: int) -> int:
+    """Return the cut with the lowest cost; among ties the one nearest to `near`."""
     best = np.flatnonzero(cost <= cost.min() * (1 + 1e-12))
     return int(best[np.abs(best - near).argmin()])

@@ -5,8 +5,9 @@
     costs with ask     two thresholds, and between them a question to a person
     max_error          decide only where few decisions are wrong (`risk_control`); otherwise ask
 
-It learns online: scores of examples that were predicted before they were learned are counted in fixed bins, and cuts
-are chosen again as their number grows by a sixteenth. A learner carries one as `model.operating_point`.
+It learns online: scores of examples that were predicted before they were learned are counted in fixed bins. A *cut* is
+the number of the first bin at or above a threshold. Cuts are chosen again each time the number of counted examples has
+grown by a sixteenth. A learner has an operating point as `model.operating_point`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # margins that only determine the scale, and are not counted
 _STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted
-_FEWEST = 50  # examples of each label; with fewer, the cuts of costs are those that calibrated probabilities need
+_MIN_EXAMPLES = 50  # of each label; with fewer, the scores are taken for calibrated when cuts are chosen by costs
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -48,7 +49,7 @@ class OperatingPoint(PointFigures):
         With `max_error`: if the scores come from a model that does not change, and examples are independent draws, then
         with this probability the share of wrong decisions among future ones is at most `max_error`, for every label.
     margins : bool, default=False
-        Whether scores are margins and not probabilities. A learner that carries the point decides this by itself.
+        Whether scores are margins and not probabilities. A learner sets this for its operating point.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -90,7 +91,8 @@ class OperatingPoint(PointFigures):
         self._first: list[Floats] = []
         self.counts = np.zeros((0, 2, BINS), dtype=np.int64)  # (class, wrong or right, bin); two labels have one row
         self.decided = np.zeros((0, 0), dtype=np.int64)  # (true label, decided label or asked), as decided at the time
-        self.cuts: list[int] = []  # below the first: negative; from the second on: positive. Else one cut per class
+        # Two labels: negative below the first cut, positive from the second on. More labels: one cut per label.
+        self.cuts: list[int] = []
         self.next_choice = _STEP
 
     def fresh(self, margins: bool | None = None) -> OperatingPoint:
@@ -101,9 +103,9 @@ class OperatingPoint(PointFigures):
         )  # fmt: skip
 
     def changed(self, **settings: Any) -> OperatingPoint:
-        """Return a point with other settings, chosen from the scores that were counted already.
+        """Return a point with other settings; its cuts are chosen from the scores that were counted already.
 
-        What was decided so far starts from zero: those decisions were made by the old settings.
+        The counts of decisions start from zero, because earlier decisions were made with the old settings.
         """
         other = OperatingPoint(**settings, margins=not self.log_odds)
         if self.labels is not None:
@@ -157,7 +159,7 @@ class OperatingPoint(PointFigures):
         if self.scale is None:
             scores, codes = self._rescaled(scores, codes)
         while len(codes):
-            # Cut where cuts are chosen again, so that they do not depend on how the stream was cut into blocks.
+            # Split the block where cuts are chosen again, so that they do not depend on the sizes of blocks.
             n = min(len(codes), self.next_choice - self.n)
             self._count(scores[:n], codes[:n])
             scores, codes = scores[n:], codes[n:]
@@ -166,13 +168,13 @@ class OperatingPoint(PointFigures):
                 self.next_choice = self.n + max(_STEP, self.n // _SHARE)
 
     def _rescaled(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
-        """Find the scale of margins from the first ones; return those that are left."""
-        wanted = _FIRST - sum(len(part) for part in self._first)
-        self._first.append(scores[:wanted].copy())
-        if len(scores) >= wanted:
+        """Determine the scale of margins from the first ones; return the margins after those."""
+        missing = _FIRST - sum(len(part) for part in self._first)
+        self._first.append(scores[:missing].copy())
+        if len(scores) >= missing:
             self.scale, self._first = scale_of(np.concatenate(self._first)), []
             self._choose()
-        return scores[wanted:], codes[wanted:]
+        return scores[missing:], codes[missing:]
 
     def _count(self, scores: Floats, codes: NDArray[Any]) -> None:
         decisions = self._decide(scores)
@@ -206,11 +208,12 @@ class OperatingPoint(PointFigures):
         ]
 
     def _delta(self, classes: int) -> float:
+        """Return the δ' of one bound, see `risk_control`."""
         return (1.0 - self.confidence) / (classes * len(CANDIDATES))
 
     def _two_cuts(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
         if self.costs is not None:
-            if min(negatives.sum(), positives.sum()) < _FEWEST:
+            if min(negatives.sum(), positives.sum()) < _MIN_EXAMPLES:
                 return self.costs.expected() if self.log_odds else (BINS // 2, BINS // 2)
             return self.costs.cheapest(negatives, positives)
         if self.threshold is None or self.scale is None:
@@ -229,9 +232,9 @@ class OperatingPoint(PointFigures):
         if self.labels is None:
             raise InputError(f"{WHO}: nothing was counted yet. Call update(scores, y), or begin(labels), first.")
         codes = self._decide(self._scores(np.asarray(scores, dtype=np.float64)))
-        named = np.empty(len(self.labels) + 1, dtype=object)
-        named[:-1] = self.labels.tolist()
-        decided: NDArray[Any] = named[codes]
+        label_of = np.empty(len(self.labels) + 1, dtype=object)  # the last entry stays None: ASK is −1
+        label_of[:-1] = self.labels.tolist()
+        decided: NDArray[Any] = label_of[codes]
         return decided
 
     def decide_margins(self, margins: Floats) -> Codes:
@@ -248,7 +251,7 @@ class OperatingPoint(PointFigures):
 
     def _decide(self, scores: Floats) -> Codes:
         if scores.ndim == 1 and self.threshold is not None and self.max_error is None:
-            return (scores >= self._cut()).astype(np.intp)  # exactly as given, not rounded to a bin
+            return (scores >= self._cut()).astype(np.intp)  # a given threshold is not rounded to a bin
         if self.scale is None:
             return np.full(len(scores), ASK, dtype=np.intp) if self.max_error is not None else _largest(scores)
         if scores.ndim == 1:
@@ -259,7 +262,7 @@ class OperatingPoint(PointFigures):
         return np.where(bins >= np.array(self.cuts)[predicted], predicted, ASK).astype(np.intp)
 
     def _scores(self, values: Floats) -> Floats:
-        """Turn what a caller gives into log odds of the second label, or of each label against the rest."""
+        """Turn probabilities into log odds of the second label, or of each label against the rest; margins stay."""
         if not self.log_odds:
             return values
         if values.size and not ((values >= 0) & (values <= 1)).all():

@@ -1,4 +1,7 @@
-"""What an operating point is expected to cost, and what its decisions have cost so far. Base of `OperatingPoint`."""
+"""`PointFigures`: the expected cost of an operating point, and the cost of its decisions so far.
+
+It is the base class of `OperatingPoint`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 class PointFigures:
-    """Figures of the counts of an operating point."""
+    """Computes thresholds and costs from the counts of an operating point."""
 
     threshold: float | None
     costs: Costs | None
@@ -64,7 +67,7 @@ class PointFigures:
         return self._expected()[1] / self.n if self.n else None
 
     def _expected(self) -> tuple[Floats, float]:
-        """Return how many examples are false positives and false negatives of the cuts, and how many are asked."""
+        """Return the false positives and false negatives of the cuts, and the number of questions to a person."""
         if len(self.counts) == 1:
             negatives, positives = self.counts[0]
             low, high = self.cuts
@@ -88,7 +91,7 @@ class PointFigures:
         return self.costs.fn * float(positives) / self.n, self.costs.fp * float(negatives) / self.n
 
     def to_dict(self) -> dict[str, Any]:
-        """Return settings, cuts, what is expected and what happened so far, for JSON."""
+        """Return the settings, the cuts, the expected costs and the counts of decisions so far, for JSON."""
         asked = int(self.decided[:, -1].sum()) if self.decided.size else 0
         n = int(self.decided.sum())
         wrong = n - asked - int(np.trace(self.decided[:, :-1])) if n else 0

@@ -21,14 +21,16 @@ CANDIDATES: NDArray[np.intp] = np.arange(BINS // 2 - 128, BINS // 2 + 128, 4)
 
 
 def error_bounds(wrong: NDArray[np.int64], n: NDArray[np.int64], delta: float) -> Floats:
-    """Return upper confidence bounds of the share of wrong decisions if `wrong` of `n` were; 1 if n is 0 or all were.
+    """Return upper confidence bounds of the share of wrong decisions, if `wrong` of `n` decisions were wrong.
+
+    The bound is 1 if n is 0, or if all decisions were wrong.
 
     >>> error_bounds(np.array([0, 0, 3]), np.array([0, 100, 100]), 0.05).round(3).tolist()
     [1.0, 0.03, 0.076]
     """
     bounds = np.ones(len(n))
-    some = n > wrong
-    bounds[some] = betaincinv(wrong[some] + 1.0, (n - wrong)[some], 1.0 - delta)
+    any_right = n > wrong
+    bounds[any_right] = betaincinv(wrong[any_right] + 1.0, (n - wrong)[any_right], 1.0 - delta)
     return bounds
 
 

@@ -1,4 +1,8 @@
-"""An operating point as the record and the arrays of a model file, or as bytes, and back; all are validated."""
+"""Convert an operating point to the record and arrays of a model file, or to bytes, and back.
+
+Learners save their points with it; the bytes are for durable and distributed models. Everything that is read is
+validated.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from budgetron.persist.parts import check_arrays
 from budgetron.persist.schema import Point, SavedCosts
 
 Arrays = dict[str, NDArray[Any]]
-_MOST = 2**53  # examples
+_MAX_COUNT = 2**53  # examples
 
 
 def saved_point(point: OperatingPoint) -> tuple[Point, Arrays]:
@@ -57,8 +61,9 @@ def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[
         "counts": ("int64", (1 if n == 2 else n, 2, BINS)), "decided": ("int64", (n, n + 1)),
     })  # fmt: skip
     for name in ("counts", "decided"):
-        fine = (arrays[name] >= 0).all() and (arrays[name] <= _MOST).all() and arrays[name].sum(dtype=float) <= _MOST
-        require(bool(fine), f"decisions.{name}", "counts of examples")
+        counts = arrays[name]
+        in_range = (counts >= 0).all() and (counts <= _MAX_COUNT).all() and counts.sum(dtype=float) <= _MAX_COUNT
+        require(bool(in_range), f"decisions.{name}", "counts of examples")
     require(len(record.cuts) == n, "point.cuts", f"{n} of them", str(len(record.cuts)))
     require(n > 2 or record.cuts[0] <= record.cuts[1], "point.cuts", "in ascending order")
     require(record.next_choice > int(arrays["counts"].sum()), "point.next_choice", "above the number of examples")
@@ -99,14 +104,14 @@ def point_from_bytes(content: bytes, labels: NDArray[Any] | None) -> OperatingPo
 
 def _sparse(array: NDArray[np.int64]) -> _Counted:
     flat = array.ravel()
-    places = np.flatnonzero(flat)
-    return _Counted(places.astype("<i8").tobytes(), flat[places].astype("<i8").tobytes())
+    nonzero = np.flatnonzero(flat)
+    return _Counted(nonzero.astype("<i8").tobytes(), flat[nonzero].astype("<i8").tobytes())
 
 
 def _dense(counted: _Counted, shape: tuple[int, ...]) -> NDArray[np.int64]:
     flat = np.zeros(int(np.prod(shape)), dtype=np.int64)
-    places, values = (np.frombuffer(part, dtype="<i8") for part in (counted.places, counted.values))
-    fine = len(places) == len(values) and ((places >= 0) & (places < len(flat))).all()
-    require(bool(fine), "point", "counts of the labels of the model")
-    flat[places] = values
+    positions, values = (np.frombuffer(part, dtype="<i8") for part in (counted.places, counted.values))
+    in_range = len(positions) == len(values) and ((positions >= 0) & (positions < len(flat))).all()
+    require(bool(in_range), "point", "counts of the labels of the model")
+    flat[positions] = values
     return flat.reshape(shape)

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
 BINS = 1024
-_PER_UNIT, _LINEAR, _HALF = 16.0, 8.0, 32.0
+_PER_UNIT, _LINEAR, _HALF = 16.0, 8.0, 32.0  # bins per unit of g; end of the linear part; half of the range of g
 
 
 def bins_of(scores: Floats, scale: float = 1.0) -> NDArray[np.intp]:
@@ -26,10 +26,10 @@ def bins_of(scores: Floats, scale: float = 1.0) -> NDArray[np.intp]:
     x = scores / scale
     size = np.abs(x)
     if size.size and size.max() > _LINEAR:
-        with np.errstate(divide="ignore"):  # log(0) where the score is 0, and is not used
+        with np.errstate(divide="ignore"):  # for a score of 0 the logarithm is −∞, but `where` does not use it
             x = np.where(size > _LINEAR, np.copysign(_LINEAR + _LINEAR * np.log(size / _LINEAR), x), x)
-    places: NDArray[np.intp] = np.clip((x + _HALF) * _PER_UNIT, 0, BINS - 1).astype(np.intp)
-    return places
+    bins: NDArray[np.intp] = np.clip((x + _HALF) * _PER_UNIT, 0, BINS - 1).astype(np.intp)
+    return bins
 
 
 def edges(scale: float = 1.0) -> Floats:

@@ -11,7 +11,10 @@ from budgetron.decisions.operating_point import OperatingPoint
 def point_words(
     point: OperatingPoint | None, name_of: Callable[[Any], str] = str
 ) -> Iterator[tuple[str, str]]:
-    """Describe a point in names and sentences; `name_of` makes a label short and harmless."""
+    """Yield the heading and the text of each line that describes a point.
+
+    `name_of` turns a label into text that is short and safe to print.
+    """
     if point is None or point.labels is None:
         return
     description = point.to_dict()
@@ -27,7 +30,7 @@ def point_words(
 
 
 def _rule(description: dict[str, Any], labels: list[str]) -> str:
-    """When which label is decided."""
+    """Say for which scores each label is decided."""
     if description["cuts"] is not None:
         parts = [
             f"{label} from {_number(cut)} on" if cut is not None else f"{label} never"
@@ -56,7 +59,7 @@ def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[s
 
 
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
-    """Spell out both errors: which label counts as positive is a convention that a user cannot guess."""
+    """Say what each kind of error costs, by label, because users cannot know which label is the positive one."""
     first, second = labels
     asking = "" if costs["ask"] is None else f"; to ask a person: {costs['ask']:g}"
     return f"{second} decided for {first}: {costs['fp']:g}; {first} decided for {second}: {costs['fn']:g}{asking}"

@@ -58,13 +58,14 @@ class Comparison:
         self._validators = {name: Validator(model, classes=classes, window=window) for name, model in models.items()}
         self._seconds = dict.fromkeys(models, 0.0)
         self._only_wrong: NDArray[np.float64] | None = None  # [i, j]: number of examples that i got wrong and j right
-        self._auc_apart: NDArray[np.float64] | None = None  # [0, i, j]: Σ w (AUC_j − AUC_i); [1]: Σ w² (AUC_j − AUC_i)²
+        # [0, i, j]: Σ w (AUC_j − AUC_i); [1, i, j]: Σ w² (AUC_j − AUC_i)²
+        self._auc_differences: NDArray[np.float64] | None = None
         self.refused: dict[str, str] = {}
         self.n = 0
 
     def add(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> None:
         """Let every learner predict these examples, count its errors, and learn them."""
-        wrong, scored = {}, []
+        wrong, margins_of_all = {}, []
         for name, validator in list(self._validators.items()):
             start = time.perf_counter()
             try:
@@ -78,7 +79,7 @@ class Comparison:
             self._seconds[name] += time.perf_counter() - start
             classes = validator.model.classes_
             wrong[name] = _predicted(margins, classes) != in_known_spelling(classes, y)
-            scored.append(margins)
+            margins_of_all.append(margins)
         if not wrong:
             reasons = " ".join(self.refused.values())
             raise InputError(f"evaluate.Comparison: no learner accepts the stream. {reasons}")
@@ -86,10 +87,10 @@ class Comparison:
         # Entry (i, j) counts the examples that learner i got wrong and learner j right.
         only_wrong = table @ (1.0 - table).T
         self._only_wrong = only_wrong if self._only_wrong is None else self._only_wrong + only_wrong
-        if scored[0].ndim == 1:
+        if margins_of_all[0].ndim == 1:
             classes = next(iter(self._validators.values())).model.classes_
-            apart = _auc_apart(scored, in_known_spelling(classes, y) == classes[1])
-            self._auc_apart = apart if self._auc_apart is None else self._auc_apart + apart
+            sums = _auc_differences(margins_of_all, in_known_spelling(classes, y) == classes[1])
+            self._auc_differences = sums if self._auc_differences is None else self._auc_differences + sums
         self.n += table.shape[1]
 
     def results(self) -> dict[str, ComparedModel]:
@@ -111,11 +112,11 @@ class Comparison:
             return False
         # The two-sided quantile of the normal distribution, with the Bonferroni correction.
         limit = -ndtri(level / 2 / max(len(names) - 1, 1))
-        if by == "auc" and self._auc_apart is not None:
-            apart, squares = self._auc_apart[:, i, j]
-            return bool(apart > limit * np.sqrt(squares))
-        only_this, only_that = self._only_wrong[i, j], self._only_wrong[j, i]
-        return bool(only_this - only_that > limit * np.sqrt(only_this + only_that))
+        if by == "auc" and self._auc_differences is not None:
+            difference, squares = self._auc_differences[:, i, j]
+            return bool(difference > limit * np.sqrt(squares))
+        only_i_wrong, only_j_wrong = self._only_wrong[i, j], self._only_wrong[j, i]
+        return bool(only_i_wrong - only_j_wrong > limit * np.sqrt(only_i_wrong + only_j_wrong))
 
 
 def _predicted(margins: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[Any]:
@@ -125,15 +126,15 @@ def _predicted(margins: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[A
     return labels
 
 
-def _auc_apart(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _auc_differences(margins: list[NDArray[np.float64]], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return Σ w_i d_i and Σ w_i² d_i² of each pair of learners, over the pieces of a block."""
     sums = np.zeros((2, len(margins), len(margins)))
     for start in range(0, len(positive), _PIECE):
         true = positive[start : start + _PIECE]
         pairs = float(true.sum()) * float((~true).sum())
         if pairs:
-            each = [auc(*by_score(scores[start : start + _PIECE], true)[1:]) for scores in margins]
+            aucs = np.array([auc(*by_score(scores[start : start + _PIECE], true)[1:]) for scores in margins])
             # Entry (i, j) is AUC_j − AUC_i, weighted by the number of pairs.
-            apart = pairs * (np.array(each) - np.array(each)[:, None])
-            sums += apart, apart**2
+            differences = pairs * (aucs - aucs[:, None])
+            sums += differences, differences**2
     return sums

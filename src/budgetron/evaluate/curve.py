@@ -84,11 +84,11 @@ class Curve:
         if len(self._ends) > MAX_POINTS:
             # Counts are added; the model's state is taken from the later window. An odd last window stays as it is.
             early, late = self._ends[0:-1:2], self._ends[1::2]
-            joined = [
+            merged = [
                 replace(second, counts=first.counts + second.counts, ranked=added(first.ranked, second.ranked))
                 for first, second in zip(early, late, strict=False)
             ]
-            self._ends = joined + self._ends[2 * len(late) :]
+            self._ends = merged + self._ends[2 * len(late) :]
 
     def copy(self) -> Curve:
         """Return an independent copy."""

@@ -126,22 +126,22 @@ class Adwin:
         total = older[:, -1]
         n0, n1 = older[:, :-1, 0], total[:, :1] - older[:, :-1, 0]
         # Only cuts between buckets that are in use, with examples on both sides.
-        some = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
-        safe0, safe1 = np.where(some, n0, 1.0), np.where(some, n1, 1.0)
+        is_cut = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
+        safe0, safe1 = np.where(is_cut, n0, 1.0), np.where(is_cut, n1, 1.0)
         mean0, mean1 = older[:, :-1, 1] / safe0, (total[:, 1:2] - older[:, :-1, 1]) / safe1
         mean = total[:, 1] / total[:, 0]
         variance = np.maximum(total[:, 2] / total[:, 0] - mean * mean, 0.0)
         # δ is divided into this many parts: half for the overall row, half for all tasks together; then by the cuts.
-        share = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
+        parts = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
         tests = self._tests[due]
         # ln(2/δ') for the k-th test, k = `tests`.
-        log = np.log(2.0 * share * tests * (tests + 1) / self._delta)[:, None]
+        log = np.log(2.0 * parts * tests * (tests + 1) / self._delta)[:, None]
         inverse = 1.0 / safe0 + 1.0 / safe1
         limit = np.sqrt(2.0 * inverse * variance[:, None] * log) + 2.0 / 3.0 * inverse * log
-        # Above 1 means a significant change; the largest value is the most significant cut.
-        beyond = np.where(some, np.abs(mean1 - mean0) / np.maximum(limit, 1e-300), 0.0)
-        cuts = beyond.argmax(axis=1)
-        changed = np.flatnonzero(beyond[np.arange(len(due)), cuts] > 1.0)
+        # A ratio above 1 means a significant change; the largest ratio is the most significant cut.
+        ratio = np.where(is_cut, np.abs(mean1 - mean0) / np.maximum(limit, 1e-300), 0.0)
+        cuts = ratio.argmax(axis=1)
+        changed = np.flatnonzero(ratio[np.arange(len(due)), cuts] > 1.0)
         changes = []
         for j in changed.tolist():
             row, cut = int(due[j]), int(cuts[j])
@@ -152,12 +152,12 @@ class Adwin:
 
     def _drop(self, row: int, buckets: int) -> None:
         """Remove the oldest buckets of a row: the examples before a detected change."""
-        left = int(self._used[row]) - buckets
-        self._sums[row, :left] = self._sums[row, buckets : buckets + left].copy()
-        self._sums[row, left:] = 0.0
-        self._used[row] = left
-        if left:  # a short window has small buckets again
-            self._size[row] = max(float(_SMALLEST), self._sums[row, :left, 0].min())
+        remaining = int(self._used[row]) - buckets
+        self._sums[row, :remaining] = self._sums[row, buckets : buckets + remaining].copy()
+        self._sums[row, remaining:] = 0.0
+        self._used[row] = remaining
+        if remaining:  # a short window has small buckets again
+            self._size[row] = max(float(_SMALLEST), self._sums[row, :remaining, 0].min())
 
 
 class DriftMonitor:
@@ -169,13 +169,13 @@ class DriftMonitor:
         self._adwin = Adwin(max_tasks + 1, delta)
         self.latest: deque[Alarm] = deque(maxlen=_MAX_ALARMS)
 
-    def add(self, places: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
-        """Add the losses of examples. `places` are positions of tasks in `names`, from 1; 0: not counted separately."""
+    def add(self, task_rows: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
+        """Add the losses of examples. Task row r is task `names[r − 1]`; row 0 has the tasks not counted separately."""
         # ADWIN needs losses in [0, 1].
         scaled = np.minimum(losses, self._scale) / self._scale
         if len(names) == 1 and names[0] is None:  # without tasks, all examples together are enough
-            places = np.zeros_like(places)
-        for row, before, after, n in self._adwin.add(places, scaled, all_in_first=True):
+            task_rows = np.zeros_like(task_rows)
+        for row, before, after, n in self._adwin.add(task_rows, scaled, all_in_first=True):
             task = None if row == OVERALL else names[row - 1]
             means = before * self._scale, after * self._scale
             self.latest.append(Alarm(position, task, row == OVERALL, *means, n, self.loss))

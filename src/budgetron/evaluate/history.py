@@ -45,25 +45,25 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     True
     """
     differences = []
-    for figure, deviation in (("error", _of_share), ("auc", _of_auc)):
+    for figure, standard_error in (("error", _standard_error_of_share), ("auc", _standard_error_of_auc)):
         first, second = before.get(figure), after.get(figure)
         if first is None or second is None:
             continue
-        error_before, error_after = deviation(before), deviation(after)
+        error_before, error_after = standard_error(before), standard_error(after)
         if error_before is not None and error_after is not None:
-            apart = math.hypot(error_before, error_after)
-            differences.append(Change(figure, first, second, (second - first) / apart if apart else 0.0))
+            deviation = math.hypot(error_before, error_after)  # of the difference, if the runs are independent
+            differences.append(Change(figure, first, second, (second - first) / deviation if deviation else 0.0))
     return differences
 
 
-def _of_share(record: dict[str, Any]) -> float | None:
+def _standard_error_of_share(record: dict[str, Any]) -> float | None:
     """Return the standard error of the error rate."""
     share, n = record["error"], max(record["n"], 1)
     # Without the lower limit, an error of 0 or 1 would have a standard error of 0.
     return math.sqrt(max(share * (1 - share), 0.25 / n) / n)
 
 
-def _of_auc(record: dict[str, Any]) -> float | None:
+def _standard_error_of_auc(record: dict[str, Any]) -> float | None:
     """Return the standard error of the AUC by Hanley and McNeil (1982); None if a class has no examples."""
     auc, p = record["auc"], record.get("positives")
     n = None if p is None else record["n"] - p

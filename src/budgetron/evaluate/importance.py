@@ -3,8 +3,8 @@
 The importance of a feature is the mean of |what it adds to the margin| over all examples; an example without the
 feature counts as 0. Hashed features may have any number of names, so only the most important ones are kept, by the
 Space-Saving algorithm (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the less
-important half is dropped. A name that appears later may have been dropped before. `missed` bounds the sum that it may
-have lost: the largest sum that was dropped so far.
+important half is dropped. A name that appears later may have been dropped before, and its sum starts again from 0. So
+the sum may be too low, by at most the largest sum that was dropped so far; `missed` is this bound.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FeatureImportance:
     >>> importance = evaluate.FeatureImportance()
     >>> for x in X[:100]:
     ...     importance.add(model.explain(x))
-    >>> next(one.name for one in importance.top() if one.name.startswith("x")), importance.n
+    >>> next(feature.name for feature in importance.top() if feature.name.startswith("x")), importance.n
     ('x1', 100)
     """
 
@@ -88,6 +88,6 @@ class FeatureImportance:
 
     def top(self, n: int = 20) -> list[Importance]:
         """Return the n most important features, the largest first."""
-        heaviest = sorted(self._sums.items(), key=lambda item: -item[1][0])[:n]
-        each = max(1, self.n)
-        return [Importance(name, *(value / each for value in sums)) for name, sums in heaviest]
+        largest = sorted(self._sums.items(), key=lambda item: -item[1][0])[:n]
+        examples = max(1, self.n)
+        return [Importance(name, *(value / examples for value in sums)) for name, sums in largest]

@@ -51,10 +51,10 @@ def calibration(validation: Validation, ax: Any) -> Any:
     bins = validation.calibration.bins()
     ax = axes_for(_WHO, ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle="--")
-    max_count = max(each["n"] for each in bins)
-    predicted, true = [each["predicted"] for each in bins], [each["came_true"] for each in bins]
+    max_count = max(bin_["n"] for bin_ in bins)
+    predicted, true = [bin_["predicted"] for bin_ in bins], [bin_["came_true"] for bin_ in bins]
     ax.plot(predicted, true, color=COLOURS[0], linewidth=1)
-    ax.scatter(predicted, true, s=[8 + 120 * each["n"] / max_count for each in bins], color=COLOURS[0])
+    ax.scatter(predicted, true, s=[8 + 120 * bin_["n"] / max_count for bin_ in bins], color=COLOURS[0])
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("share that came true")
     ax.set_title(f"calibration error {100 * validation.calibration.ece:.1f} %")

@@ -37,8 +37,8 @@ class Block(NamedTuple):
     def rows(self, start: int, end: int) -> Block:
         """Return the rows from `start` up to `end`."""
         part = slice(start, end)
-        sides = (None if values is None else values[part] for values in (self.tasks, self.weights, self.offsets))
-        return Block(self.X[part], self.y[part], *sides)
+        rest = (None if values is None else values[part] for values in (self.tasks, self.weights, self.offsets))
+        return Block(self.X[part], self.y[part], *rest)
 
 
 def as_one_block(stream: Any) -> Block | None:
@@ -58,10 +58,10 @@ def blocks(who: str, stream: Any, window: int, n_features: int | None = None) ->
         return
     if isinstance(stream, str | bytes | Mapping) or not isinstance(stream, Iterable):
         raise input_type_error(who, "stream", _ACCEPTED, shown(stream))
-    yield from _collected(who, stream, window, n_features)
+    yield from _collect(who, stream, window, n_features)
 
 
-def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
+def _collect(who: str, stream: Iterable[Any], window: int, n_features: int | None) -> Iterator[Block]:
     """Yield blocks of a stream of blocks or of single examples, which are collected up to `window`."""
     waiting: list[tuple[Any, Any, Any]] = []
     for item in stream:
@@ -71,19 +71,19 @@ def _collected(who: str, stream: Iterable[Any], window: int, n_features: int | N
         # A two-dimensional x is a block, unless it is a single sparse row with a scalar label.
         if getattr(x, "ndim", 1) == 2 and (np.ndim(y) > 0 or x.shape[0] != 1):
             if waiting:
-                yield _joined(who, waiting, n_features)
+                yield _block_of_examples(who, waiting, n_features)
                 waiting = []
             yield block_of(x, y, task)
             continue
         waiting.append((x, y, task))
         if len(waiting) == window:
-            yield _joined(who, waiting, n_features)
+            yield _block_of_examples(who, waiting, n_features)
             waiting = []
     if waiting:
-        yield _joined(who, waiting, n_features)
+        yield _block_of_examples(who, waiting, n_features)
 
 
-def _joined(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | None) -> Block:
+def _block_of_examples(who: str, examples: list[tuple[Any, Any, Any]], n_features: int | None) -> Block:
     """Join single examples into a block: dicts are hashed, sparse rows are stacked."""
     rows, y, tasks = zip(*examples, strict=True)
     if any(task is None for task in tasks) and any(task is not None for task in tasks):
@@ -109,6 +109,7 @@ def block_of(X: Any, y: Any, tasks: Any = None, weights: Any = None, offsets: An
         X = X.tocsr()
     if hasattr(tasks, "to_numpy"):
         tasks = tasks.to_numpy()
-    named = tasks if tasks is None or isinstance(tasks, np.ndarray) else list(tasks)
-    sides = (None if values is None else np.asarray(values) for values in (weights, offsets))
-    return Block(X, np.asarray(y), named, *sides)
+    if tasks is not None and not isinstance(tasks, np.ndarray):
+        tasks = list(tasks)
+    rest = (None if values is None else np.asarray(values) for values in (weights, offsets))
+    return Block(X, np.asarray(y), tasks, *rest)

@@ -66,8 +66,11 @@ class Tally:
         if limit is not None:
             rows = sorted(rows, key=lambda row: -row[1][1][MISTAKES])[:limit]
         ranks = self.ranking.by_task_row([task_row for task_row, _ in rows])
-        counted = [counted for _, counted in rows]
-        return {task: figures(row, self.probabilistic, of) for (task, row), of in zip(counted, ranks, strict=True)}
+        counts = [task_and_counts for _, task_and_counts in rows]
+        return {
+            task: figures(row, self.probabilistic, ranks_of_task)
+            for (task, row), ranks_of_task in zip(counts, ranks, strict=True)
+        }
 
     def of_task(self, task: Hashable) -> Figures | None:
         """Return the figures of one task; None if it is not counted separately."""

@@ -69,7 +69,7 @@ class Validator:
             # Cut at the ends of windows, so that the model's state is recorded exactly there.
             end = min(len(block), start + self.window - self.position % self.window)
             part = block.rows(start, end)
-            margins.append(self._learned(self.model.predict_then_learn, part))
+            margins.append(self._call(self.model.predict_then_learn, part))
             self._count(Scored(part.y, part.tasks, margins[-1]))
             start = end
         return np.concatenate(margins) if margins else np.empty(0)
@@ -117,10 +117,10 @@ class Validator:
         labelled: list[tuple[Block, Any]] = []
         for i in range(len(block)):
             example = block.rows(i, i + 1)
-            begun = hasattr(self.model, "n_seen_")
+            is_fitted = hasattr(self.model, "n_seen_")
             optional = {} if example.offsets is None else {"offset": example.offsets}
             # Before the first label the model cannot predict: the margin counts as 0.
-            margin = self.model.decision_function(example.X, tasks=example.tasks, **optional)[0] if begun else None
+            margin = self.model.decision_function(example.X, tasks=example.tasks, **optional)[0] if is_fitted else None
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
                 # Learn one example at a time, because the next prediction must already use it.
@@ -135,7 +135,7 @@ class Validator:
         """Learn and yield the examples that have waited longest."""
         for _ in range(n):
             example, margin = self._waiting.popleft()
-            self._learned(self.model.partial_fit, example)
+            self._call(self.model.partial_fit, example)
             yield example, margin
 
     def _label(self, labelled: list[tuple[Block, Any]]) -> None:
@@ -146,7 +146,7 @@ class Validator:
         tasks = None if labelled[0][0].tasks is None else [example.tasks[0] for example, _ in labelled]
         self._count(Scored(np.concatenate([example.y for example, _ in labelled]), tasks, margins))
 
-    def _learned(self, method: Any, block: Block) -> Any:
+    def _call(self, method: Any, block: Block) -> Any:
         """Call a method of the model with a block, and with weights and offsets if there are any."""
         optional = {"sample_weight": block.weights, "offset": block.offsets}
         optional = {name: values for name, values in optional.items() if values is not None}

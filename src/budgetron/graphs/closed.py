@@ -37,12 +37,12 @@ class Clique(TaskGraph):
     @property
     def diagonal(self) -> float:
         """The similarity of a task to itself, (A⁻¹)_ii."""
-        return 1.0 if self.n_tasks is None else _divided(self.coupling, 1.0, self.n_tasks)
+        return 1.0 if self.n_tasks is None else _scaled_coupling(self.coupling, 1.0, self.n_tasks)
 
     @property
     def off_diagonal(self) -> float:
         """The similarity of two different tasks in one clique, (A⁻¹)_ij."""
-        return _divided(self.coupling, 0.0, 1 if self.n_tasks is None else self.n_tasks)
+        return _scaled_coupling(self.coupling, 0.0, 1 if self.n_tasks is None else self.n_tasks)
 
     @property
     def c_g_range(self) -> tuple[float, float]:
@@ -121,14 +121,14 @@ class Mapped:
         self.task_ids: Ints = read_only(task_ids[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
-        # A hash table of arrays: `_starts` delimits the tasks of each bucket within `_found`.
+        # A hash table of arrays: `_starts` delimits the tasks of each bucket within `_entries`.
         self._shift = np.uint64(64 - max(1, (len(task_ids) - 1).bit_length()))  # about as many buckets as tasks
         buckets = self._bucket_of(self.task_ids)
         by_bucket = np.argsort(buckets, kind="stable")
         # The number of tasks per bucket; the cumulative sums are the starts of the buckets.
         counts = np.bincount(buckets, minlength=(1 << (64 - int(self._shift))))
         self._starts: Ints = np.concatenate([[0], np.cumsum(counts)])
-        self._found: Ints = np.stack([self.task_ids[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
+        self._entries: Ints = np.stack([self.task_ids[by_bucket], NOT_A_TASK + self.numbers[by_bucket]], axis=1)
 
     def clusters_of(self, task_ids: Ints) -> Ints:
         """Return the cluster of each task id. The cluster of a task outside the map is its own task id.
@@ -139,15 +139,15 @@ class Mapped:
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)
         entry, end = self._starts[bucket], self._starts[bucket + 1]
-        searched = np.flatnonzero(entry < end)
-        entry, end = entry[searched], end[searched]
-        while searched.size:  # each round compares one more entry per bucket; buckets are short
-            candidate = self._found[entry]
-            hit = candidate[:, 0] == task_ids[searched]
-            clusters[searched[hit]] = candidate[hit, 1]
+        pending = np.flatnonzero(entry < end)  # the positions of tasks that are not found yet
+        entry, end = entry[pending], end[pending]
+        while pending.size:  # each round compares one more entry per bucket; buckets are short
+            candidate = self._entries[entry]
+            hit = candidate[:, 0] == task_ids[pending]
+            clusters[pending[hit]] = candidate[hit, 1]
             entry += 1
-            unfound = ~hit & (entry < end)
-            searched, entry, end = searched[unfound], entry[unfound], end[unfound]
+            more = ~hit & (entry < end)
+            pending, entry, end = pending[more], entry[more], end[more]
         return clusters
 
     def _bucket_of(self, task_ids: Ints) -> Ints:
@@ -256,14 +256,14 @@ def clusters(mapping: Mapping[Any, Hashable], coupling: float = 1.0) -> Clique:
     return Clique(_checked_coupling(who, coupling), None, Mapped(mapping.keys(), mapping.values()))
 
 
-def _divided(w: float, extra: float, n: int) -> float:
+def _scaled_coupling(w: float, extra: float, n: int) -> float:
     """Return (extra + w)/(1 + wn). For w > 1 both parts are divided by w, so that w = ∞ needs no special case."""
     return (extra + w) / (1.0 + w * n) if w <= 1 else (extra / w + 1.0) / (1.0 / w + n)
 
 
 def _checked_coupling(who: str, coupling: Any) -> float:
-    number = isinstance(coupling, (int, float, np.integer, np.floating)) and not isinstance(coupling, bool)
-    if not number or not coupling >= 0:
+    is_number = isinstance(coupling, (int, float, np.integer, np.floating)) and not isinstance(coupling, bool)
+    if not is_number or not coupling >= 0:  # "not >=" also rejects NaN
         raise input_error(
             who,
             "coupling",

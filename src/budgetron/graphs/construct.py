@@ -123,24 +123,24 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
 def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[Any] | None) -> Explicit:
     from scipy.sparse import coo_array
 
-    ends, index = _indexed(who, edges, () if tasks is None else distinct_names(who, tasks))
+    ends, index = _index_edges(who, edges, () if tasks is None else distinct_names(who, tasks))
     if not index:
         raise input_error(
             who, "edges", "at least one pair of tasks", "none", "List tasks without an edge in tasks=[...]."
         )
     strength = _checked_weights(who, weights, len(ends))
-    here, there = ends.min(axis=1), ends.max(axis=1)
+    low, high = ends.min(axis=1), ends.max(axis=1)
     names = tuple(index)
-    if len(loops := np.flatnonzero(here == there)):
+    if len(loops := np.flatnonzero(low == high)):
         raise input_error(
             who,
             "edges",
             "pairs of different tasks",
-            f"a self-loop at task {shown(names[here[loops[0]]])}",
+            f"a self-loop at task {shown(names[low[loops[0]]])}",
             "Remove it: a task is always related to itself.",
         )
     # One number per undirected pair finds duplicates, also in opposite directions.
-    codes, first, counts = np.unique(here * len(index) + there, return_index=True, return_counts=True)
+    codes, first, counts = np.unique(low * len(index) + high, return_index=True, return_counts=True)
     if len(codes) < len(ends):
         pair = ends[first[counts.argmax()]]
         raise input_error(
@@ -151,29 +151,33 @@ def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[An
             "Edges have no direction. List each pair once; to count both edges, add their weights.",
         )
     # The Laplacian: −w for both directions of each edge, and the sum of weights on the diagonal.
-    rows, columns = np.concatenate([here, there]), np.concatenate([there, here])
-    both = np.concatenate([strength, strength])
-    every = np.arange(len(index))
-    degrees = np.bincount(rows, weights=both, minlength=len(index))
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    entries = np.concatenate([strength, strength])
+    diagonal = np.arange(len(index))
+    degrees = np.bincount(rows, weights=entries, minlength=len(index))
     laplacian = coo_array(
-        (np.concatenate([-both, degrees]), (np.concatenate([rows, every]), np.concatenate([columns, every]))),
+        (
+            np.concatenate([-entries, degrees]),
+            (np.concatenate([rows, diagonal]), np.concatenate([columns, diagonal])),
+        ),
         shape=(len(index), len(index)),
     ).tocsr()
     return _from_checked(who, laplacian, True, names)
 
 
-def _indexed(
+def _index_edges(
     who: str, edges: Any, names: Sequence[Hashable]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[Hashable, int]]:
     """Return the edges as an (m, 2) array of task indices, and the index of each task."""
-    pair_of = "pairs of tasks, such as [(1, 2), (2, 3)]"
+    accepted = "pairs of tasks, such as [(1, 2), (2, 3)]"
     if isinstance(edges, (str, bytes)) or not isinstance(edges, Iterable):
-        raise input_type_error(who, "edges", pair_of, shown(edges))
+        raise input_type_error(who, "edges", accepted, shown(edges))
     index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     ends: list[int] = []
     for edge in edges.tolist() if isinstance(edges, np.ndarray) else edges:
         if not isinstance(edge, (tuple, list, np.ndarray)) or len(edge) != 2:
-            raise input_type_error(who, "edges", pair_of, f"the edge {shown(edge)}", "Pass weights with weights=[...].")
+            remedy = "Pass weights with weights=[...]."
+            raise input_type_error(who, "edges", accepted, f"the edge {shown(edge)}", remedy)
         try:
             ends += [index.setdefault(plain(task), len(index)) for task in edge]
         except TypeError as error:
@@ -227,7 +231,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     # A small graph is inverted at once. A large one stores A and solves for single columns when they are needed.
     if size <= DENSE_LIMIT:
         full = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
-        return Explicit(tasks, component, dense=_inverted(full, component, identity))
+        return Explicit(tasks, component, dense=_inverse(full, component, identity))
     sparse = csr_array(laplacian)
     if identity:
         return Explicit(tasks, component, matrix=csr_array(sparse + eye_array(size, format="csr")))
@@ -242,7 +246,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     return Explicit(tasks, component, matrix=sparse, singular=True)
 
 
-def _inverted(laplacian: Floats, component: Any, identity: bool) -> Floats:
+def _inverse(laplacian: Floats, component: Any, identity: bool) -> Floats:
     """Return (I + L)⁻¹ or L⁺. It is computed per component, so that similarities across components are exactly 0."""
     result = np.zeros_like(laplacian)
     for number in range(int(component.max()) + 1):

@@ -92,11 +92,11 @@ class Explicit(TaskGraph):
 
     def locate(self, tasks: Iterable[Any]) -> tuple[Ints, Ints]:
         index = self._index
-        places = [
-            self._index_of(task) if (known_index := _looked_up(index, task)) is None else known_index
+        indices = [
+            self._index_of(task) if (known_index := _lookup(index, task)) is None else known_index
             for task in (tasks.tolist() if isinstance(tasks, np.ndarray) else tasks)
         ]
-        task_ids = np.array(places, dtype=np.int64)
+        task_ids = np.array(indices, dtype=np.int64)
         return task_ids, self.component[task_ids]
 
     def row(self, task_id: int, cluster: int, task_ids: Ints, clusters: Ints) -> Floats:
@@ -231,7 +231,7 @@ class Explicit(TaskGraph):
 
     def _index_of(self, task: Any) -> int:
         """Convert a task, such as a NumPy date, to a plain Python value as in `_index`, and return its index."""
-        index = _looked_up(self._index, plain(task))
+        index = _lookup(self._index, plain(task))
         if index is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")
             raise UnknownTask(
@@ -270,7 +270,7 @@ class Explicit(TaskGraph):
         return f"<graph of {tasks} in {n_components} component{'' if n_components == 1 else 's'}>"
 
 
-def _looked_up(index: dict[Hashable, int], task: Any) -> int | None:
+def _lookup(index: dict[Hashable, int], task: Any) -> int | None:
     try:
         return index.get(task)
     except TypeError:

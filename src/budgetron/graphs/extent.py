@@ -3,19 +3,21 @@
 `Explicit.c_g_range` calls `largest_diagonal` for each component. The bounds are proved and not estimated, because the
 Forgetron's guarantee depends on the upper bound.
 
+A = I + L, L is the graph's Laplacian, and e_i is the unit vector of task i.
+
 *All tasks at once.* Let ν be the spectral measure of L at e_i; its moments are ν_j = (L^j)_ii. Then
-    (A⁻¹)_ii = ∫ dν/(1 + s) = 1 − ∫ s dν/(1 + s),
-and a Gauss quadrature rule for the measure s dν, with one node (from ν₁, ν₂) or two nodes (up to ν₄), never exceeds
-that integral.
+    (A⁻¹)_ii = ∫ dν/(1 + s) = 1 − ∫ s dν/(1 + s).
+A Gauss quadrature rule for the measure s dν, with one node (from ν₁, ν₂) or two nodes (up to ν₄), never exceeds the
+last integral, and so gives an upper bound of (A⁻¹)_ii.
 
 *A ball B around a task.* B is the task with its nearest neighbours. With X = (A_BB)⁻¹, and r = e_i − A x the residual
 of column i of X, padded by zeros,
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
-Each step takes the task with the largest upper bound. At its first turn, a ball improves the bounds of the task and its
-neighbours; at its second turn, its entry is computed exactly. The algorithm stops when no upper bound is above the
-largest value found. If very many tasks have equal entries (a torus of 100,000 tasks), it stops after a fixed amount of
-work, and the two bounds differ.
+Each step takes the task with the largest upper bound. The first time a task is taken, a ball improves the bounds of the
+task and its neighbours; the second time, its entry is computed exactly. The algorithm stops when no upper bound is
+above the largest value found. If very many tasks have equal entries (a torus of 100,000 tasks), it stops after a fixed
+amount of work, and the two bounds differ.
 
 *The pseudoinverse of a Laplacian.* The eigenvalues of L may be arbitrarily small. With c = column j of L⁺,
     (L⁺)_ii = R_ij + 2c_i − c_j ≤ d_ij + 2c_i − c_j,

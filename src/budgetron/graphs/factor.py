@@ -1,6 +1,9 @@
 """Compute a sparse factor R of a graph's A⁻¹, with A⁻¹ ≈ R Rᵀ. Rules that couple the weights of related tasks use it.
 
-    f_i = shared + Σ_j R_ij v_j,   v_j independent with variance s:   the own parts then have covariance s R Rᵀ ≈ s A⁻¹
+    f_i = shared + Σ_j R_ij v_j
+
+f_i is the function of task i. If the v_j are independent with variance s, the own parts of the tasks have the
+covariance s R Rᵀ ≈ s A⁻¹.
 
 A small graph stores A⁻¹, so R = (A⁻¹)^½. For a large graph, let D be the diagonal of A and A = D − W:
 
@@ -29,8 +32,8 @@ ENTRIES = 9
 HOPS = 6
 """The number of terms of the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 
-_PLACE_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which hold the place in the row
-_AT_ONCE = 2**22  # how many numbers are sorted at once, to bound the memory
+_POSITION_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which contain the position in the row
+_BATCH = 2**22  # how many numbers are sorted at once, to bound the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,42 +100,42 @@ def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
     counts = np.diff(matrix.indptr)
     if entries is None or counts.max(initial=0) <= entries:
         return matrix
-    places = _places_of_largest(matrix, counts, entries)
+    kept = _positions_of_largest(matrix, counts, entries)
     rows = np.repeat(np.arange(matrix.shape[0]), counts)
-    data = matrix.data[places]
+    data = matrix.data[kept]
     if keep_norms:
         before = np.bincount(rows, matrix.data**2, minlength=matrix.shape[0])
-        after = np.bincount(rows[places], data**2, minlength=matrix.shape[0])
-        data = data * np.sqrt(before / np.where(after > 0, after, 1.0))[rows[places]]
-    return sparse.csr_array((data, (rows[places], matrix.indices[places])), shape=matrix.shape)
+        after = np.bincount(rows[kept], data**2, minlength=matrix.shape[0])
+        data = data * np.sqrt(before / np.where(after > 0, after, 1.0))[rows[kept]]
+    return sparse.csr_array((data, (rows[kept], matrix.indices[kept])), shape=matrix.shape)
 
 
-def _places_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
-    """Return the places in `matrix.data` of the largest entries of every row.
+def _positions_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
+    """Return the positions in `matrix.data` of the largest entries of every row.
 
-    Absolute values are compared by their first ten digits, then by place. If edges have equal weights, many entries
+    Absolute values are compared by their first ten digits, then by position. If edges have equal weights, many entries
     differ only by rounding errors, which depend on the machine; but the factor must be the same on every machine.
     """
-    # The bits of non-negative doubles are ordered like the numbers, so one integer holds both sort criteria.
-    sort_keys = np.abs(matrix.data).view(np.int64) & ~_PLACE_MASK
+    # The bits of non-negative doubles are ordered like the numbers, so one integer contains both sort criteria.
+    sort_keys = np.abs(matrix.data).view(np.int64) & ~_POSITION_MASK
     first = np.repeat(matrix.indptr[:-1], counts)
-    sort_keys |= _PLACE_MASK - np.minimum(np.arange(len(sort_keys)) - first, _PLACE_MASK)
+    sort_keys |= _POSITION_MASK - np.minimum(np.arange(len(sort_keys)) - first, _POSITION_MASK)
     # Short rows keep all of their entries.
     is_large = np.ones(len(sort_keys), dtype=bool)
-    long = np.flatnonzero(counts > entries)
-    long = long[np.argsort(-counts[long], kind="stable")]  # rows of about the same length side by side
-    at = 0
-    while at < len(long):
-        width = int(counts[long[at]])
-        some = long[at : at + max(1, _AT_ONCE // width)]
-        places = matrix.indptr[some][:, None] + np.arange(width)
-        inside = np.arange(width) < counts[some][:, None]
+    long_rows = np.flatnonzero(counts > entries)
+    long_rows = long_rows[np.argsort(-counts[long_rows], kind="stable")]  # a batch has rows of about the same length
+    start = 0
+    while start < len(long_rows):
+        width = int(counts[long_rows[start]])
+        batch = long_rows[start : start + max(1, _BATCH // width)]
+        positions = matrix.indptr[batch][:, None] + np.arange(width)
+        inside = np.arange(width) < counts[batch][:, None]
         # Shorter rows of the batch are padded by −1, which is smaller than every key.
-        padded = np.where(inside, sort_keys[np.where(inside, places, 0)], -1)
+        padded = np.where(inside, sort_keys[np.where(inside, positions, 0)], -1)
         order = np.argpartition(padded, width - entries, axis=1)
-        dropped = np.take_along_axis(places, order[:, : width - entries], axis=1)
+        dropped = np.take_along_axis(positions, order[:, : width - entries], axis=1)
         is_large[dropped[np.take_along_axis(inside, order[:, : width - entries], axis=1)]] = False
-        at += len(some)
+        start += len(batch)
     return np.flatnonzero(is_large)
 
 

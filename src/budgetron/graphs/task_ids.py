@@ -30,7 +30,7 @@ NOT_A_TASK = HASHED + (1 << 61)
 _INTEGER_LIMIT = 1 << 61
 _HASH_MASK = (1 << 61) - 1
 _ACCEPTED = "an integer, a string or another plain hashable (bytes, float, date, UUID, enum, tuple, frozenset)"
-_WRITTEN_PLAINLY = (  # types whose repr identifies the value, in every process
+_IDENTIFIED_BY_REPR = (  # types whose repr identifies the value, in every process
     complex, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, decimal.Decimal, fractions.Fraction,
 )  # fmt: skip
 
@@ -62,7 +62,7 @@ def task_id_of(task: Any) -> int:
 
 def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
     """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
-    if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _within(tasks):
+    if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _are_in_range(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
     names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
     if set(map(type, names)) == {str}:
@@ -90,7 +90,7 @@ def is_named(task_id: int) -> bool:
     return task_id >= HASHED
 
 
-def _within(tasks: NDArray[Any]) -> bool:
+def _are_in_range(tasks: NDArray[Any]) -> bool:
     return (
         tasks.dtype.itemsize < 8
         or tasks.size == 0
@@ -128,6 +128,6 @@ def _canonical(task: Any) -> bytes:
             # A set has no order, so its parts are sorted by their bytes.
             parts.sort()
         return (b"t" if isinstance(task, tuple) else b"z") + b"".join(b"%d:" % len(part) + part for part in parts)
-    if task is None or isinstance(task, _WRITTEN_PLAINLY):
+    if task is None or isinstance(task, _IDENTIFIED_BY_REPR):
         return b"r" + f"{type(task).__name__}:{task!r}".encode()
     raise input_type_error("tasks", "a task", _ACCEPTED, shown(task), f"Use a string, not a {type(task).__name__}.")

@@ -5,8 +5,8 @@
     Theorem 2, mtforg, B > 83:
         M ≤ 4L + (B + 1)/(2 ln(B + 1))                                    if ‖g‖ ≤ √((B + 1)/ln(B + 1)) / (4c)
 
-L is the hinge loss of the comparator g, S its total shift, B the budget. The first bound grows with ε, so the best ε is
-the smallest that the norm allows, ε = 2c‖g‖/√B.
+M is the number of mistakes, L the hinge loss of the comparator g (g_t at step t, if it changes), S its total shift, B
+the budget. The first bound grows with ε, so the best ε is the smallest that the norm allows, ε = 2c‖g‖/√B.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ SMALLEST_FORGETRON_BUDGET = 84  # the theorem asks for B > 83
 
 
 class Bound(NamedTuple):
-    """A bound on the mistakes: infinite if the comparator's norm exceeds `radius`; `epsilon` for Theorem 1 only."""
+    """A bound on the mistakes. It is infinite if the comparator's norm exceeds `radius`.
+
+    `epsilon` is the ε of Theorem 1, and None for other bounds.
+    """
 
     mistakes: float
     radius: float
@@ -48,8 +51,8 @@ def random_budget_bound(hinge_loss: float, norm: float, shift: float, c: float, 
 
 def random_budget_bound_at(epsilon: float, hinge_loss: float, shift: float, c: float, budget: int) -> float:
     """Return the bound of Theorem 1 at a given ε."""
-    spent = epsilon * budget * math.sqrt(budget) / 2 + epsilon * budget / 4 * math.log(budget / 3)
-    return (hinge_loss + c * shift * math.sqrt(budget) + spent) / (1 - epsilon)
+    cost_of_evictions = epsilon * budget * math.sqrt(budget) / 2 + epsilon * budget / 4 * math.log(budget / 3)
+    return (hinge_loss + c * shift * math.sqrt(budget) + cost_of_evictions) / (1 - epsilon)
 
 
 def forgetron_radius(budget: int, c: float) -> float:
@@ -86,5 +89,6 @@ def longest(
     similarity = similarity_matrix(graph, tasks)
     if products.shape != similarity.shape:
         raise input_error("theory.longest", "shape", f"a matrix of shape {similarity.shape}", shown(products.shape))
-    length_one = math.sqrt(float(np.sum(products * np.linalg.pinv(similarity, hermitian=True))))
-    return random_budget_radius(budget, graph.c_g, epsilon) / length_one
+    # The norm of the comparator scales with a, so the largest a is the radius divided by the norm for a = 1.
+    norm_at_one = math.sqrt(float(np.sum(products * np.linalg.pinv(similarity, hermitian=True))))
+    return random_budget_radius(budget, graph.c_g, epsilon) / norm_at_one

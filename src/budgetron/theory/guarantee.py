@@ -141,9 +141,9 @@ class _Terms:
         return float(np.maximum(0.0, 1.0 - scale * self._agreement).sum())
 
     def bound(self, scale: float) -> Bound:
-        nothing = Bound(math.inf, math.nan)
+        no_bound = Bound(math.inf, math.nan)
         if self._budget is None:
-            return nothing
+            return no_bound
         loss, norm = self.hinge_loss(scale), scale * self._norm
         if self._theorem == 1:
             return random_budget_bound(loss, norm, scale * self._shift, self.c, self._budget)
@@ -151,7 +151,7 @@ class _Terms:
             return forgetron_bound(loss, norm, self.c, self._budget)
         if self._shrink:
             return fixed_shrink_bound(loss, norm, scale * self._shift, self.c, self._budget, self._shrink)
-        return nothing
+        return no_bound
 
     def best_scale(self) -> float:
         """Return the factor with the lowest bound, by searching a grid up to the radius and then finer grids."""

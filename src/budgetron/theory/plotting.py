@@ -56,7 +56,7 @@ def budget_over_time(
     for i, task in enumerate(tasks):
         shares = [100 * point.budget_share.get(task, 0.0) for point in result.curve]
         ax.plot(positions, shares, color=COLOURS[i % len(COLOURS)], label=plain_text(task))
-    ax = _labelled(ax, title, "examples", "stored examples, %")
+    ax = _with_labels(ax, title, "examples", "stored examples, %")
     ax.legend(title="task", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)  # beside the crossing lines
     return ax
 
@@ -64,8 +64,8 @@ def budget_over_time(
 def frequent_tasks(n: int = 6000, seed: int = 0) -> tuple[Validation, list[int]]:
     """Run mtforg over six unrelated tasks, some frequent and some rare; they swap frequencies half way."""
     rng = np.random.default_rng(seed)
-    often = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01])
-    tasks = np.concatenate([rng.choice(6, n // 2, p=often), rng.choice(6, n - n // 2, p=often[::-1])])
+    frequencies = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01])
+    tasks = np.concatenate([rng.choice(6, n // 2, p=frequencies), rng.choice(6, n - n // 2, p=frequencies[::-1])])
     X = rng.standard_normal((n, 6))
     directions = rng.standard_normal((6, 6))
     y = (np.einsum("ij,ij->i", X, directions[tasks]) > 0).astype(int)
@@ -86,22 +86,22 @@ def longest_by_tasks(budget: int = 500, most: int = 50, *, ax: Any = None) -> An
     ax.plot(sizes, equal, color=COLOURS[0], label="equal tasks, complete graph")
     ax.plot(sizes, apart, color=COLOURS[2], label="corners of a simplex, complete graph")
     ax.plot(sizes, alone, "--", color=COLOURS[6], label="equal tasks, no graph")
-    return _labelled(ax, f"Longest comparator for B = {budget}", "tasks", "‖g_i‖")
+    return _with_labels(ax, f"Longest comparator for B = {budget}", "tasks", "‖g_i‖")
 
 
 def connectedness(k: int = 12, *, ax: Any = None) -> Any:
     """Draw c_G while tasks join a clique one by one: 1 while a task is isolated, √(2/(k+1)) at the end."""
-    joined = list(range(1, k + 1))
+    clique_sizes = list(range(1, k + 1))
     values = []
-    for size in joined:
+    for size in clique_sizes:
         edges = [(i, j) for i in range(size) for j in range(i)]
         graph = graphs.from_edges(edges, tasks=range(k)) if edges else graphs.disconnected()
         values.append(graph.c_g)
     ax = axes_for(_WHO, ax)
-    ax.plot(joined, values, color=COLOURS[0], label="c_G of all tasks")
-    clique = [float(np.sqrt(2 / (size + 1))) for size in joined]
-    ax.plot(joined, clique, "--", color=COLOURS[2], label="of the clique alone, √(2/(n+1))")
-    return _labelled(ax, "c_G as tasks join a clique", "tasks in the clique", "c_G")
+    ax.plot(clique_sizes, values, color=COLOURS[0], label="c_G of all tasks")
+    clique = [float(np.sqrt(2 / (size + 1))) for size in clique_sizes]
+    ax.plot(clique_sizes, clique, "--", color=COLOURS[2], label="of the clique alone, √(2/(n+1))")
+    return _with_labels(ax, "c_G as tasks join a clique", "tasks in the clique", "c_G")
 
 
 def stored_for_isolated_tasks(n_isolated: int, budget: int = 30, n: int = 3000, seed: int = 0) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def isolated_tasks(most: int = 12, *, ax: Any = None) -> Any:
     ax = axes_for(_WHO, ax)
     ax.plot(sizes, [first for first, _ in stored], color=COLOURS[2], label="mtbprj")
     ax.plot(sizes, [second for _, second in stored], color=COLOURS[0], label="mtbprj-2")
-    return _labelled(ax, "Stored examples of isolated tasks, B = 30", "isolated tasks", "stored")
+    return _with_labels(ax, "Stored examples of isolated tasks, B = 30", "isolated tasks", "stored")
 
 
 def shift_between(before: Any, after: Any, graph: TaskGraph) -> float:
@@ -151,10 +151,10 @@ def shift_cost(most: int = 30, seed: int = 0, *, ax: Any = None) -> Any:
     ax = axes_for(_WHO, ax)
     ax.plot(sizes, alike, color=COLOURS[0], label="all tasks alike")
     ax.plot(sizes, own, color=COLOURS[2], label="each in its own direction")
-    return _labelled(ax, "The cost of a shift by 1 in every task", "tasks", "c_G·S")
+    return _with_labels(ax, "The cost of a shift by 1 in every task", "tasks", "c_G·S")
 
 
-def _labelled(ax: Any, title: str, x_label: str, y_label: str) -> Any:
+def _with_labels(ax: Any, title: str, x_label: str, y_label: str) -> Any:
     ax.set_title(title, loc="left")
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
@@ -169,16 +169,16 @@ def all_figures() -> dict[str, str]:
     chain = graphs.from_edges([("ann", "bob"), ("bob", "cid"), ("cid", "dan")], tasks=["eve"])
     title = "mtforg's budget; rare and frequent tasks swap half way"
     return {
-        "graph-effect.svg": _drawn(lambda ax: graph_effect(chain, ["ann", "bob", "cid", "dan", "eve"], ax=ax)),
-        "budget-over-time.svg": _drawn(lambda ax: budget_over_time(run, tasks, title, ax=ax)),
-        "longest-comparator.svg": _drawn(lambda ax: longest_by_tasks(ax=ax)),
-        "connectedness.svg": _drawn(lambda ax: connectedness(ax=ax)),
-        "isolated-tasks.svg": _drawn(lambda ax: isolated_tasks(ax=ax)),
-        "shift-cost.svg": _drawn(lambda ax: shift_cost(ax=ax)),
+        "graph-effect.svg": _svg_of(lambda ax: graph_effect(chain, ["ann", "bob", "cid", "dan", "eve"], ax=ax)),
+        "budget-over-time.svg": _svg_of(lambda ax: budget_over_time(run, tasks, title, ax=ax)),
+        "longest-comparator.svg": _svg_of(lambda ax: longest_by_tasks(ax=ax)),
+        "connectedness.svg": _svg_of(lambda ax: connectedness(ax=ax)),
+        "isolated-tasks.svg": _svg_of(lambda ax: isolated_tasks(ax=ax)),
+        "shift-cost.svg": _svg_of(lambda ax: shift_cost(ax=ax)),
     }
 
 
-def _drawn(draw: Any) -> str:
+def _svg_of(draw: Any) -> str:
     figure = new_figure(_WHO, 5.2, 3.6)
     draw(figure.subplots())
     return as_svg(figure)

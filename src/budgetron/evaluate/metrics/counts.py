@@ -88,7 +88,7 @@ def macro(rows: Sequence[Figures]) -> dict[str, float | None]:
 def increments(
     truth: NDArray[np.intp],
     predicted: NDArray[np.intp],
-    mistaken: NDArray[np.bool_],
+    is_mistake: NDArray[np.bool_],
     n_classes: int,
     losses: tuple[Floats, Floats] | None,
 ) -> Floats:
@@ -101,7 +101,7 @@ def increments(
     rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
     rows[:, SEEN] = 1.0
     rows[:, WRONG] = truth != predicted
-    rows[:, MISTAKES] = mistaken
+    rows[:, MISTAKES] = is_mistake
     if losses is not None:
         rows[:, LOG_LOSS], rows[:, BRIER] = losses
     for k, code in enumerate(counted):
@@ -127,10 +127,10 @@ class TaskCounts:
         """Return the row of each example's task: 1, 2, … in order of appearance; 0 for tasks after `max_tasks`."""
         if tasks is None:
             return np.full(n, self._task_row(None), dtype=np.intp)
-        named = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
-        known = self._row.get
-        # Rows start at 1, so a task that is not known yet (None) falls through to `_task_row`.
-        return np.array([known(task) or self._task_row(task) for task in named], dtype=np.intp)
+        names = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
+        row_of = self._row.get
+        # `row_of` returns None for a new task, and `_task_row` adds a row. Rows of known tasks are not 0.
+        return np.array([row_of(task) or self._task_row(task) for task in names], dtype=np.intp)
 
     def add(self, task_rows: NDArray[np.intp], rows: Floats) -> None:
         """Add one row of counts per example to the row of its task."""

@@ -105,12 +105,12 @@ class Ranking:
 
         With several classes, it is the curve of all classes together (micro average).
         """
-        tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
+        tp, fp = _from_highest(self.positives.sum(axis=0)), _from_highest(self.negatives.sum(axis=0))
         return _from_zero(fp / max(fp[-1], 1e-300)), _from_zero(tp / max(tp[-1], 1e-300))
 
     def precision_recall(self) -> tuple[Floats, Floats]:
         """Return recall and precision, from the highest threshold to the lowest. They begin with 0 and 1."""
-        tp, fp = _falling(self.positives.sum(axis=0)), _falling(self.negatives.sum(axis=0))
+        tp, fp = _from_highest(self.positives.sum(axis=0)), _from_highest(self.negatives.sum(axis=0))
         any_above = tp + fp > 0
         recall, precision = tp[any_above] / max(tp[-1], 1e-300), tp[any_above] / (tp + fp)[any_above]
         return _from_zero(recall), np.concatenate([[1.0], precision])
@@ -137,13 +137,13 @@ def auc(positives: Floats, negatives: Floats) -> Floats:
     """Return the area under the ROC curve of each row."""
     # The negatives with a lower score, and half of those with the same score.
     below = np.cumsum(negatives, axis=-1) - negatives / 2
-    return _over((positives * below).sum(axis=-1), positives.sum(axis=-1) * negatives.sum(axis=-1))
+    return _ratio((positives * below).sum(axis=-1), positives.sum(axis=-1) * negatives.sum(axis=-1))
 
 
 def auc_within(positives: Floats, negatives: Floats) -> Floats:
     """Return half the share of pairs that are in the same bin."""
     same = (positives * negatives).sum(axis=-1) / 2
-    return _over(same, positives.sum(axis=-1) * negatives.sum(axis=-1))
+    return _ratio(same, positives.sum(axis=-1) * negatives.sum(axis=-1))
 
 
 def average_precision(positives: Floats, negatives: Floats, exact: bool = False) -> Floats:
@@ -161,7 +161,7 @@ def average_precision(positives: Floats, negatives: Floats, exact: bool = False)
     else:
         a, c, r = tp - p, tp + fp - p - n, (p + n + 1) / (p + 1)
         total = (p + (a - c / r) * np.log((c / r + p + 0.5) / (c / r + 0.5))) / r
-    return _over(total.sum(axis=-1), np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0))
+    return _ratio(total.sum(axis=-1), np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0))
 
 
 def average_precision_within(positives: Floats, negatives: Floats) -> Floats:
@@ -178,21 +178,21 @@ def average_precision_within(positives: Floats, negatives: Floats) -> Floats:
     worst = p - fp * (digamma(a + fp + p + 1) - digamma(a + fp + 1))
     total = np.where(negatives.sum(axis=-1) > 0, positives.sum(axis=-1), 0.0)
     value = average_precision(positives, negatives)
-    return np.maximum(_over(best.sum(axis=-1), total) - value, value - _over(worst.sum(axis=-1), total))
+    return np.maximum(_ratio(best.sum(axis=-1), total) - value, value - _ratio(worst.sum(axis=-1), total))
 
 
 def precision_at(positives: Floats, negatives: Floats, k: int) -> Floats:
     """Return the precision among the k highest scores of each row; NaN with fewer than k examples."""
-    p, each = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
-    seen = np.cumsum(each, axis=-1)
-    taken = np.clip(k - (seen - each), 0.0, each)  # of the bin with the k-th score, only as many as fill up k
-    hits = np.divide(p * taken, each, out=np.zeros_like(p), where=each > 0).sum(axis=-1)
-    if not seen.shape[-1]:
-        return np.full(seen.shape[:-1], np.nan)
-    return np.asarray(np.where(seen[..., -1] >= k, hits / k, np.nan))
+    p, in_bin = np.flip(positives, axis=-1), np.flip(positives + negatives, axis=-1)
+    up_to_bin = np.cumsum(in_bin, axis=-1)
+    taken = np.clip(k - (up_to_bin - in_bin), 0.0, in_bin)  # of the bin with the k-th score, only as many as fill up k
+    hits = np.divide(p * taken, in_bin, out=np.zeros_like(p), where=in_bin > 0).sum(axis=-1)
+    if not up_to_bin.shape[-1]:
+        return np.full(up_to_bin.shape[:-1], np.nan)
+    return np.asarray(np.where(up_to_bin[..., -1] >= k, hits / k, np.nan))
 
 
-def _falling(counts: Floats) -> Floats:
+def _from_highest(counts: Floats) -> Floats:
     """Return the number of examples at or above each bin, from the highest bin to the lowest."""
     return np.asarray(np.cumsum(np.flip(counts, axis=-1), axis=-1))
 
@@ -201,7 +201,8 @@ def _from_zero(rates: Floats) -> Floats:
     return np.concatenate([[0.0], rates])
 
 
-def _over(part: Floats, total: Floats) -> Floats:
+def _ratio(part: Floats, total: Floats) -> Floats:
+    """Return part / total; NaN where total is 0."""
     return np.asarray(np.divide(part, total, out=np.full(np.shape(part), np.nan), where=total > 0))
 
 

@@ -63,9 +63,9 @@ class RankingCounts:
             self._total = np.zeros((scores.shape[1], 2, BINS), dtype=np.int64)
             self._by_task = np.zeros((0, 2 * _TASK_BINS * scores.shape[1]), dtype=np.uint32)
             # From now on `_before` is an array of counts: count the examples before the current window first.
-            if begun := int(np.max(self._before)):
-                self._count(scores[:begun], truth[:begun], task_rows[:begun])
-                scores, truth, task_rows = scores[begun:], truth[begun:], task_rows[begun:]
+            if start := int(np.max(self._before)):
+                self._count(scores[:start], truth[:start], task_rows[:start])
+                scores, truth, task_rows = scores[start:], truth[start:], task_rows[start:]
             self._before, self._scores = self._total.copy(), []
         self._count(scores, truth, task_rows)
 
@@ -121,10 +121,10 @@ class RankingCounts:
         if not self._scores:
             return None, Ranks()
         scores, truth, _ = self._all_scores()
-        complete, begun = exact(scores, truth), int(np.max(self._before))
-        if begun == len(truth):
+        complete, start = exact(scores, truth), int(np.max(self._before))
+        if start == len(truth):
             return None, _ranks(_figures(complete.positives, complete.negatives, self.k, True))
-        part = exact(scores[begun:], truth[begun:])
+        part = exact(scores[start:], truth[start:])
         figures = _figures(part.positives, part.negatives, self.k, True)
         sums = self._sums(figures, np.stack([part.negatives, part.positives], axis=1))
         return sums, _ranks(_figures(complete.positives, complete.negatives, self.k, True))
@@ -150,14 +150,12 @@ class RankingCounts:
     def overall(self) -> Ranks:
         """Return the figures of all examples."""
         ranking = self.ranking()
-        return (
-            Ranks()
-            if ranking is None
-            else _ranks(_figures(ranking.positives, ranking.negatives, self.k, ranking.exact))
-        )
+        if ranking is None:
+            return Ranks()
+        return _ranks(_figures(ranking.positives, ranking.negatives, self.k, ranking.exact))
 
     def by_task_row(self, task_rows: Sequence[int]) -> list[Ranks]:
-        """Return the metrics of the tasks in these rows; None for tasks beyond the memory for counters."""
+        """Return the metrics of the tasks in these rows, undefined ones for tasks beyond the memory for counters."""
         if self._total is None:
             ranks = self._exact_by_task_row()
             return [ranks.get(task_row, Ranks()) for task_row in task_rows]
@@ -166,9 +164,9 @@ class RankingCounts:
         used = np.flatnonzero(self._total.reshape(-1, _TASK_BINS, _MERGED).any(axis=(0, 2)))
         rows = self._by_task[counted].reshape(-1, len(self._total), 2, _TASK_BINS)
         table = rows[..., used[0] : used[-1] + 1].astype(np.float64)
-        each = _figures(table[:, :, 1], table[:, :, 0], self.k, False)
-        known = dict(zip(counted, map(_ranks, each), strict=True))
-        return [known.get(task_row, Ranks()) for task_row in task_rows]
+        figures = _figures(table[:, :, 1], table[:, :, 0], self.k, False)
+        ranks_by_row = dict(zip(counted, map(_ranks, figures), strict=True))
+        return [ranks_by_row.get(task_row, Ranks()) for task_row in task_rows]
 
     def _exact_by_task_row(self) -> dict[int, Ranks]:
         """Return the metrics of each task, while the scores are still stored one by one."""
