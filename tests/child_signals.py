@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Processes started inside have default signal handling.
+    """Give default signal handling to the processes that are started inside.
 
     An ignored signal is inherited through exec: `nohup` ignores SIGHUP, a shell without job control SIGINT in its
     background jobs. A test that sends such a signal must not depend on that.

@@ -1,8 +1,8 @@
 """Fixtures and lists of learners, kernels, graphs, rows and labels for all tests, and the option --long.
 
-A test that asks for `learner` runs for every learner, one that asks for `case` for every combination (in the usual
-run for a quarter of the pairs of kernel and graph, with rows and labels taken in turn; for presets for a few). A new
-learner is found by its file, and its presets with it.
+A test with the argument `learner` runs for every learner. A test with the argument `case` runs for combinations of
+learner, kernel, graph, rows and labels: in the usual run for the selection that `cases` describes, for presets for a
+few. A new learner is found by its file, and its presets with it.
 `pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
 """
 
@@ -38,7 +38,7 @@ KERNELS = {
 
 
 def _once(make):
-    """Graphs are immutable, so equal names share one graph."""
+    """Return `make` with a cache, because graphs are immutable and can be shared."""
     cached = functools.lru_cache(maxsize=None)(make)
     return lambda names: cached(tuple(names))
 
@@ -118,9 +118,9 @@ def pytest_generate_tests(metafunc):
 def cases(every):
     """Combinations as parameters of tests: all of them, or a fixed selection in the usual run.
 
-    In the usual run a learner meets each kernel with two graphs, all graphs, all pairs of kernel (linear, polynomial,
-    Gaussian) and store, and all pairs of store and number of classes. Two learners in turn have different pairs of
-    kernel and graph. As many combinations again are marked `long`, for `make test-long`.
+    In the usual run a learner is tested with each kernel on two graphs, with all graphs, with all pairs of kernel
+    (linear, polynomial, Gaussian) and store, and with all pairs of store and number of classes. Consecutive learners
+    have different pairs of kernel and graph. As many further combinations are marked `long`, for `make test-long`.
     """
     plain = {learner.__name__: learner() for learner in LEARNERS}
     return [
@@ -132,6 +132,7 @@ def cases(every):
 
 def _cases_of(learner, is_preset, turn, every):
     has_kernel, has_graph = (word in learner.get_params(deep=False) for word in ("kernel", "graph"))
+    # A learner that accepts few combinations runs all chosen ones, the others every second one.
     has_few = not (has_kernel and has_graph and all(accepts(Case(learner, kernel)) for kernel in KERNELS.values()))
     for (k, kernel), (g, graph), (s, store), (c, classes) in itertools.product(
         *(list(enumerate(names)) for names in (KERNELS, GRAPHS, STORES, CLASSES))
@@ -161,7 +162,7 @@ def is_long(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
-    """The matrices here are small, and on a busy machine threads only wait for each other.
+    """Use one BLAS thread: the matrices here are small, and on a busy machine threads only wait for each other.
 
     OPENBLAS_NUM_THREADS overrides it, to see that no result depends on the number of threads.
     """

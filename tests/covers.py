@@ -12,7 +12,7 @@ import pytest
 
 
 def covering(*dimensions, one_in=2):
-    """The product of several parameters, of which one in `one_in` combinations is not marked `long`."""
-    for place in itertools.product(*(range(len(values)) for values in dimensions)):
-        words = [values[i] for values, i in zip(dimensions, place, strict=True)]
-        yield pytest.param(*words, marks=[] if sum(place) % one_in == 0 else [pytest.mark.long])
+    """Yield all combinations of several parameters; one in `one_in` is not marked `long`."""
+    for positions in itertools.product(*(range(len(values)) for values in dimensions)):
+        combination = [values[i] for values, i in zip(dimensions, positions, strict=True)]
+        yield pytest.param(*combination, marks=[] if sum(positions) % one_in == 0 else [pytest.mark.long])

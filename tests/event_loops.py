@@ -7,6 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def run(coroutine):
-    """Run a coroutine in a loop and a thread of its own: the main thread may run the loop of a browser already."""
+    """Run a coroutine in a new event loop in a new thread, because Playwright's loop may run in the main thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()

@@ -1,8 +1,9 @@
-"""Make any learner with those of some parameters that it has; not every learner has a kernel, a graph and a budget."""
+"""Create any learner from a common set of parameters, such as kernel, graph and budget, which not every learner has."""
 
 from __future__ import annotations
 
 
 def made(learner, **parameters):
+    """Return a new learner of this class. Parameters that the class does not have are ignored."""
     known = learner().get_params(deep=False)
     return learner(**{name: value for name, value in parameters.items() if name in known})

@@ -18,9 +18,9 @@ def invalid(parameter: str, accepted: str, came: str, remedy: str = "") -> Model
     return ModelFileError(error_message(WHO, parameter, accepted, came, remedy))
 
 
-def require(holds: object, parameter: str, accepted: str, came: str = "other values") -> None:
+def require(condition: object, parameter: str, accepted: str, came: str = "other values") -> None:
     """Reject the file unless the condition holds."""
-    if not holds:
+    if not condition:
         raise invalid(parameter, accepted, came)
 
 
@@ -28,8 +28,8 @@ def require(holds: object, parameter: str, accepted: str, came: str = "other val
 def reported_as_file_error(parameter: str, accepted: str) -> Iterator[None]:
     """Turn errors of constructors called with values from a file into a `ModelFileError`.
 
-    NumPy's floating-point warnings are silenced: a hostile file may overflow any computation, and the checks on the
-    results reject it then.
+    NumPy's floating-point warnings are silenced: values from a hostile file may overflow a computation, and then the
+    checks on its result reject the file.
     """
     try:
         with np.errstate(all="ignore"):

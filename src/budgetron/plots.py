@@ -47,9 +47,9 @@ def checked_top(who: str, top: Any) -> int:
 
 def bars(ax: Any, names: Sequence[Hashable], values: Sequence[float], label: str, colour: str) -> None:
     """Draw horizontal bars, the first at the top."""
-    places = range(len(names))
-    ax.barh(places, values, color=colour)
-    ax.set_yticks(places, [plain_text(name) for name in names])
+    positions = range(len(names))
+    ax.barh(positions, values, color=colour)
+    ax.set_yticks(positions, [plain_text(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel(label)
 

@@ -2,7 +2,7 @@
 
 `io.read` and `evaluate.progressive` show it on request. It is one line on standard error that is written again and
 again, which terminals and notebooks both understand; nothing but the standard library is needed. The command line has
-a line of its own, with more figures.
+its own progress line, with more figures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProgressLine:
         self.end()
 
     def due(self) -> bool:
-        """Whether it is time for an update; computing the words may take time."""
+        """Return whether it is time for an update. Callers check it first, because computing the figures takes time."""
         return self._shown and time.perf_counter() - self._updated >= _INTERVAL
 
     def show(self, n: int, share: float | None = None, words: str = "") -> None:
@@ -54,7 +54,7 @@ class ProgressLine:
         self._shown = False
 
     def _write(self, text: str) -> None:
-        padded = text.ljust(self._width)  # covers what a longer line has left
+        padded = text.ljust(self._width)  # the spaces overwrite the rest of a longer line before it
         self._width = len(text)
         sys.stderr.write(f"\r{padded}")
         sys.stderr.flush()

@@ -31,7 +31,8 @@ DICTS = [dict(zip(NAMES, row, strict=True)) for row in X.tolist()]
 KERNEL = kernels.Gaussian(0.3)
 
 
-def fed(classifier, **arguments):
+def trained(classifier, **arguments):
+    """Train a classifier one example at a time; each argument is a function of the task."""
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
         classifier.learn_one(x, y, **{name: value(task) for name, value in arguments.items()})
     return classifier
@@ -60,7 +61,7 @@ def test_the_wrapper_predicts_as_the_learner(learner):
     model = makers.made(learner, kernel=KERNEL)
     direct = makers.made(learner, kernel=KERNEL)
     direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
-    by_argument = fed(Classifier(model), task=lambda task: task)
+    by_argument = trained(Classifier(model), task=lambda task: task)
     require_same(state_of(by_argument.learner), state_of(direct), "river's and ours")
     by_feature = Classifier(model, task="user")
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
@@ -72,7 +73,7 @@ def test_the_wrapper_predicts_as_the_learner(learner):
 
 def test_named_features_make_dense_rows(learner):
     model = makers.made(learner, kernel=KERNEL)
-    dense = fed(Classifier(model, features=NAMES), task=lambda task: task)
+    dense = trained(Classifier(model, features=NAMES), task=lambda task: task)
     direct = makers.made(learner, kernel=KERNEL).partial_fit(X, Y, tasks=TASKS)
     require_same(state_of(dense.learner), state_of(direct), "dense rows")
     full, part = {"a": 1.0, "b": 0.0, "c": 0.5}, {"c": 0.5, "a": 1.0, "new": 9.0}
@@ -88,7 +89,7 @@ def test_data_frames_equal_dicts_one_by_one(features):
     model = Budgetron(budget=20, kernel=KERNEL)
     single, many = (Classifier(model, features=features) for _ in range(2))
     assert many.predict_many(frame).tolist() == [False] * N
-    fed(single, task=lambda task: task)
+    trained(single, task=lambda task: task)
     many.learn_many(frame, pd.Series(Y), task=TASKS)
     require_same(state_of(single.learner), state_of(many.learner), "one by one and at once")
     probabilities = many.predict_proba_many(frame, task=TASKS)
@@ -108,13 +109,13 @@ def test_tasks_pass_through_pipelines_and_evaluation():
 
     model = RandomBudgetPerceptron(budget=200, kernel=KERNEL, graph=graphs.disconnected())
     stream = [(x, y, {"task": task}) for x, y, task in zip(DICTS, Y, TASKS, strict=True)]
-    knowing = error(stream, preprocessing.StandardScaler() | Classifier(model))
-    blind = error([each[:2] for each in stream], preprocessing.StandardScaler() | Classifier(model))
-    assert knowing < 0.25 < blind
+    with_tasks = error(stream, preprocessing.StandardScaler() | Classifier(model))
+    without_tasks = error([example[:2] for example in stream], preprocessing.StandardScaler() | Classifier(model))
+    assert with_tasks < 0.25 < without_tasks
 
     inside_x = [({**x, "user": task}, y) for x, y, task in zip(DICTS, Y, TASKS, strict=True)]
     scaled = compose.Discard("user") | preprocessing.StandardScaler()
-    assert error(inside_x, (scaled + compose.Select("user")) | Classifier(model, task="user")) == knowing
+    assert error(inside_x, (scaled + compose.Select("user")) | Classifier(model, task="user")) == with_tasks
     late = evaluate.progressive_val_score(stream, Classifier(model), metrics.Accuracy(), delay=20)
     assert 0.5 < late.get() < 1.0
 
@@ -128,24 +129,24 @@ def test_the_wrapper_learns_more_than_two_classes():
 
 
 def test_weights_reach_the_learner():
-    weighted, twice = (Classifier(Budgetron(budget=20, kernel=KERNEL)) for _ in range(2))
-    fed(weighted, w=lambda task: 3.0 if task == "user 1" else 1.0)
-    fed(twice)
+    weighted, unweighted = (Classifier(Budgetron(budget=20, kernel=KERNEL)) for _ in range(2))
+    trained(weighted, w=lambda task: 3.0 if task == "user 1" else 1.0)
+    trained(unweighted)
     x = DICTS[0]
-    assert weighted.predict_proba_one(x) != twice.predict_proba_one(x)
+    assert weighted.predict_proba_one(x) != unweighted.predict_proba_one(x)
     with pytest.raises(InputError, match="sample_weight"):
         Classifier(Forgetron()).learn_one(x, True, w=2.0)
 
 
 def test_a_clone_forgets_and_a_pickle_does_not():
-    begun = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
-    assert begun.clone().predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
-    again = pickle.loads(pickle.dumps(begun))
-    assert again.predict_proba_one(DICTS[0], task="user 2") == begun.predict_proba_one(DICTS[0], task="user 2")
-    going_on = Classifier(begun.learner)
+    classifier = trained(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
+    assert classifier.clone().predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
+    again = pickle.loads(pickle.dumps(classifier))
+    assert again.predict_proba_one(DICTS[0], task="user 2") == classifier.predict_proba_one(DICTS[0], task="user 2")
+    going_on = Classifier(classifier.learner)
     going_on.learn_one(DICTS[0], True, task="user 2")
-    assert (going_on.learner.n_seen_, begun.learner.n_seen_) == (N + 1, N)
-    assert begun._raw_memory_usage == begun.learner.memory_bytes_
+    assert (going_on.learner.n_seen_, classifier.learner.n_seen_) == (N + 1, N)
+    assert classifier._raw_memory_usage == classifier.learner.memory_bytes_
 
 
 def test_invalid_learners_and_options_are_refused_by_the_wrapper():
@@ -166,7 +167,7 @@ def test_without_river_the_extra_is_named():
 
 
 def test_an_example_without_its_task_is_refused():
-    with_tasks = fed(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
+    with_tasks = trained(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
     for call in (with_tasks.predict_one, with_tasks.predict_proba_one, lambda x: with_tasks.learn_one(x, True)):
         with pytest.raises(InputError, match="task must be given, since the model was trained with tasks"):
             call(DICTS[0])

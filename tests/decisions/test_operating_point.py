@@ -1,4 +1,4 @@
-"""Operating points: thresholds, costs, the guarantee of `max_error` by simulation, and models that carry one."""
+"""Operating points: thresholds, costs, the guarantee of `max_error` by simulation, and models with one."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_asking_pays_between_two_thresholds() -> None:
     decided = point.decide([0.1, 0.5, 0.9]).tolist()
     assert decided == [False, None, True]
     assert point.expected_asked == pytest.approx(((p >= point.low) & (p < point.high)).mean(), abs=0.01)
-    dear = OperatingPoint(costs={"fp": 1, "fn": 1, "ask": 0.6}).update(p, y)
-    assert dear.low == dear.high and dear.expected_asked == 0
+    costly = OperatingPoint(costs={"fp": 1, "fn": 1, "ask": 0.6}).update(p, y)
+    assert costly.low == costly.high and costly.expected_asked == 0
 
 
 @given(
@@ -81,8 +81,8 @@ def test_the_chosen_thresholds_have_the_lowest_cost(rows: list, fp: float, fn: f
 
     low, high = Costs(fp, fn, ask).cheapest(counts[0], counts[1])
     assert low <= high and (ask is not None or low == high)
-    places = sorted({0, BINS, *bins.tolist(), *(bins + 1).tolist()})
-    pairs = [(a, b) for a in places for b in places if a <= b and (ask is not None or a == b)]
+    cuts = sorted({0, BINS, *bins.tolist(), *(bins + 1).tolist()})
+    pairs = [(a, b) for a in cuts for b in cuts if a <= b and (ask is not None or a == b)]
     assert cost(low, high) <= min(cost(a, b) for a, b in pairs) + 1e-9
 
 
@@ -107,7 +107,7 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
 
 
 def true_error(low: float | None, high: float | None, p: np.ndarray) -> float:
-    """The share of wrong decisions of each label, for calibrated probabilities: the larger of the two."""
+    """Return the share of wrong decisions for calibrated probabilities: that of the label for which it is larger."""
     below = p < low if low is not None else np.zeros(len(p), dtype=bool)
     above = p >= high if high is not None else np.zeros(len(p), dtype=bool)
     return max(p[below].mean() if below.any() else 0.0, (1 - p[above]).mean() if above.any() else 0.0)
@@ -118,14 +118,14 @@ def test_the_guarantee_holds_in_as_many_calibrations_as_it_says(shift: float) ->
     """400 calibration sets: in at most 1 − confidence of them may a label be wrong more often than max_error."""
     rng = np.random.default_rng(1)
     population = expit(2 * rng.normal(size=200_000) + shift)
-    broken, decided = 0, []
+    n_violations, decided = 0, []
     for _ in range(400):
         p = expit(2 * rng.normal(size=1500) + shift)
         point = OperatingPoint(max_error=0.1, confidence=0.8).update(p, rng.random(1500) < p)
-        broken += true_error(point.low, point.high, population) > 0.1
+        n_violations += true_error(point.low, point.high, population) > 0.1
         decided.append(1 - point.expected_asked)
-    assert broken <= 0.2 * 400  # by the union bound it is far less
-    assert np.mean(decided) > 0.1  # and the guarantee is not met by abstaining always
+    assert n_violations <= 0.2 * 400  # by the union bound there are far fewer
+    assert np.mean(decided) > 0.1  # a point that always asks would meet the guarantee trivially
 
 
 def test_several_labels_are_decided_where_it_is_safe() -> None:
@@ -136,8 +136,8 @@ def test_several_labels_are_decided_where_it_is_safe() -> None:
     decided = point.decide(shares[10_000:])
     asked = np.array([decision is None for decision in decided])
     for label in range(3):
-        mine = decided == label
-        assert mine.sum() > 500 and (y[10_000:][mine] != label).mean() < 0.15
+        of_label = decided == label
+        assert of_label.sum() > 500 and (y[10_000:][of_label] != label).mean() < 0.15
     assert asked.mean() == pytest.approx(point.expected_asked, abs=0.03)
     assert point.to_dict()["cuts"] is not None and point.low is None
 
@@ -171,8 +171,8 @@ def test_block_sizes_do_not_change_the_counts(settings: dict, margins: bool) -> 
 def test_other_settings_are_chosen_from_the_same_counts() -> None:
     p, y = calibrated(5000)
     point = OperatingPoint(costs={"fp": 1, "fn": 1}).update(p, y)
-    dear = point.changed(costs={"fp": 1, "fn": 20})
-    assert dear.high < 0.1 < point.high and dear.n == point.n
+    changed = point.changed(costs={"fp": 1, "fn": 20})
+    assert changed.high < 0.1 < point.high and changed.n == point.n
     assert point.fresh().n == 0 and point.fresh().costs == point.costs
 
 
@@ -213,7 +213,7 @@ def test_input_is_checked_and_changes_nothing() -> None:
     assert point.n == 2
 
 
-# ---- models that carry one
+# ---- models with an operating point
 
 
 def stream(n: int = 2500) -> tuple[np.ndarray, np.ndarray]:
@@ -229,13 +229,13 @@ def test_a_saved_model_continues_to_count(model, tmp_path: Path) -> None:
     model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
     margins = model.partial_fit(X[:1500], y[:1500]).decision_function(X[:5])
     model.save(tmp_path / "m.budgetron")
-    again = budgetron.load(tmp_path / "m.budgetron")
-    assert again.operating_point.to_dict() == model.operating_point.to_dict()
-    assert again.operating_point.log_odds == hasattr(model, "predict_proba")
-    for learner in (model, again):
+    loaded = budgetron.load(tmp_path / "m.budgetron")
+    assert loaded.operating_point.to_dict() == model.operating_point.to_dict()
+    assert loaded.operating_point.log_odds == hasattr(model, "predict_proba")
+    for learner in (model, loaded):
         for start in range(1500, 2500, 333):
             learner.partial_fit(X[start : start + 333], y[start : start + 333])
-    assert again.operating_point.to_dict() == model.operating_point.to_dict()
+    assert loaded.operating_point.to_dict() == model.operating_point.to_dict()
     assert model.operating_point.n == 2500 - (0 if model.operating_point.log_odds else 256)
     decided = model.decide(X[:50])
     assert set(decided) <= {"yes", "no"} and [model.decide_one(x) for x in X[:50]] == decided.tolist()

@@ -16,7 +16,8 @@ PARTS = [slice(start, start + 400) for start in range(0, 1500, 400)]
 BLOCKS = [(STREAM.X[part], STREAM.y[part], STREAM.tasks[part]) for part in PARTS]
 
 
-def raced(models: dict) -> evaluate.Comparison:
+def compared(models: dict) -> evaluate.Comparison:
+    """Compare the models on the stream."""
     comparison = evaluate.Comparison(models, classes=[0, 1])
     for block in BLOCKS:
         comparison.add(*block)
@@ -28,7 +29,7 @@ def test_each_learner_has_the_figures_of_a_separate_run() -> None:
         gaussian = kernels.Gaussian(0.2)
         return {"a": Forgetron(20, gaussian), "b": RandomBudgetPerceptron(20, gaussian), "c": Budgetron(20, gaussian)}
 
-    comparison = raced(models())
+    comparison = compared(models())
     for name, model in models().items():
         alone = evaluate.progressive(model, BLOCKS, classes=[0, 1])
         assert comparison.results()[name].validation.to_dict() == alone.to_dict()
@@ -37,7 +38,7 @@ def test_each_learner_has_the_figures_of_a_separate_run() -> None:
 
 def test_is_worse_agrees_with_a_sign_test() -> None:
     models = {"one": Forgetron(1, kernels.Linear()), "all": Perceptron(kernels.Linear())}
-    comparison = raced(models)
+    comparison = compared(models)
     wrong = {}
     for name, model in {"one": Forgetron(1, kernels.Linear()), "all": Perceptron(kernels.Linear())}.items():
         margins = model.predict_then_learn(STREAM.X, STREAM.y, tasks=STREAM.tasks)
@@ -48,34 +49,34 @@ def test_is_worse_agrees_with_a_sign_test() -> None:
 
 
 def test_equal_learners_are_not_worse() -> None:
-    comparison = raced({"a": Forgetron(20, kernels.Linear()), "b": Forgetron(20, kernels.Linear())})
+    comparison = compared({"a": Forgetron(20, kernels.Linear()), "b": Forgetron(20, kernels.Linear())})
     assert not comparison.is_worse("a", "b") and not comparison.is_worse("b", "a") and not comparison.is_worse("a", "a")
 
 
 def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
     kernel = kernels.Polynomial(2)
-    comparison = raced({"takes": Forgetron(5, kernel), "refuses": Budgetron(5, kernel)})
+    comparison = compared({"takes": Forgetron(5, kernel), "refuses": Budgetron(5, kernel)})
     assert list(comparison.results()) == ["takes"] and "kernel must be Gaussian()" in comparison.refused["refuses"]
     with pytest.raises(ValueError, match="no learner accepts the stream"):
-        raced({"refuses": Budgetron(5, kernel)})
+        compared({"refuses": Budgetron(5, kernel)})
     with pytest.raises(ValueError, match="known classes"):
         comparison.add(np.zeros((1, 5)), [7], [0])
 
 
 def test_auc_distinguishes_learners_if_a_label_is_rare() -> None:
-    """The error of both is that of the constant prediction, and one of them knows nothing."""
+    """Both have the error of the constant prediction, but only one of them has learned anything."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12_000, 2))
     y = rng.random(12_000) < 0.02 * np.exp(1.2 * X[:, 0])
-    models = {"all": Budgetron(budget=20), "blind": Blind(), "again": Blind()}
+    models = {"good": Budgetron(budget=20), "noise": LearnsNoise(), "more noise": LearnsNoise()}
     comparison = evaluate.Comparison(models, classes=[False, True])
     for start in range(0, 12_000, 4000):
         comparison.add(X[start : start + 4000], y[start : start + 4000])
-    assert comparison.is_worse("blind", "all", by="auc") and not comparison.is_worse("all", "blind", by="auc")
-    assert not comparison.is_worse("blind", "again", by="auc") and not comparison.is_worse("blind", "all")
+    assert comparison.is_worse("noise", "good", by="auc") and not comparison.is_worse("good", "noise", by="auc")
+    assert not comparison.is_worse("noise", "more noise", by="auc") and not comparison.is_worse("noise", "good")
 
 
-class Blind(Budgetron):
+class LearnsNoise(Budgetron):
     """Learns from noise in place of its columns."""
 
     def predict_then_learn(self, X, y, **others):  # type: ignore[no-untyped-def]

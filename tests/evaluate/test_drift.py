@@ -13,14 +13,14 @@ from budgetron.evaluate.drift import Adwin, DriftMonitor, words
 
 @pytest.mark.parametrize("share", [0.01, 0.3])
 def test_false_alarms_are_as_rare_as_stated(share: float) -> None:
-    """200 quiet streams of 20,000 losses, tested at every bucket: at most about δ = 10 % may have an alarm."""
+    """200 streams of 10,000 losses without a change, tested at every bucket: at most about δ = 10 % may have alarms."""
     rng = np.random.default_rng(0)
-    adwin, rows = Adwin(rows=1, delta=0.1), np.zeros(100, dtype=np.intp)
-    false = 0
+    rows = np.zeros(100, dtype=np.intp)
+    n_false = 0
     for _ in range(200):
         adwin = Adwin(rows=1, delta=0.1)
-        false += any([bool(adwin.add(rows, rng.random(100) < share)) for _ in range(100)])
-    assert false <= 0.1 * 200
+        n_false += any([bool(adwin.add(rows, rng.random(100) < share)) for _ in range(100)])
+    assert n_false <= 0.1 * 200
 
 
 def test_many_quiet_tasks_raise_no_alarm() -> None:
@@ -51,9 +51,9 @@ def test_the_task_that_changed_is_named() -> None:
     rng = np.random.default_rng(0)
     monitor = DriftMonitor(10, "error")
     for block in range(60):
-        places = rng.integers(1, 4, 500)
-        share = np.where((places == 2) & (block >= 30), 0.6, 0.1)
-        monitor.add(places, (rng.random(500) < share).astype(float), 500 * (block + 1), ["ann", "bob", "eve"])
+        task_rows = rng.integers(1, 4, 500)
+        share = np.where((task_rows == 2) & (block >= 30), 0.6, 0.1)
+        monitor.add(task_rows, (rng.random(500) < share).astype(float), 500 * (block + 1), ["ann", "bob", "eve"])
     alarms = list(monitor.latest)
     assert {alarm.task for alarm in alarms} == {None, "bob"}
     bob = next(alarm for alarm in alarms if alarm.task == "bob")
@@ -91,16 +91,16 @@ def test_a_validation_reports_when_labels_flip(model) -> None:
 
 
 def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | None]:
-    """How long after the change our ADWIN and river's notice a rise; None: never. Neither may be early."""
+    """Return after how many examples our ADWIN and river's notice a rise, counted from the change; None if never."""
     drift = pytest.importorskip("river.drift", reason="the extra `river` is not installed")
     ours, theirs, alarms = Adwin(rows=1), drift.ADWIN(delta=0.002), [None, None]
-    for place, loss in enumerate(losses.tolist(), 1):
+    for position, loss in enumerate(losses.tolist(), 1):
         rose = bool(ours.add(np.zeros(1, dtype=np.intp), [loss]))
         before = theirs.estimation
         theirs.update(loss)
         for side, noticed in enumerate((rose, theirs.drift_detected and theirs.estimation > before)):
             if noticed and alarms[side] is None:
-                alarms[side] = place - change
+                alarms[side] = position - change
     return alarms[0], alarms[1]
 
 

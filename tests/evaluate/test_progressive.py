@@ -44,12 +44,12 @@ def test_figures_equal_those_of_scikit_learn() -> None:
         (slice(None), result.overall),
         *((task == TASKS, row) for task, row in result.per_task.items()),
     ]:
-        truth, guesses = Y[rows], predicted[rows]
+        truth, predictions = Y[rows], predicted[rows]
         assert figures.n == len(truth)
-        assert figures.error == pytest.approx(np.mean(truth != guesses))
-        assert figures.f_measure == pytest.approx(f1_score(truth, guesses))
-        assert figures.precision == pytest.approx(precision_score(truth, guesses))
-        assert figures.recall == pytest.approx(recall_score(truth, guesses))
+        assert figures.error == pytest.approx(np.mean(truth != predictions))
+        assert figures.f_measure == pytest.approx(f1_score(truth, predictions))
+        assert figures.precision == pytest.approx(precision_score(truth, predictions))
+        assert figures.recall == pytest.approx(recall_score(truth, predictions))
     assert set(result.per_task) == set(TASKS.tolist()) and result.others is None
     assert result.macro["f_measure"] == pytest.approx(
         np.mean([row.f_measure for row in result.per_task.values()])
@@ -77,39 +77,38 @@ def test_the_window_size_does_not_change_the_totals(window: int) -> None:
     assert sum(point.window.n for point in result.curve) == len(Y) == result.curve[-1].position
     start = 0
     for point in result.curve:
-        here, upto = slice(start, point.position), slice(0, point.position)
-        assert point.window.error == pytest.approx(np.mean(Y[here] != (margins[here] > 0)))
-        so_far = f1_score(Y[upto], margins[upto] > 0, zero_division=np.nan)
+        window_rows, rows_so_far = slice(start, point.position), slice(0, point.position)
+        assert point.window.error == pytest.approx(np.mean(Y[window_rows] != (margins[window_rows] > 0)))
+        so_far = f1_score(Y[rows_so_far], margins[rows_so_far] > 0, zero_division=np.nan)
         assert point.so_far.f_measure == (None if np.isnan(so_far) else pytest.approx(so_far))
         start = point.position
     assert result.curve[-1].budget_share == model.budget_share_
     assert (result.curve[-1].stored, result.curve[-1].memory_bytes) == (model.n_stored_, model.memory_bytes_)
 
 
-class Counting(Kernel):
-    """A Gaussian kernel that counts its values."""
+class CountingKernel(Kernel):
+    """A Gaussian kernel that counts the values that it computes."""
 
-    asked = 0
+    n_values = 0
 
     def of_products(self, dot: Any, sq_a: Any, sq_b: Any) -> Any:
-        type(self).asked += np.size(dot)
+        type(self).n_values += np.size(dot)
         return np.exp(-0.2 * np.maximum(sq_a + sq_b - 2 * dot, 0.0))
 
 
 def test_no_margin_is_computed_twice() -> None:
-    asked = []
+    counts = []
     for run in (
         lambda model: model.predict_then_learn(X, Y, tasks=TASKS),
         lambda model: evaluate.progressive(model, (X, Y, TASKS), window=900),
         lambda model: evaluate.progressive(model, (X, Y, TASKS), window=100),
     ):
-        Counting.asked = 0
-        run(Forgetron(budget=20, kernel=Counting(), engine="numpy"))
-        asked.append(Counting.asked)
-    assert asked[0] == asked[1]
-    assert (
-        asked[2] <= asked[0]
-    )  # the first block is read twice before it is learned, and is smaller here
+        CountingKernel.n_values = 0
+        run(Forgetron(budget=20, kernel=CountingKernel(), engine="numpy"))
+        counts.append(CountingKernel.n_values)
+    assert counts[0] == counts[1]
+    # The rows of the first block are checked before it is learned, which computes values too; here it is smaller.
+    assert counts[2] <= counts[0]
 
 
 def test_all_forms_of_a_stream_give_the_same_result() -> None:
@@ -201,11 +200,11 @@ class Logistic:
     classes_ = np.array([0, 1])
 
     def __init__(self, margins: np.ndarray) -> None:
-        self.margins, self.place = margins, 0
+        self.margins, self.position = margins, 0
 
     def predict_then_learn(self, X: Any, y: Any, tasks: Any = None, classes: Any = None) -> np.ndarray:
-        self.place += len(y)
-        return self.margins[self.place - len(y) : self.place]
+        self.position += len(y)
+        return self.margins[self.position - len(y) : self.position]
 
     def predict_proba(self, X: Any) -> None:
         raise AssertionError("would compute the margins again")
@@ -220,9 +219,8 @@ def test_margins_that_are_log_odds_give_probabilities() -> None:
     result = evaluate.progressive(Logistic(margins), (X1, truth, tasks), window=300)
     assert result.overall.log_loss == pytest.approx(log_loss(truth, probability))
     assert result.per_task[1].log_loss == pytest.approx(log_loss(truth[tasks == 1], probability[tasks == 1]))
-    assert (
-        result.calibration is not None and result.calibration.ece < 0.04
-    )  # drawn from its own probabilities
+    # The labels are drawn from the predicted probabilities, so these are calibrated.
+    assert result.calibration is not None and result.calibration.ece < 0.04
     worse = evaluate.progressive(Logistic(3 * margins), (X1, truth, tasks))
     assert worse.calibration is not None and worse.calibration.ece > 0.08
     for row in result.calibration.bins():
@@ -266,9 +264,9 @@ def test_a_result_converts_to_json_and_text() -> None:
     ],
 )
 def test_invalid_options_and_streams_are_refused(wrong: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=r"evaluate\.progressive: ") as refused:
+    with pytest.raises(ValueError, match=r"evaluate\.progressive: ") as caught:
         evaluate.progressive(learner(), (X, Y, TASKS), **wrong)
-    assert says in str(refused.value)
+    assert says in str(caught.value)
 
 
 def test_invalid_streams_and_learners_are_rejected() -> None:

@@ -22,23 +22,23 @@ from budgetron.evaluate.metrics.ranking import Ranking, auc, auc_within, average
 from budgetron.evaluate.metrics.ranking_counts import RankingCounts
 from budgetron.evaluate.metrics.window_ranks import added, ranks
 
-FEW = st.lists(st.tuples(st.integers(-3, 3), st.booleans(), st.integers(0, 3)), min_size=2, max_size=40)
+# Lists of (score, whether it is positive, weight). There are only seven scores, so many of them tie.
+SCORED = st.lists(st.tuples(st.integers(-3, 3), st.booleans(), st.integers(0, 3)), min_size=2, max_size=40)
 
 
-@given(FEW)
+@given(SCORED)
 def test_exact_figures_equal_those_of_scikit_learn_with_ties_and_weights(rows: list[tuple[int, bool, int]]) -> None:
     scores, y = np.array([row[0] / 2 for row in rows]), np.array([row[1] for row in rows])
     weight = np.array([row[2] for row in rows], dtype=float)
-    for given_weight in (None, weight):
-        whole = np.ones(len(y)) if given_weight is None else weight
-        ranking = Ranking.of(scores, y, given_weight)
-        if not (whole[y].sum() and whole[~y].sum()):
+    for sample_weight in (None, weight):
+        weights = np.ones(len(y)) if sample_weight is None else weight
+        ranking = Ranking.of(scores, y, sample_weight)
+        if not (weights[y].sum() and weights[~y].sum()):
             assert ranking.auc is None and ranking.average_precision is None
             continue
-        assert ranking.auc == pytest.approx(roc_auc_score(y, scores, sample_weight=given_weight))
-        assert ranking.average_precision == pytest.approx(
-            average_precision_score(y, scores, sample_weight=given_weight)
-        )
+        assert ranking.auc == pytest.approx(roc_auc_score(y, scores, sample_weight=sample_weight))
+        precision = average_precision_score(y, scores, sample_weight=sample_weight)
+        assert ranking.average_precision == pytest.approx(precision)
     top = np.argsort(-scores, kind="stable")
     for k in (1, len(y), len(y) + 1):
         at_k = Ranking.of(scores, y).precision_at(k)
@@ -69,10 +69,10 @@ def test_precision_at_k_refuses_an_invalid_k(bad: dict[str, object]) -> None:
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30), st.floats(1e-6, 1e6))
 def test_bins_keep_the_order_and_have_the_edges_they_say(values: list[float], scale: float) -> None:
     scores = np.sort(np.array(values))
-    places = bins_of(scores, scale)
-    assert (np.diff(places) >= 0).all() and places.min() >= 0 and places.max() < BINS
+    bins = bins_of(scores, scale)
+    assert (np.diff(bins) >= 0).all() and bins.min() >= 0 and bins.max() < BINS
     low = edges(scale)
-    assert (scores >= low[places] - 1e-9 * np.abs(scores) - 1e-12 * scale).all()
+    assert (scores >= low[bins] - 1e-9 * np.abs(scores) - 1e-12 * scale).all()
 
 
 @settings(max_examples=30)
@@ -89,16 +89,16 @@ def test_binned_figures_are_as_close_as_they_say(seed: int, share: float, apart:
     true_auc, true_ap = roc_auc_score(y, scores), average_precision_score(y, scores)
     assert abs(auc(positives, negatives) - true_auc) <= auc_within(positives, negatives) + 1e-12
     assert auc_within(positives, negatives) < 0.02
-    off = abs(average_precision(positives, negatives) - true_ap)
-    assert off <= average_precision_within(positives, negatives) + 1e-12
+    difference = abs(average_precision(positives, negatives) - true_ap)
+    assert difference <= average_precision_within(positives, negatives) + 1e-12
 
 
 def filled(
-    scores: NDArray[np.float64], truth: NDArray[np.intp], places: NDArray[np.intp], log_odds: bool = True
+    scores: NDArray[np.float64], truth: NDArray[np.intp], task_rows: NDArray[np.intp], log_odds: bool = True
 ) -> RankingCounts:
     counts = RankingCounts(k=50)
     for part in np.array_split(np.arange(len(truth)), 40):
-        counts.add(scores[part], truth[part], places[part], log_odds)
+        counts.add(scores[part], truth[part], task_rows[part], log_odds)
     return counts
 
 
@@ -107,10 +107,10 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
     """Below 4,096 scores the figures are exact, above they are close, overall and per task."""
     rng = np.random.default_rng(n + classes)
     truth = rng.choice(classes, size=n, p=[0.9, 0.1] if classes == 2 else [0.7, 0.1, 0.1, 0.1])
-    places = rng.integers(0, 3, size=n)
+    task_rows = rng.integers(0, 3, size=n)
     raw = 1.5 * np.eye(classes)[truth] + rng.normal(size=(n, classes))
     log_odds = raw[:, 1:] if classes == 2 else logit(np.clip(softmax(raw, axis=1), 1e-12, 1 - 1e-12))
-    counts = filled(log_odds, truth, places)
+    counts = filled(log_odds, truth, task_rows)
     exact = n * log_odds.shape[1] <= ranking_counts.EXACT
     ranking = counts.ranking()
     assert ranking is not None and ranking.exact == exact
@@ -128,9 +128,9 @@ def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, c
     assert (of_all.auc, of_all.average_precision) == pytest.approx(sklearn(np.ones(n, dtype=bool)), abs=tolerance)
     assert ranking.auc_within is not None and (ranking.auc_within == 0) == exact
     assert ranking.to_dict()["auc"] == of_all.auc
-    for place, ranked in enumerate(counts.by_task_row([0, 1, 2])):
+    for row, ranked in enumerate(counts.by_task_row([0, 1, 2])):
         close = 1e-9 if exact else 0.015
-        assert (ranked.auc, ranked.average_precision) == pytest.approx(sklearn(places == place), abs=close)
+        assert (ranked.auc, ranked.average_precision) == pytest.approx(sklearn(task_rows == row), abs=close)
 
 
 def test_margins_of_any_size_are_ranked() -> None:
@@ -156,7 +156,7 @@ def test_many_tasks_and_classes_stay_within_memory() -> None:
 
 
 def test_windows_are_ranked_and_add_up() -> None:
-    """Windows of 1,500 examples: two of kept scores, one that is half in bins, and the rest in bins."""
+    """Windows of 1,500 examples: in two, all scores are stored; in the third some are; later all are in bins."""
     rng = np.random.default_rng(0)
     y = rng.random(12_000) < 0.2
     scores = rng.normal(size=12_000) + y

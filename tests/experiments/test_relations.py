@@ -1,4 +1,4 @@
-"""`budgetron reproduce relations`: runs that are not repeated, a table and pictures from their files."""
+"""`budgetron reproduce relations`: finished runs are not repeated; the table and pictures are made from their files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_relations_of_opposed_tasks(out: Path) -> None:
-    """The truth is −1, 0, 0; independent Perceptrons have most of it, and the complete graph hides it."""
+    """The true correlations are −1, 0, 0. Independent Perceptrons come close; on the complete graph they are lost."""
     results = table.files_of(out, ["opposed"])
     means = {row.name: table.values(results, "opposed", row.name, "correlations").mean(axis=0)
              for row in rows_for("opposed")}  # fmt: skip

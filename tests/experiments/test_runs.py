@@ -95,9 +95,9 @@ def test_a_stopped_run_writes_nothing(spam_order: Path, paper_files: Path, tmp_p
     baseline = Run("spam", 0, BASELINE)
     baseline.path(tmp_path).parent.mkdir(parents=True)
     baseline.path(tmp_path).write_bytes(baseline.path(spam_order).read_bytes())
-    answers = iter([False, False, False, True])  # stopped before the fourth cell
+    stopped = iter([False, False, False, True])  # stopped before the fourth cell
     run = Run("spam", 0, "mtrbp")
-    assert perform(run, tmp_path, str(paper_files), stopped=lambda: next(answers)) is None
+    assert perform(run, tmp_path, str(paper_files), stopped=lambda: next(stopped)) is None
     assert list(run.path(tmp_path).parent.iterdir()) == [baseline.path(tmp_path)]
 
 
@@ -105,7 +105,7 @@ def test_the_plan_is_complete_and_ordered() -> None:
     runs = planned(chosen_blocks(["spam", "school", "sentiment"]), 10)
     assert len(runs) == len(set(runs)) == 4 * 10 * len(ALGORITHMS)
     assert len({run.path(Path()) for run in runs}) == len(runs)
-    place = {run: number for number, run in enumerate(runs)}
+    position = {run: number for number, run in enumerate(runs)}
 
     def needed(algorithm: Algorithm, run: Run) -> list[Run]:
         return [Run(run.block, run.seed, name) for name in algorithm.after]
@@ -113,7 +113,7 @@ def test_the_plan_is_complete_and_ordered() -> None:
     for algorithm in ALGORITHMS:
         for run in runs:
             if run.algorithm == algorithm.name:
-                assert all(place[earlier] < place[run] for earlier in needed(algorithm, run))
+                assert all(position[earlier] < position[run] for earlier in needed(algorithm, run))
     assert {run.block for run in planned(chosen_blocks(["school"]), 1)} == {"school", "school-0.5"}
 
 

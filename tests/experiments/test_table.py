@@ -165,11 +165,11 @@ def test_json_records_have_every_cell() -> None:
     )
 
 
-def test_the_table_is_inserted_between_the_marks_of_a_page() -> None:
+def test_the_table_is_inserted_between_the_two_comments_of_a_page() -> None:
     page = f"# Title\n\n{BEGIN}\nold\n{END}\n\nrest\n"
     once = with_table(page, "new\n")
     assert once == with_table(once, "new\n") and "old" not in once and once.endswith("\n\nrest\n")
-    with pytest.raises(InputError, match="has no place for the table"):
+    with pytest.raises(InputError, match="does not say where the table goes"):
         with_table("# Title", "new")
 
 
@@ -199,13 +199,13 @@ def test_the_committed_results_are_complete_and_rendered_by_the_command() -> Non
     assert table.n_orders == 10 and len(differences(table)) == 72
     conclusions = findings(table)
     assert (COMMITTED / "table.md").read_text() == "# Table 1\n\n" + render.markdown(table, conclusions)
-    # The figure's bytes depend on the version of matplotlib, so only its place is checked.
+    # The figure's bytes depend on the version of matplotlib, so only its beginning is checked.
     assert (COMMITTED / render.FIGURE).read_text().startswith("<svg")
     page = (COMMITTED / "table.html").read_text()
     assert re.sub(r"<svg.*</svg>\n?", "", page, flags=re.DOTALL) == render.html(table, conclusions, "")
     page = COMMITTED.parents[1] / "docs" / "reproduce.md"
-    place = f"../benchmarks/paper/{render.FIGURE}"
-    rendered = render.markdown(table, conclusions, heading="###", figure=place)
+    figure = f"../benchmarks/paper/{render.FIGURE}"
+    rendered = render.markdown(table, conclusions, heading="###", figure=figure)
     assert page.read_text() == with_table(page.read_text(), rendered)
     for run in runs:
         assert set(run["machine"]) == {"cpus", "arch", "python", "numpy"}

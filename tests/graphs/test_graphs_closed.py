@@ -97,7 +97,7 @@ def test_components_of_complete_and_disconnected():
     assert graphs.complete(2, coupling=0).components(["a", "b"]) == [["a"], ["b"]]
 
 
-def test_is_open_tells_open_graphs_from_others():
+def test_graphs_in_closed_form_are_open():
     for graph in (graphs.complete(), graphs.disconnected(), graphs.clusters({1: 2})):
         assert graph.is_open and graph.tasks is None and graph.n_tasks is None
     assert graphs.complete(8).n_tasks == 8
@@ -116,12 +116,14 @@ def test_row_agrees_with_similarity_for_a_million_tasks():
 ], ids=["ints", "negative", "far apart", "even steps", "strings", "one", "mixed"])  # fmt: skip
 def test_clusters_are_found_for_all_kinds_of_names(names):
     names = list(names)
-    mapping = {name: place % 11 for place, name in enumerate(names)}
+    mapping = {name: position % 11 for position, name in enumerate(names)}
     unmapped = [f"unmapped {n}" for n in range(50)] + [10**15 + n for n in range(50)]
-    asked = [names[place] for place in np.random.default_rng(0).integers(0, len(names), 500)] + unmapped
-    task_ids, components = graphs.clusters(mapping).locate(asked)
-    one_of = {}
-    for name, cluster in zip(asked[:500], components[:500].tolist(), strict=True):
-        assert one_of.setdefault(mapping[name], cluster) == cluster
-    assert len(set(one_of.values())) == len(one_of)
-    assert (components[500:] == task_ids[500:]).all() and not set(one_of.values()) & set(task_ids.tolist())
+    tasks = [names[i] for i in np.random.default_rng(0).integers(0, len(names), 500)] + unmapped
+    task_ids, clusters = graphs.clusters(mapping).locate(tasks)
+    cluster_of_label = {}
+    for name, cluster in zip(tasks[:500], clusters[:500].tolist(), strict=True):
+        assert cluster_of_label.setdefault(mapping[name], cluster) == cluster
+    assert len(set(cluster_of_label.values())) == len(cluster_of_label)
+    # A task outside the mapping is its own cluster, and no cluster number is a task id.
+    assert (clusters[500:] == task_ids[500:]).all()
+    assert not set(cluster_of_label.values()) & set(task_ids.tolist())

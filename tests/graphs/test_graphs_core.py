@@ -23,20 +23,20 @@ def star(rng):
 
 def grid(rng):
     side = 36
-    places = np.arange(side * side).reshape(side, side)
-    across = np.concatenate([places[:, :-1].ravel(), places[:-1].ravel()])
-    down = np.concatenate([places[:, 1:].ravel(), places[1:].ravel()])
-    return list(zip(across.tolist(), down.tolist(), strict=True))
+    tasks = np.arange(side * side).reshape(side, side)
+    first = np.concatenate([tasks[:, :-1].ravel(), tasks[:-1].ravel()])  # left ends, then upper ends
+    second = np.concatenate([tasks[:, 1:].ravel(), tasks[1:].ravel()])
+    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
-def tangled(rng):
+def random_edges(rng):
     edges = rng.integers(0, K, (3 * K, 2))
     return [(int(a), int(b)) for a, b in np.unique(np.sort(edges, axis=1), axis=0) if a != b]
 
 
-def scattered(rng):
+def many_components(rng):
     """Many components, some of them of one task."""
-    return [(a, b) for a, b in tangled(rng) if a % 40 == b % 40]
+    return [(a, b) for a, b in random_edges(rng) if a % 40 == b % 40]
 
 
 def hubs(rng):
@@ -51,15 +51,15 @@ def cliques(rng):
     return inside + [(i, i + 20) for i in range(0, K - 20, 7)]
 
 
-def column_of(graph, task, asked):
-    """(A⁻¹)_{i, task} for the given i, from the engine."""
+def column_of(graph, task, tasks):
+    """Return (A⁻¹)_{i, task} for each i in `tasks`, as the compiled engine computes it."""
     model = RandomBudgetPerceptron(budget=2, kernel=kernels.Linear(), graph=graph, engine="core")
     model.learn_one(np.ones(1), 1, task=task)
-    return model.decision_function(np.ones((len(asked), 1)), tasks=asked)
+    return model.decision_function(np.ones((len(tasks), 1)), tasks=tasks)
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4], ids=["plain", "uneven"])
-@pytest.mark.parametrize("make_edges", [path, star, grid, tangled, scattered, hubs, cliques])
+@pytest.mark.parametrize("make_edges", [path, star, grid, random_edges, many_components, hubs, cliques])
 def test_columns_are_those_of_numpy(make_edges, spread):
     rng = np.random.default_rng(3)
     edges = make_edges(rng)
@@ -71,15 +71,15 @@ def test_columns_are_those_of_numpy(make_edges, spread):
         assert np.abs(column - expected).max() <= 1e-12  # ‖A⁻¹‖ ≤ 1
 
 
-@pytest.mark.parametrize("make_edges", [grid, tangled, scattered])
+@pytest.mark.parametrize("make_edges", [grid, random_edges, many_components])
 def test_pseudoinverses_are_those_of_numpy(make_edges):
     rng = np.random.default_rng(4)
     a, b = np.array(make_edges(rng)).T
     k = max(K, int(max(a.max(), b.max())) + 1)
     weights = 10.0 ** rng.integers(-1, 2, len(a))  # uneven weights: the rest of a row must not be a rounding error
-    joined = sparse.coo_array((weights, (a, b)), shape=(k, k))
-    joined = joined + joined.T
-    graph = graphs.from_laplacian(sparse.diags_array(joined.sum(axis=0)) - joined, identity=False)
+    weight_matrix = sparse.coo_array((weights, (a, b)), shape=(k, k))
+    weight_matrix = weight_matrix + weight_matrix.T
+    graph = graphs.from_laplacian(sparse.diags_array(weight_matrix.sum(axis=0)) - weight_matrix, identity=False)
     for task in (7,):
         expected = graph.column(task)
         if expected[task] == 0:
@@ -92,8 +92,8 @@ def test_the_pseudoinverse_of_a_long_uneven_path():
     """Computed by hand: a current enters at the task and leaves everywhere; the potential drops by current / weight on
     each edge."""
     weights = 10.0 ** np.random.default_rng(4).integers(-1, 2, K - 1)
-    joined = sparse.diags_array([weights, weights], offsets=[-1, 1])
-    graph = graphs.from_laplacian(sparse.diags_array(joined.sum(axis=0)) - joined, identity=False)
+    weight_matrix = sparse.diags_array([weights, weights], offsets=[-1, 1])
+    graph = graphs.from_laplacian(sparse.diags_array(weight_matrix.sum(axis=0)) - weight_matrix, identity=False)
     current = np.full(K, -1.0 / K)
     current[7] += 1.0
     expected = np.concatenate([[0.0], -np.cumsum(np.cumsum(current)[:-1] / weights)])
@@ -103,31 +103,31 @@ def test_the_pseudoinverse_of_a_long_uneven_path():
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e4, 1e12], ids=["plain", "uneven", "double"])
-@pytest.mark.parametrize("make_edges", [tangled, cliques])
+@pytest.mark.parametrize("make_edges", [random_edges, cliques])
 def test_a_column_is_bit_identical_alone_and_in_a_block(make_edges, spread):
     rng = np.random.default_rng(5)
     edges = make_edges(rng)
     graph = graphs.from_edges(edges, weights=spread ** (rng.random(len(edges)) - 0.5), tasks=range(K))
-    asked = list(range(0, 90, 7))
-    together = column_of(graph, 11, asked)
-    alone = np.concatenate([column_of(graph, 11, [task]) for task in asked[::3]])
+    tasks = list(range(0, 90, 7))
+    together = column_of(graph, 11, tasks)
+    alone = np.concatenate([column_of(graph, 11, [task]) for task in tasks[::3]])
     assert together[::3].tobytes() == alone.tobytes()
 
 
 def test_columns_are_exact_for_weights_from_a_millionth_to_a_million():
     """A badly conditioned matrix takes many steps, and rounding must not stop them early."""
     rng = np.random.default_rng(8)
-    edges = np.array(tangled(rng))
+    edges = np.array(random_edges(rng))
     weights = 10.0 ** rng.uniform(-6, 6, len(edges))
-    joined = sparse.coo_array((weights, (edges[:, 0], edges[:, 1])), shape=(K, K)).tocsr()
-    joined = joined + joined.T
-    inverse = np.linalg.inv((sparse.diags_array(1 + joined.sum(axis=0)) - joined).toarray())
+    weight_matrix = sparse.coo_array((weights, (edges[:, 0], edges[:, 1])), shape=(K, K)).tocsr()
+    weight_matrix = weight_matrix + weight_matrix.T
+    inverse = np.linalg.inv((sparse.diags_array(1 + weight_matrix.sum(axis=0)) - weight_matrix).toarray())
     graph = graphs.from_edges(edges, weights=weights, tasks=range(K))
     column = column_of(graph, 0, list(range(0, K, 9)))
     assert np.abs(column - inverse[::9, 0]).max() <= 1e-9 * np.abs(inverse[:, 0]).max()
 
 
-@pytest.mark.parametrize("make_edges", [path, star, grid, tangled, scattered, hubs, cliques])
+@pytest.mark.parametrize("make_edges", [path, star, grid, random_edges, many_components, hubs, cliques])
 def test_the_factor_stays_within_the_planned_bytes(make_edges):
     graph = graphs.from_edges(make_edges(np.random.default_rng(6)), tasks=range(K))
     model = RandomBudgetPerceptron(budget="2 MiB", kernel=kernels.Linear(), graph=graph)

@@ -1,4 +1,8 @@
-"""Proposition 3.1 against resistance distances computed by networkx on the augmented graph."""
+"""The formulas of `graphs.resistance`, compared with resistance distances that networkx computes.
+
+Proposition 3.1 of the paper derives task similarities from the resistance distances R of the augmented graph G', which
+is the task graph with a dummy node joined to every task by an edge of weight 1.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from budgetron import graphs
 
 
 def augmented_resistances(graph):
-    """R of G', from networkx alone; the dummy node last."""
+    """Return R of the augmented graph, computed by networkx alone; the dummy node is last."""
     augmented = nx.Graph()
     augmented.add_nodes_from(graph)
     augmented.add_edges_from(
@@ -47,31 +51,32 @@ def test_resistances_are_those_of_networkx_and_imply_the_inverse(graph):
 @pytest.mark.parametrize(
     "graph", [nx.path_graph(4), nx.complete_graph(5), nx.star_graph(3), nx.empty_graph(2)]
 )
-def test_the_printed_coefficient_fails_and_the_corrected_one_holds(graph):
-    r, k = augmented_resistances(graph), len(graph)
+def test_proposition_3_1_is_right_with_the_corrected_coefficient_only(graph):
+    """The paper prints the coefficient 1/(k + 1)² of ‖R‖₁; 1/(2(k + 1)²) is right."""
+    resistances, k = augmented_resistances(graph), len(graph)
     inverse = np.linalg.inv(np.eye(k) + nx.laplacian_matrix(graph).toarray())
 
-    def proposition(coefficient):
-        sums = r.sum(axis=1)
-        full = (
-            -r / 2
+    def similarities(coefficient):
+        sums = resistances.sum(axis=1)
+        with_dummy = (
+            -resistances / 2
             + (sums[:, None] + sums) / (2 * (k + 1))
-            - coefficient * abs(r).sum()
+            - coefficient * abs(resistances).sum()
             + (k + 2) / (k + 1) ** 2
         )
-        return full[:k, :k]
+        return with_dummy[:k, :k]
 
-    assert np.allclose(proposition(1 / (2 * (k + 1) ** 2)), inverse, atol=1e-12)
-    assert abs(proposition(1 / (k + 1) ** 2) - inverse).min() > 0.05
-    assert np.allclose(graphs.similarities_from_resistances(r), inverse, atol=1e-12)
+    assert np.allclose(similarities(1 / (2 * (k + 1) ** 2)), inverse, atol=1e-12)
+    assert abs(similarities(1 / (k + 1) ** 2) - inverse).min() > 0.05
+    assert np.allclose(graphs.similarities_from_resistances(resistances), inverse, atol=1e-12)
 
 
-def test_the_closed_form_for_a_known_number_of_tasks():
+def test_a_complete_graph_in_closed_form_has_the_resistances_of_networkx():
     expected = augmented_resistances(nx.complete_graph(6))
     assert np.allclose(graphs.resistance_distances(graphs.complete(n_tasks=6)), expected, atol=1e-12)
 
 
-def test_relatedness_is_the_correlation_of_the_prior():
+def test_relatedness_is_the_similarity_scaled_to_correlations():
     task_graph = graphs.from_networkx(nx.path_graph(5))
     inverse = np.linalg.inv(np.eye(5) + nx.laplacian_matrix(nx.path_graph(5)).toarray())
     norms = np.sqrt(np.diag(inverse))

@@ -1,4 +1,4 @@
-"""Graphs too large for a dense inverse: columns by residual, c_G by bounds, memory, cache, threads."""
+"""Graphs too large for a dense inverse: residuals of columns, bounds of c_G, memory, the column cache, and threads."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from budgetron.graphs import explicit, extent
 
 
 def random_edges(k, n_edges, seed):
-    """A path through all tasks, and random edges."""
-    drawn = np.random.default_rng(seed).integers(0, k, (n_edges, 2))
+    """Return the edges of a path through all tasks, and random edges."""
+    random = np.random.default_rng(seed).integers(0, k, (n_edges, 2))
     path = np.column_stack([np.arange(k - 1), np.arange(1, k)])
-    edges = np.unique(np.sort(np.vstack([drawn, path]), axis=1), axis=0)
+    edges = np.unique(np.sort(np.vstack([random, path]), axis=1), axis=0)
     return edges[edges[:, 0] != edges[:, 1]]
 
 
 def interaction(edges, weights, k):
-    """A = I + L, assembled independently."""
+    """Return A = I + L, computed without `budgetron.graphs`."""
     w = sp.coo_array((weights, (edges[:, 0], edges[:, 1])), shape=(k, k)).tocsr()
     w = w + w.T
     return sp.csr_array(sp.diags_array(1 + w.sum(axis=1)) - w)
@@ -68,8 +68,8 @@ def test_bounds_of_c_g_of_100_000_tasks_are_equal(huge):
     graph, _, _ = huge
     low, high = graph.c_g_range
     assert high <= low * (1 + 1e-9) and graph.c_g == high
-    light = np.argsort(graph.matrix.diagonal())[:5]
-    for i in light:
+    weakly_connected = np.argsort(graph.matrix.diagonal())[:5]  # tasks that are likely to have large entries
+    for i in weakly_connected:
         assert graph.column(i)[i] <= high**2 * (1 + 1e-12)
 
 
@@ -176,10 +176,10 @@ def test_threads_get_the_same_columns():
     edges = random_edges(3000, 6000, 8)
     task_graph = graphs.from_edges(edges, tasks=range(3000)).with_cache(10 * 3000 * 8)
     alone = graphs.from_edges(edges, tasks=range(3000))
-    asked = np.random.default_rng(0).integers(0, 40, 200).tolist()
+    indices = np.random.default_rng(0).integers(0, 40, 200).tolist()
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(task_graph.column, asked))
-    assert all(np.array_equal(column, alone.column(i)) for i, column in zip(asked, together, strict=True))
+        columns = list(pool.map(task_graph.column, indices))
+    assert all(np.array_equal(column, alone.column(i)) for i, column in zip(indices, columns, strict=True))
     assert task_graph.cache.nbytes == 10 * 3000 * 8
 
 

@@ -1,7 +1,7 @@
 """The core equals the reference: every margin, flag, stored example and coefficient, on streams made by hypothesis.
 
-If rounding decides (a margin, δ² − η² or two scores within 1e-10 of each other), either branch is right. The core then
-continues from the state of the reference.
+If two numbers that a rule compares differ by less than 1e-10 (a margin and 0, δ² and η², two eviction scores), rounding
+decides the comparison, and either branch is right. The core then continues from the state of the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORGET = -1  # a code that means: forget the task
 
 @dataclass(frozen=True)
 class Script:
-    """A sequence of events: rows by number, tasks, codes; and the limits of the model."""
+    """A stream for both engines: events (row number, task, class code), and the limits of the model."""
 
     rows: np.ndarray
     events: list[tuple[int, int, int]]
@@ -39,8 +39,10 @@ class Script:
 
 @st.composite
 def scripts(draw, n_classes, n_bulk):
-    """A few rows (coarse values cause ties; some rows repeat, some are zero), events chosen by hypothesis, then a long
-    random tail."""
+    """Draw a script: a few events that hypothesis chooses, then `n_bulk` random ones.
+
+    Rows are few and coarse, so that rows repeat and margins tie; some rows are zero.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     n_rows, grid = draw(st.sampled_from([3, 12, 60, 400])), draw(st.sampled_from([1, 4, 64]))
     rows = np.round(grid * rng.normal(size=(n_rows, N_FEATURES))).clip(-2 * grid, 2 * grid) / (4 * grid)
@@ -49,12 +51,12 @@ def scripts(draw, n_classes, n_bulk):
     event = st.tuples(st.integers(0, n_rows - 1), st.integers(0, N_TASKS - 1), st.integers(0, n_classes - 1))
     events = draw(st.lists(event, max_size=8))
     concept = rng.normal(size=(N_TASKS, N_FEATURES, n_classes))
-    late = draw(st.integers(1, N_TASKS))  # so many tasks in the first half
-    forgets = draw(st.sampled_from([0.0, 0.02]))
+    early_tasks = draw(st.integers(1, N_TASKS))  # the number of tasks in the first half
+    forget_rate = draw(st.sampled_from([0.0, 0.02]))
     for t in range(n_bulk):
-        row, task = int(rng.integers(n_rows)), int(rng.integers(late if 2 * t < n_bulk else N_TASKS))
+        row, task = int(rng.integers(n_rows)), int(rng.integers(early_tasks if 2 * t < n_bulk else N_TASKS))
         code = int(np.argmax(rows[row] @ concept[task] + 0.3 * rng.normal(size=n_classes)))
-        events.append((row, task, FORGET if rng.random() < forgets else code))
+        events.append((row, task, FORGET if rng.random() < forget_rate else code))
     return Script(
         rows, events, capacity=draw(st.integers(1, 12)), eta=draw(st.sampled_from([0.05, 0.1, 0.3])),
         max_task_rows=draw(st.sampled_from([None, None, 2, 3])), pool=draw(st.sampled_from([None, 6, 20])),
@@ -77,7 +79,7 @@ def settings_of(case, script):
 
 
 class Lockstep:
-    """Both engines at once."""
+    """Runs both engines on a script, event by event, and compares them after each."""
 
     def __init__(self, case, script):
         self.case, self.script, self.settings = case, script, settings_of(case, script)
@@ -103,7 +105,7 @@ class Lockstep:
         return self.worst
 
     def step(self, t, event):
-        (f, flags), (f_ref, flags_ref) = (self.fed(engine, event) for engine in (self.core, self.reference))
+        (f, flags), (f_ref, flags_ref) = (self.learn(engine, event) for engine in (self.core, self.reference))
         self.close(f, f_ref, f"margins of step {t}")
         if flags != flags_ref or (flags[0] and self.difference()):
             before = reference.Engine(self.settings)
@@ -111,46 +113,45 @@ class Lockstep:
                 if earlier[2] == FORGET:
                     before.forget(int(self.task_ids[earlier[1]]))
                 else:
-                    self.fed(before, earlier)
+                    self.learn(before, earlier)
             message = f"step {t}, {event}: flags {flags} and {flags_ref}, margins {f} and {f_ref}; {self.difference()}"
             assert self.rounding_decides(before, event, f[0], f_ref[0]), message
             self.core = native.Engine.restore(self.settings, self.reference.state())
 
-    def fed(self, engine, event):
+    def learn(self, engine, event):
         row, task, code = event
         return engine.learn(
             self.rows[row], np.array([code], np.int32), self.task_ids[task : task + 1], self.clusters[task : task + 1]
         )
 
     def stored(self, engine):
-        """What an engine stores, in order of arrival."""
+        """Return the stored examples of an engine, in order of arrival."""
         active = engine.active()
         order = np.argsort(active["arrival"])
         rows = active["rows"].toarray() if sparse.issparse(active["rows"]) else active["rows"]
-        named = {name: active[name][order] for name in ("key", "cluster", "arrival")}
-        return named | {"rows": rows[order], "coef": active["coef"][:, order]}
+        slots = {name: active[name][order] for name in ("key", "cluster", "arrival")}
+        return slots | {"rows": rows[order], "coef": active["coef"][:, order]}
 
     def difference(self):
-        """The first difference between the stored sets; None if they agree."""
+        """Return the first difference between the stored examples, as text; None if they agree."""
         a, b = self.stored(self.core), self.stored(self.reference)
         for name in a:
-            within = (
-                1e-6 if name == "coef" else 0
-            )  # the precision of coefficients depends on the condition of the Gram matrix; margins are more precise
-            if a[name].shape != b[name].shape or np.abs(a[name] - b[name]).max(initial=0.0) > within:
+            # The precision of coefficients depends on the condition of the Gram matrix; margins are more precise.
+            tolerance = 1e-6 if name == "coef" else 0
+            if a[name].shape != b[name].shape or np.abs(a[name] - b[name]).max(initial=0.0) > tolerance:
                 return f"{name} {a[name]} and {b[name]}"
         return None
 
     def close(self, a, b, what):
         difference = float(np.abs(np.subtract(a, b)).max(initial=0.0))
         self.worst = max(self.worst, difference)
-        assert difference <= 1e-9 or difference <= self.within(), f"{what}: {a} and {b}, {difference:.1e} apart"
+        assert difference <= 1e-9 or difference <= self.tolerance(), f"{what}: {a} and {b}, {difference:.1e} apart"
 
-    def within(self):
-        """The tolerance: 1e-9, or 1e-6 if the condition of the Gram matrix is above 1e6."""
+    def tolerance(self):
+        """Return the tolerance of margins: 1e-9, or 1e-6 if the condition of the Gram matrix is above 1e6."""
         gram = getattr(self.reference.rule, "gram", None)
-        bad = gram is not None and len(gram.H) and np.linalg.cond(gram.H) > 1e6
-        return 1e-6 if bad else 1e-9
+        ill_conditioned = gram is not None and len(gram.H) and np.linalg.cond(gram.H) > 1e6
+        return 1e-6 if ill_conditioned else 1e-9
 
     def rounding_decides(self, before, event, f_core, f):
         """Whether a comparison in this event is so close that rounding decides it."""
@@ -177,8 +178,8 @@ class Lockstep:
         scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])
         # Rounding in a score is relative, or that of weights (squares, if squared norms are stored) that cancelled.
         rounding = 1e-15 * np.linalg.cond(rule.gram.H)
-        nothing = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
-        noise = (1e-12 + 10 * rounding) * scores + nothing * scores.max(initial=0.0)
+        absolute = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
+        noise = (1e-12 + 10 * rounding) * scores + absolute * scores.max(initial=0.0)
         near = np.abs(scores - (1 + TIED) * scores.min(initial=np.inf)) < noise
         return int(near.sum()) > 1 and bool((scores[near] != scores.min()).any() or scores.min() == 0.0)
 
@@ -188,7 +189,7 @@ def test_the_core_equals_the_reference_on_random_streams(case, is_long):
         return  # its branches cannot be compared in float32; `checks` compares the margins
 
     @given(script=scripts(case.n_classes, 1000 if is_long else 120))
-    def holds(script):
+    def engines_agree(script):
         Lockstep(case, script).run()
 
-    holds()
+    engines_agree()

@@ -11,9 +11,10 @@ from budgetron.checks import LAWS, Case, LawBroken, check_learner
 
 
 class Sound(RandomBudgetPerceptron):
-    """Calls `altered`, which here changes nothing."""
+    """A learner that obeys all laws. Subclasses override `altered` to break one of them."""
 
     def altered(self, X, y, tasks, learn):
+        """Return the margins before each update; `learn` learns the rows and returns them."""
         return learn(X, y)
 
     def predict_then_learn(self, X, y, *, tasks=None, classes=None, sample_weight=None, offset=None):
@@ -25,78 +26,104 @@ class Sound(RandomBudgetPerceptron):
         )
 
 
-class Greedy(Sound):
+class TooManyStored(Sound):
+    """Reports five stored examples more than there are."""
+
     @property
     def n_stored_(self):
         return self._engine.n_stored + 5
 
 
-class Growing(Sound):
+class GrowingMemory(Sound):
+    """Reports memory that grows with the stream."""
+
     @property
     def memory_bytes_(self):
         return self._engine.memory_bytes() + self.n_seen_ // 100
 
 
-class Eager(Sound):
+class ChangesOnCorrect(Sound):
+    """Forgets a task after every block, also if all predictions were correct."""
+
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
         self._engine.forget(self._engine.task_ids[0])
         return margins
 
 
-class Partial(Sound):
+class ScalesSparseRows(Sound):
+    """Multiplies sparse rows by 1.1."""
+
     def altered(self, X, y, tasks, learn):
         return learn(X * 1.1 if sparse.issparse(X) else X, y)
 
 
-class Coarse(Sound):
+class InexactOnExplicitGraphs(Sound):
+    """Has larger margins on an explicit graph."""
+
     def altered(self, X, y, tasks, learn):
         return learn(X, y) * (1.0 if self.graph.is_open else 1.001)
 
 
-class Gossip(Sound):
+class CountsOtherTasks(Sound):
+    """Adds to each margin a number that depends on the examples of all tasks."""
+
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
         steps = self.n_seen_ - np.arange(len(y), 0.0, -1.0)
         return margins + 1e-6 * (steps if margins.ndim == 1 else steps[:, None])
 
 
-class Vain(Sound):
+class DependsOnNames(Sound):
+    """Has other margins if tasks are not integers."""
+
     def altered(self, X, y, tasks, learn):
         return learn(X, y) * (1.0 if isinstance(tasks[0], int) else 1.0 + 1e-15)
 
 
-class Timid(Sound):
+class SmallerMargins(Sound):
+    """Has smaller margins than a Perceptron."""
+
     def altered(self, X, y, tasks, learn):
         return learn(X, y) * 0.999
 
 
-class Choppy(Sound):
+class DependsOnBlocks(Sound):
+    """Changes the first margin of each block."""
+
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
         margins[0] += 1e-15
         return margins
 
 
-class Forgetful(Sound):
+class LosesStateInPickle(Sound):
+    """Forgets task 0 when it is unpickled."""
+
     def __setstate__(self, state):
         super().__setstate__(state)
         self._engine.forget(0)
 
 
-class Grasping(Sound):
+class ChangesInputs(Sound):
+    """Changes the rows that it was given."""
+
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
         (X.data if sparse.issparse(X) else X)[-1] += 1.0
         return margins
 
 
-class TwoFaced(Sound):
+class EnginesDiffer(Sound):
+    """Has other margins on the NumPy engine."""
+
     def altered(self, X, y, tasks, learn):
         return learn(X, y) + (1e-7 if self.engine == "numpy" else 0.0)
 
 
-class Credulous(Sound):
+class ChangedByRejectedInput(Sound):
+    """Forgets task 1 if a call is rejected."""
+
     def partial_fit(self, X, y, tasks=None, classes=None):
         try:
             return super().partial_fit(X, y, tasks=tasks, classes=classes)
@@ -106,19 +133,19 @@ class Credulous(Sound):
 
 
 BREAKERS = {
-    "within_budget": Greedy,
-    "constant_bytes": Growing,
-    "no_mistake_no_change": Eager,
-    "dense_is_sparse": Partial,
-    "closed_form_is_general": Coarse,
-    "disconnected_is_separate": Gossip,
-    "renaming_tasks": Vain,
-    "ample_budget_is_perceptron": Timid,
-    "block_cuts": Choppy,
-    "stop_and_continue": Forgetful,
-    "inputs_untouched": Grasping,
-    "core_is_reference": TwoFaced,
-    "rejected_input": Credulous,
+    "within_budget": TooManyStored,
+    "constant_bytes": GrowingMemory,
+    "no_mistake_no_change": ChangesOnCorrect,
+    "dense_is_sparse": ScalesSparseRows,
+    "closed_form_is_general": InexactOnExplicitGraphs,
+    "disconnected_is_separate": CountsOtherTasks,
+    "renaming_tasks": DependsOnNames,
+    "ample_budget_is_perceptron": SmallerMargins,
+    "block_cuts": DependsOnBlocks,
+    "stop_and_continue": LosesStateInPickle,
+    "inputs_untouched": ChangesInputs,
+    "core_is_reference": EnginesDiffer,
+    "rejected_input": ChangedByRejectedInput,
 }
 
 
@@ -135,15 +162,17 @@ def test_the_law_fails_if_it_is_broken(law):
 
 def test_the_report_names_the_law_the_case_and_what_was_seen():
     with pytest.raises(LawBroken) as caught:
-        check_learner(TwoFaced)
+        check_learner(EnginesDiffer)
     message = str(caught.value)
-    assert "core_is_reference           BROKEN" in message and "TwoFaced()" in message and "Gaussian" in message
+    assert "core_is_reference           BROKEN" in message and "EnginesDiffer()" in message and "Gaussian" in message
 
 
-class Declared(TwoFaced):
+class DeclaresExemption(EnginesDiffer):
+    """Declares the law that it breaks."""
+
     exemptions = {"core_is_reference": "for the sake of this test"}  # noqa: RUF012
 
 
 def test_an_exemption_is_declared_with_its_reason():
-    report = check_learner(Declared)
+    report = check_learner(DeclaresExemption)
     assert "exempt  for the sake of this test" in str(report) and not report.broken

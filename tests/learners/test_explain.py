@@ -1,4 +1,4 @@
-"""Reasons: the terms of an explanation add up to the margin, and have the right names and signs."""
+"""Explanations: the terms add up to the margin, and have the right names and signs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def stream(n=300, d=4, classes=2, seed=0):
     return X, y, tasks
 
 
-def holds(model, x, task, label=None):
+def checked_explanation(model, x, task, label=None):
+    """Explain x; check that the terms add up to the margin and are sorted by size; return the explanation."""
     explanation = model.explain(x, task=task, label=label)
     assert abs(explanation.total - explanation.margin) < 1e-9
     assert [abs(term.total) for term in explanation.terms] == sorted(
@@ -48,7 +49,7 @@ def test_terms_add_up_to_the_margin(engine, classes):
     margins = model.decision_function(X[:5], tasks=tasks[:5])
     for x, task, margin in zip(X[:5], tasks[:5], margins, strict=True):
         for label in (None, *range(classes)):
-            explanation = holds(model, x, task, label)
+            explanation = checked_explanation(model, x, task, label)
             if classes == 2:
                 assert explanation.margin == pytest.approx(-margin if label == 0 else margin, abs=1e-12)
             else:
@@ -60,11 +61,14 @@ def test_the_features_that_decide_come_first():
     X, y, tasks = stream(2000)
     model = Budgetron().fit(X, y, tasks=tasks)
     x = np.array([2.0, 0.0, 0.0, 0.0])
-    features = [term for term in holds(model, x, 1).terms if term.kind == "feature"]
+    features = [term for term in checked_explanation(model, x, 1).terms if term.kind == "feature"]
     assert features[0].name == "x0" and features[0].total > 0
-    x[:2] = 0.01, 2.5  # in tasks 0 and 2 it speaks for opposite classes, and only their own weights know
-    first, last = ({term.name: term for term in holds(model, x, task).terms}["x1"] for task in (0, 2))
-    assert first.own + first.related < 0 < last.own + last.related
+    # In tasks 0 and 2, x1 is evidence for opposite classes. Shared weights cannot express that, only own weights can.
+    x[:2] = 0.01, 2.5
+    of_task_0, of_task_2 = (
+        next(term for term in checked_explanation(model, x, task).terms if term.name == "x1") for task in (0, 2)
+    )
+    assert of_task_0.own + of_task_0.related < 0 < of_task_2.own + of_task_2.related
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -73,16 +77,16 @@ def test_names_of_hashed_features_come_from_the_example(engine):
     for _ in range(40):
         model.learn_one({"free": 2.0, "from": "shop"}, "spam", task="ann", classes=["ham", "spam"])
         model.learn_one({"lunch": 1, "from": "bob"}, "ham", task="ann", classes=["ham", "spam"])
-    explanation = holds(model, {"free": 1.0, "lunch": 1.0, "from": "bob", "never": 1.0}, "ann")
+    explanation = checked_explanation(model, {"free": 1.0, "lunch": 1.0, "from": "bob", "never": 1.0}, "ann")
     signs = {term.name: np.sign(term.total) for term in explanation.terms if term.kind == "feature"}
     assert signs["free"] == 1 and signs["lunch"] == signs["from=bob"] == -1
     row = hashed_rows("test", [{"free": 1.0}], model.n_features_in_)
-    assert "column " in " ".join(term.name for term in holds(model, row, "ann").terms)
+    assert "column " in " ".join(term.name for term in checked_explanation(model, row, "ann").terms)
     named = model.explain(row, task="ann", names={int(row.indices[0]): "free"})
     assert "free" in {term.name for term in named.terms}
 
 
-def test_reasons_name_the_columns_of_a_data_frame():
+def test_terms_have_the_names_of_the_columns_of_a_data_frame():
     pandas = pytest.importorskip("pandas")
     X, y, tasks = stream(100)
     frame = pandas.DataFrame(X, columns=["age", "größe", "c", "d"])
@@ -101,23 +105,23 @@ def test_contributions_of_stored_examples_add_up_to_the_margin(engine, kind, cla
     explanation = model.explain(rows[3], task=tasks[3], nearest=50)
     assert abs(explanation.total - explanation.margin) < 1e-9 and abs(explanation.remainder) < 1e-6
     assert len(explanation.nearest) == model.n_stored_ and explanation.terms[0].kind == "stored examples"
-    alike = [near.similarity for near in explanation.nearest]
-    assert alike == sorted(alike, reverse=True)
+    similarities = [near.similarity for near in explanation.nearest]
+    assert similarities == sorted(similarities, reverse=True)
     assert sum(near.contribution for near in explanation.nearest) == pytest.approx(explanation.margin, abs=1e-6)
     own = sum(near.contribution for near in explanation.nearest if near.task == tasks[3])
     assert explanation.terms[0].own == pytest.approx(own, abs=1e-9)
     assert len(model.explain(rows[3], task=tasks[3]).nearest) == 5
     weights = model.task_weights(tasks[3]).reshape(model.n_stored_, -1)
-    places = {int(arrival): place for place, arrival in enumerate(model.active_set_.arrival)}
+    slot_of = {int(arrival): slot for slot, arrival in enumerate(model.active_set_.arrival)}
     output = 0 if classes == 2 else list(model.classes_).index(explanation.label)
     for near in explanation.nearest:
-        expected = weights[places[near.arrival], output] * near.similarity
+        expected = weights[slot_of[near.arrival], output] * near.similarity
         assert near.contribution == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_a_learner_of_random_features_has_one_term():
     X, y, tasks = stream(80)
-    explanation = holds(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
+    explanation = checked_explanation(FourierSgd(budget=50).fit(X, y, tasks=tasks), X[0], 1)
     assert [term.kind for term in explanation.terms] == ["random features"] and explanation.remainder == 0
 
 
@@ -160,31 +164,32 @@ def test_an_explanation_converts_to_text_and_to_a_dict():
 # ---- importance over a stream
 
 
-def explained(**totals):
+def explanation_of(**totals):
+    """Return an explanation whose terms are these features with these totals."""
     from budgetron.learners.inspection.explanation import Explanation
 
     values = np.array([[*totals.values(), 0.0], np.zeros(len(totals) + 1), np.zeros(len(totals) + 1)])
     names = list(totals)
-    return Explanation(1, float(values.sum()), values, lambda places: [names[place] for place in places])
+    return Explanation(1, float(values.sum()), values, lambda columns: [names[column] for column in columns])
 
 
-def test_importance_is_the_mean_of_sizes():
-    total = FeatureImportance()
-    total.add(explained(a=2.0, b=-1.0))
-    total.add(explained(a=-1.0))
-    first, second = total.top()
+def test_importance_is_the_mean_of_absolute_terms():
+    importance = FeatureImportance()
+    importance.add(explanation_of(a=2.0, b=-1.0))
+    importance.add(explanation_of(a=-1.0))
+    first, second = importance.top()
     assert (first.name, first.mean, first.direction, first.shared) == ("a", 1.5, 0.5, 1.5)
     assert (second.name, second.mean, second.direction, second.missed) == ("b", 0.5, -0.5, 0.0)
 
 
-def test_importance_keeps_the_heavy_features_of_an_endless_stream():
-    total = FeatureImportance(limit=20)
+def test_importance_keeps_the_frequent_features_of_an_endless_stream():
+    importance = FeatureImportance(limit=20)
     for step in range(2000):
-        total.add(explained(**{f"once {step}": 1.0}, **{"heavy" if step % 3 else "rare": 1.0}))
-    assert len(total._sums) <= 40
-    assert {feature.name for feature in total.top(2)} == {"heavy", "rare"}
-    for feature in total.top(20):
-        exact = {"heavy": 1333 / 2000, "rare": 667 / 2000}.get(feature.name, 1 / 2000)
+        importance.add(explanation_of(**{f"once {step}": 1.0}, **{"frequent" if step % 3 else "less frequent": 1.0}))
+    assert len(importance._sums) <= 40
+    assert {feature.name for feature in importance.top(2)} == {"frequent", "less frequent"}
+    for feature in importance.top(20):
+        exact = {"frequent": 1333 / 2000, "less frequent": 667 / 2000}.get(feature.name, 1 / 2000)
         assert feature.mean <= exact + 1e-12 <= feature.mean + feature.missed + 1e-9
     with pytest.raises(InputError, match="limit"):
         FeatureImportance(limit=0)
@@ -201,12 +206,12 @@ def test_a_linear_learner_explains_by_its_features(make_model, engine, classes, 
     X, y, tasks = stream(120, classes=classes)
     model = make_model(engine).fit(kind(X), y, tasks=tasks)
     for row in range(3):
-        explanation = holds(model, kind(X)[row], tasks[row])
+        explanation = checked_explanation(model, kind(X)[row], tasks[row])
         assert {term.kind for term in explanation.terms} <= {"feature", "normalisation"}
         assert abs(explanation.remainder) < 1e-9
 
 
-def test_terms_are_a_sequence_that_is_made_when_it_is_read():
+def test_terms_are_a_sequence_that_is_created_when_it_is_read():
     X, y, tasks = stream(100)
     wide = np.concatenate([X] * 20, axis=1)
     explanation = Budgetron().fit(wide, y, tasks=tasks).explain(wide[0], task=1)

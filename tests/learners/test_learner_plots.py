@@ -32,12 +32,12 @@ def _closed():
     pyplot.close("all")
 
 
-def begun(learner, **parameters):
+def fitted(learner, **parameters):
     return makers.made(learner, kernel=kernels.Gaussian(0.2), **parameters).partial_fit(X, Y, tasks=TASKS)
 
 
 def test_plot_budget_share_has_one_bar_per_task(learner):
-    model = begun(learner)
+    model = fitted(learner)
     if model.capacity_ == 0:
         pytest.skip("it stores no examples")
     ax = model.plot_budget_share()
@@ -54,7 +54,7 @@ def test_plot_budget_share_has_one_bar_per_task(learner):
 
 
 def test_plot_beliefs_has_one_bar_per_belief():
-    model = begun(Budgetron)
+    model = fitted(Budgetron)
     ax = model.plot_beliefs()
     assert [bar.get_width() for bar in ax.patches] == sorted((weight for _, weight in model.beliefs_), reverse=True)
     assert ax.get_yticklabels()[0].get_text() == max(model.beliefs_, key=lambda pair: pair[1])[0].words
@@ -62,7 +62,7 @@ def test_plot_beliefs_has_one_bar_per_belief():
 
 def test_the_similarity_plot_shows_the_graph():
     names = sorted(set(TASKS))
-    model = begun(BudgetProjectron, graph=graphs.from_edges(list(itertools.pairwise(names))))
+    model = fitted(BudgetProjectron, graph=graphs.from_edges(list(itertools.pairwise(names))))
     shown = model.plot_similarity(names).images[0].get_array()
     expected = graphs.similarity_matrix(model.graph, names)
     scale = np.sqrt(np.diag(expected))
@@ -96,7 +96,7 @@ def test_plots_of_a_validation_show_its_figures():
 
 def test_a_notebook_shows_what_was_learned(learner):
     assert "examples seen" not in learner()._repr_html_()
-    model = begun(learner)
+    model = fitted(learner)
     page = model._repr_html_()
     stores = model.capacity_ != 0
     values = [f"{model.n_seen_:,}", f"{model.n_mistakes_:,} ({model.n_mistakes_ / N:.1%})"]

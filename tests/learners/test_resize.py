@@ -26,7 +26,7 @@ def stream(n=500):
     return X, (X[:, 0] * X[:, 1] > 0.1 * tasks).astype(int), tasks
 
 
-def begun(rule, engine="auto", budget=40):
+def fitted(rule, engine="auto", budget=40):
     X, y, tasks = stream()
     return rule(budget=budget, kernel=KERNEL, engine=engine).partial_fit(X, y, tasks=tasks)
 
@@ -35,11 +35,11 @@ def begun(rule, engine="auto", budget=40):
 @pytest.mark.parametrize("rule", SHRINKING)
 def test_surplus_examples_are_evicted_and_learning_continues(rule, engine):
     X, y, tasks = stream()
-    model = begun(rule, engine)
-    stayed = set(model.active_set_.arrival.tolist())
+    model = fitted(rule, engine)
+    stored_before = set(model.active_set_.arrival.tolist())
     model.resize(25)
     assert model.n_stored_ <= 25 == model.capacity_ == model.budget
-    assert set(model.active_set_.arrival.tolist()) <= stayed
+    assert set(model.active_set_.arrival.tolist()) <= stored_before
     model.partial_fit(X, y, tasks=tasks)
     assert model.n_stored_ <= 25
     model.resize(60)
@@ -50,41 +50,41 @@ def test_surplus_examples_are_evicted_and_learning_continues(rule, engine):
 @pytest.mark.parametrize("rule", [*SHRINKING, budgetron.Forgetron])
 def test_more_capacity_changes_no_prediction(rule):
     X, _, tasks = stream()
-    model = begun(rule)
+    model = fitted(rule)
     before = model.decision_function(X, tasks=tasks)
     model.resize(70)
     np.testing.assert_allclose(model.decision_function(X, tasks=tasks), before, rtol=1e-9, atol=1e-12)
 
 
 def test_eviction_by_projection_loses_less_than_removal():
-    """A projection keeps the part of an evicted example that the others span; dropping loses all of it."""
+    """A projection keeps the part of an evicted example that the others span; removal loses all of it."""
     X, _, tasks = stream()
-    lost = {}
+    change = {}
     for rule in (budgetron.BudgetProjectron, budgetron.RandomBudgetPerceptron):
-        model = begun(rule, budget=60)
+        model = fitted(rule, budget=60)
         before = model.decision_function(X, tasks=tasks)
         model.resize(45)
-        lost[rule] = np.abs(model.decision_function(X, tasks=tasks) - before).mean() / np.abs(before).mean()
-    assert lost[budgetron.BudgetProjectron] < lost[budgetron.RandomBudgetPerceptron]
+        change[rule] = np.abs(model.decision_function(X, tasks=tasks) - before).mean() / np.abs(before).mean()
+    assert change[budgetron.BudgetProjectron] < change[budgetron.RandomBudgetPerceptron]
 
 
 def test_an_invalid_new_budget_is_refused_and_changes_nothing():
     X, _, tasks = stream()
-    model = begun(budgetron.Forgetron)
+    model = fitted(budgetron.Forgetron)
     before = model.decision_function(X, tasks=tasks)
     for budget, words in ((20, "at least 40, the number"), (0, "an integer >= 1"), ("1 MiB", "an integer >= 1")):
         with pytest.raises(InputError, match=words):
             model.resize(budget)
     np.testing.assert_array_equal(model.decision_function(X, tasks=tasks), before)
     with pytest.raises(InputError, match="a number of stored examples, both before and after"):
-        begun(budgetron.SharedProjectron, budget=None).resize(10)
+        fitted(budgetron.SharedProjectron, budget=None).resize(10)
 
 
 # ---- Budgetron: other sizes of its parts
 
 
 def rings(n, is_sparse=False, seed=4):
-    """A curved stream without tasks, or words of which some speak for a class."""
+    """Dense rows with a circular boundary, or sparse rows of words, each of which is evidence for a class. No tasks."""
     rng = np.random.default_rng(seed)
     if not is_sparse:
         X = rng.normal(size=(n, 4))
@@ -106,20 +106,22 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     error = np.mean((before > 0) != truth)
     model.resize("1 MiB")
     after = model.decision_function(test)
-    if is_sparse:  # a few features had the cell beside the one around the middle of theirs
+    if is_sparse:
+        # A cell of the larger table copies the old cell at its middle. For a few features that is not their old cell.
         assert np.mean((after > 0) == (before > 0)) > 0.9
     else:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
     assert model.budget == "1 MiB"
     model.resize("128 KiB")
     assert model.memory_bytes_ <= 128 * 2**10
-    smaller = np.mean((model.decision_function(test) > 0) != truth)
-    assert smaller < 0.5 * (0.5 + error)
-    again = budgetron.load(model.save(tmp_path / "m") or tmp_path / "m", engine=engine)
-    for resized in (model, again):
+    error_after = np.mean((model.decision_function(test) > 0) != truth)
+    assert error_after < 0.5 * (0.5 + error)
+    model.save(tmp_path / "m")
+    loaded = budgetron.load(tmp_path / "m", engine=engine)
+    for resized in (model, loaded):
         resized.partial_fit(X[: n // 2], y[: n // 2])
         assert resized.memory_bytes_ <= 128 * 2**10
-    np.testing.assert_array_equal(model.decision_function(test), again.decision_function(test))
+    np.testing.assert_array_equal(model.decision_function(test), loaded.decision_function(test))
 
 
 def test_rows_of_the_latest_tasks_stay():
@@ -128,8 +130,8 @@ def test_rows_of_the_latest_tasks_stay():
     model = budgetron.Budgetron(budget="2 MiB").partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
     rows = len(model._engine.state()["row_id"])
     model.resize("1 MiB")
-    left = model._engine.state()["row_id"]
-    assert 0 < len(left) < rows and model.memory_bytes_ <= 2**20
+    remaining = model._engine.state()["row_id"]
+    assert 0 < len(remaining) < rows and model.memory_bytes_ <= 2**20
     model.partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
     assert model.memory_bytes_ <= 2**20
 

@@ -107,13 +107,13 @@ def test_predictions_during_a_refit_are_those_of_one_of_the_models(learner):
 
 def test_n_jobs_changes_nothing_but_the_time(learner):
     model = made(learner).partial_fit(X, Y, tasks=TASKS)
-    many, of = np.tile(X, (3, 1)), TASKS * 3  # 57 parts, the last one short
-    alone = model.decision_function(many, tasks=of)
+    many, tasks = np.tile(X, (3, 1)), TASKS * 3  # 57 pieces of 64 rows, the last one shorter
+    expected = model.decision_function(many, tasks=tasks)
     for n_jobs in (1, 2, 5, -1, np.int64(3)):
-        assert model.decision_function(many, tasks=of, n_jobs=n_jobs).tobytes() == alone.tobytes()
-    assert (model.predict(many, tasks=of, n_jobs=2) == model.predict(many, tasks=of)).all()
+        assert model.decision_function(many, tasks=tasks, n_jobs=n_jobs).tobytes() == expected.tobytes()
+    assert (model.predict(many, tasks=tasks, n_jobs=2) == model.predict(many, tasks=tasks)).all()
     if hasattr(model, "predict_proba"):
-        assert (model.predict_proba(many, tasks=of, n_jobs=2) == model.predict_proba(many, tasks=of)).all()
+        assert (model.predict_proba(many, tasks=tasks, n_jobs=2) == model.predict_proba(many, tasks=tasks)).all()
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, True, "2", 10**9])
@@ -153,8 +153,8 @@ def wait_until(condition):
 
 
 def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
-    """Each thread requests the lock when the one before it waits. The first one, which requests it again at once, is
-    last."""
+    """Each thread requests the lock once the thread before it is waiting. The main thread has the lock first, and
+    requests it again as soon as it has released it; it gets it last."""
     guard, order = Guard(), []
 
     def enter(name):

@@ -26,7 +26,7 @@ def stream(n, classes):
 
 
 def by_hand(X, y, rate, m):
-    """The rule itself, for two classes."""
+    """Return margins, weights and hits of the rule for two classes, computed from its definition alone."""
     w, hits, margins = np.zeros(m), np.zeros(m, dtype=int), []
     for x, label in zip(X, y, strict=True):
         phi = np.array([x[c::m].sum() for c in range(m)])
@@ -36,7 +36,7 @@ def by_hand(X, y, rate, m):
     return np.array(margins), w, hits
 
 
-def refuses(error, call):
+def assert_raises(error, call):
     try:
         call()
     except error:
@@ -57,7 +57,7 @@ assert np.allclose(margins, expected, atol=1e-12) and model.n_stored_ == 0 and m
 best = model.busiest(3)
 assert len(best) == 3 and all(np.isclose(w[cell], weight) for cell, weight in best)
 assert isinstance(model._engine, native.Engine) == (ENGINE == "core")
-refuses(InputError, lambda: Learner(rate=0).fit(X, y))
+assert_raises(InputError, lambda: Learner(rate=0).fit(X, y))
 
 # It can be saved, loaded by either engine, and continued.
 for classes in (2, 3):
@@ -72,7 +72,7 @@ for classes in (2, 3):
 text, arrays = unpacked((FOLDER / "toy.budgetron").read_bytes())
 for changed in ({"state.hits": -arrays["state.hits"]}, {"state.weights": arrays["state.weights"][:, 1:]}):
     (FOLDER / "bad").write_bytes(packed(text, arrays | changed))
-    refuses(ModelFileError, lambda: budgetron.load(FOLDER / "bad"))
+    assert_raises(ModelFileError, lambda: budgetron.load(FOLDER / "bad"))
 
 # The rule divides a byte budget, and stays within it.
 X, y, tasks = stream(400, 2)
@@ -80,7 +80,7 @@ wide = np.tile(X, 40)
 for budget in (10_000, 16_000):
     model = Learner(budget=f"{budget} B", engine=ENGINE).fit(wide, y, tasks=tasks)
     assert 1 <= model._engine.settings.parameters.cells < wide.shape[1] and model.memory_bytes_ <= budget
-refuses(InputError, lambda: Learner(budget="100 B", engine=ENGINE).fit(wide, y))
+assert_raises(InputError, lambda: Learner(budget="100 B", engine=ENGINE).fit(wide, y))
 
 # The laws hold.
 model = Learner(engine=ENGINE)

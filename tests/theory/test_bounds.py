@@ -160,8 +160,8 @@ def _adversarial_labels(model: Any, X: np.ndarray, tasks: np.ndarray) -> np.ndar
     """Labels that make every prediction a mistake."""
     labels = []
     for x, task in zip(X, tasks, strict=True):
-        begun = hasattr(model, "n_seen_")
-        margin = model.decision_function(x[None], tasks=[task])[0] if begun else 0.0
+        is_fitted = hasattr(model, "n_seen_")
+        margin = model.decision_function(x[None], tasks=[task])[0] if is_fitted else 0.0
         labels.append(0 if margin > 0 else 1)
         model.learn_one(x, labels[-1], task=task, classes=[0, 1])
     assert model.n_mistakes_ == len(labels)

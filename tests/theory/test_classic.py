@@ -14,7 +14,7 @@ K, D, N = 4, 6, 250
 STREAMS = range(8)
 
 
-def drawn(seed, shifts=0):
+def draw_stream(seed, shifts=0):
     """Return rows of unit length, similar tasks, noisy labels, true weights per segment, and the segment of each row.
 
     The stream has `shifts` + 1 segments. From one to the next, the weights of all tasks change.
@@ -40,7 +40,7 @@ def hinge(y, values):
 @pytest.mark.parametrize("seed", STREAMS)
 @pytest.mark.parametrize("graph", [graphs.complete(n_tasks=K), graphs.complete(), graphs.disconnected()], ids=repr)
 def test_the_bound_of_the_perceptron_holds(seed, graph):
-    X, tasks, y, segments, _ = drawn(seed)
+    X, tasks, y, segments, _ = draw_stream(seed)
     models = Perceptron(kernel=kernels.Linear(), graph=graph), LinearPerceptron(graph=graph)
     n_mistakes, linear_n_mistakes = (model.fit(X, y, tasks=tasks).n_mistakes_ for model in models)
     assert n_mistakes == linear_n_mistakes
@@ -52,7 +52,7 @@ def test_the_bound_of_the_perceptron_holds(seed, graph):
 
 @pytest.mark.parametrize("seed", STREAMS)
 def test_the_bound_of_the_p_norm_perceptron_holds(seed):
-    X, tasks, *_ = drawn(seed)
+    X, tasks, *_ = draw_stream(seed)
     X = np.sign(X)  # the largest entry is 1, and the label depends on one column
     weights = np.zeros((K, D))
     weights[:, 0] = 1.0
@@ -63,7 +63,7 @@ def test_the_bound_of_the_p_norm_perceptron_holds(seed):
 
 @pytest.mark.parametrize("seed", STREAMS)
 def test_the_bound_of_the_second_order_perceptron_holds(seed):
-    X, tasks, y, segments, _ = drawn(seed)
+    X, tasks, y, segments, _ = draw_stream(seed)
     graph = graphs.complete(n_tasks=K)
     model = SecondOrderPerceptron(budget=None, kernel=kernels.Linear(), graph=graph)
     margins = model.predict_then_learn(X, y, tasks=tasks)
@@ -82,12 +82,12 @@ def test_the_bound_of_the_second_order_perceptron_holds(seed):
 @pytest.mark.parametrize("seed", STREAMS)
 @pytest.mark.parametrize("budget", [30, 150])
 def test_the_bound_of_the_fixed_shrink_forgetron_holds(seed, budget):
-    X, tasks, y, segments, segment = drawn(seed, shifts=seed % 4)
+    X, tasks, y, segments, segment = draw_stream(seed, shifts=seed % 4)
     graph = graphs.complete(n_tasks=K)
     model = ShiftingPerceptron(budget=budget, kernel=kernels.Linear(), graph=graph).fit(X, y, tasks=tasks)
     largest_norm = max(theory.linear_comparator(range(K), weights, graph).largest_norm for weights in segments)
     radius = theory.fixed_shrink_bound(0.0, 0.0, 0.0, graph.c_g, budget).radius
-    finite = 0
+    n_finite = 0
     for share in (0.05, 0.3, 0.6, 0.9):
         scaled = [share * radius / largest_norm * weights for weights in segments]
         comparators = [theory.linear_comparator(range(K), weights, graph) for weights in scaled]
@@ -95,13 +95,13 @@ def test_the_bound_of_the_fixed_shrink_forgetron_holds(seed, budget):
                     for a, b in pairwise(scaled))  # fmt: skip
         loss = hinge(y, np.einsum("nd,nd->n", X, np.array(scaled)[segment, tasks]))
         bound = theory.fixed_shrink_bound(loss, max(g.largest_norm for g in comparators), shift, graph.c_g, budget)
-        finite += math.isfinite(bound.mistakes)
+        n_finite += math.isfinite(bound.mistakes)
         assert model.n_mistakes_ <= bound.mistakes
-    assert finite == 4
+    assert n_finite == 4
 
 
 def test_guarantee_of_a_fixed_shrink():
-    X, tasks, y, segments, _ = drawn(3)
+    X, tasks, y, segments, _ = draw_stream(3)
     graph = graphs.complete(n_tasks=K)
     model = ShiftingPerceptron(budget=200, kernel=kernels.Linear(), graph=graph).fit(X, y, tasks=tasks)
     comparator = theory.linear_comparator(range(K), segments[0], graph)

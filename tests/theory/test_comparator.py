@@ -19,8 +19,8 @@ KERNEL = kernels.Gaussian(gamma=0.3)
 
 def table(seed: int, tasks: tuple[str, ...] = tuple("abcde"), rows: int = 7) -> theory.Comparator:
     rng = np.random.default_rng(seed)
-    ours = {"rows": rng.standard_normal((rows, 3)), "weights": rng.standard_normal((len(tasks), rows))}
-    return theory.Comparator(tasks, kernel=KERNEL, graph=GRAPH, **ours)
+    examples, weights = rng.standard_normal((rows, 3)), rng.standard_normal((len(tasks), rows))
+    return theory.Comparator(tasks, examples, weights, KERNEL, GRAPH)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -42,7 +42,7 @@ def test_the_norm_of_a_learner_is_that_of_its_expansion() -> None:
     data, _ = synthetic.stream(400, d=4, graph=GRAPH, seed=2)
     model = Forgetron(budget=25, kernel=KERNEL, graph=GRAPH).fit(data.X, data.y, tasks=data.tasks)
     active = model.active_set_
-    similarity = graphs.similarity_matrix(GRAPH, active.task)  # repeated tasks are welcome
+    similarity = graphs.similarity_matrix(GRAPH, active.task)  # one row per stored example, so tasks repeat
     gram = similarity * KERNEL(active.rows, active.rows)
     expected = math.sqrt(active.coef @ gram @ active.coef)
     assert theory.model_comparator(model, "abcde").largest_norm == pytest.approx(expected, rel=1e-8)
@@ -102,22 +102,21 @@ def test_shifting_adds_up_the_steps_and_switches_at_its_positions() -> None:
     )
     assert g.largest_norm == max(part.largest_norm for part in parts)
 
-    def apart(first: theory.Comparator, second: theory.Comparator) -> float:
-        """‖one − two‖ by ‖·‖² of sum and parts, through the joint expansion."""
-        joint = np.hstack([first.weights, -second.weights])
+    def distance(first: theory.Comparator, second: theory.Comparator) -> float:
+        """Return ‖first − second‖, computed from the weights over the examples of both."""
+        weights = np.hstack([first.weights, -second.weights])
         rows = np.vstack([first.rows, second.rows])
-        inverse = np.linalg.inv(graphs.similarity_matrix(GRAPH))
-        place = [GRAPH.tasks.index(task) for task in first.tasks]
-        between = joint @ kernel_matrix(KERNEL, rows, rows) @ joint.T
-        return float(np.sqrt(np.sum(between * inverse[np.ix_(place, place)])))
+        A = np.linalg.inv(graphs.similarity_matrix(GRAPH))
+        indices = [GRAPH.tasks.index(task) for task in first.tasks]
+        products = weights @ kernel_matrix(KERNEL, rows, rows) @ weights.T
+        return float(np.sqrt(np.sum(products * A[np.ix_(indices, indices)])))
 
-    assert g.total_shift == pytest.approx(apart(parts[0], parts[1]) + apart(parts[1], parts[2]))
+    assert g.total_shift == pytest.approx(distance(parts[0], parts[1]) + distance(parts[1], parts[2]))
     assert theory.Shifting([0, 5], [parts[0], parts[0]]).total_shift == pytest.approx(0.0, abs=1e-6)
     assert g.scaled(3.0).total_shift == pytest.approx(3 * g.total_shift)
-    short = theory.Shifting([0, 10, 25], parts).margins(
-        X[:12], tasks[:12]
-    )  # a stream that ends before the last part
-    np.testing.assert_allclose(short, np.concatenate(pieces)[:12])
+    # The stream may end before the last part begins.
+    margins = theory.Shifting([0, 10, 25], parts).margins(X[:12], tasks[:12])
+    np.testing.assert_allclose(margins, np.concatenate(pieces)[:12])
 
 
 def test_invalid_comparators_and_shifts_are_refused() -> None:

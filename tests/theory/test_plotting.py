@@ -43,7 +43,8 @@ def test_similarities_follow_from_resistances(graph: graphs.Explicit) -> None:
     k, resistances = graph.n_tasks, graphs.resistance_distances(graph)
     inverse = graphs.similarity_matrix(graph)
     np.testing.assert_allclose(graphs.similarities_from_resistances(resistances), inverse, atol=1e-9)
-    # an electrical network, solved independently: a current of 1 enters G with its dummy node at i and leaves at j
+    # The same resistance from the physics of the network: a current of 1 enters G' at task 0 and leaves at task k − 1,
+    # and the resistance is the difference of their potentials. Node k is the dummy node.
     laplacian = np.zeros((k + 1, k + 1))
     laplacian[:k, :k] = np.linalg.inv(inverse)
     laplacian[:k, k] = laplacian[k, :k] = -1.0
@@ -91,7 +92,7 @@ def test_equal_tasks_allow_larger_norms_than_a_simplex(k: int, budget: int) -> N
     assert longest_apart < unrelated < longest_equal
 
 
-def test_programmatic_inverses_are_the_inverses() -> None:
+def test_similarities_are_the_inverse_of_the_interaction_matrix() -> None:
     def inverse(edges: list[tuple[int, int]], k: int) -> np.ndarray:
         laplacian = np.zeros((k, k))
         for i, j in edges:
@@ -137,9 +138,8 @@ def test_mtforg_gives_its_budget_to_the_frequent_tasks() -> None:
     halves = [point for point in run.curve if point.position == 3000] + [run.curve[-1]]
     for point, order in zip(halves, (tasks, tasks[::-1]), strict=True):
         shares = [point.budget_share.get(task, 0.0) for task in order]
-        assert (
-            sum(shares[:2]) > 0.5 > 10 * shares[-1]
-        )  # most for the two most frequent, hardly any for the rarest
+        # The two most frequent tasks have more than half of the budget, the rarest task less than 5 %.
+        assert sum(shares[:2]) > 0.5 > 10 * shares[-1]
     swapped = halves[1].budget_share
     assert swapped.get(0, 0.0) < 0.25 * halves[0].budget_share[0]  # the task that was frequent before is forgotten
 
@@ -156,30 +156,29 @@ def test_a_common_shift_costs_less_than_different_shifts() -> None:
         np.testing.assert_allclose(moved, moved[0])  # every task shifts by the same distance in both cases
     together, apart = graphs.complete(n_tasks=K), graphs.disconnected()
     assert costs[True, together] < 0.6 * costs[False, together]
-    assert costs[True, apart] == pytest.approx(
-        costs[False, apart], rel=1e-6
-    )  # without a graph it is all the same
+    # Without a graph the direction of the shifts does not matter.
+    assert costs[True, apart] == pytest.approx(costs[False, apart], rel=1e-6)
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, str]:
+def figures() -> dict[str, str]:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     return plotting.all_figures()
 
 
-def test_all_figures_are_svg_with_title_and_axes(drawn: dict[str, str]) -> None:
-    assert len(drawn) == 6
-    for name, svg in drawn.items():
+def test_all_figures_are_svg_with_title_and_axes(figures: dict[str, str]) -> None:
+    assert len(figures) == 6
+    for name, svg in figures.items():
         root = ElementTree.fromstring(svg)
         texts = [element.text for element in root.iter() if element.tag.endswith("text")]
         assert root.tag.endswith("svg") and len(texts) > 6, name
 
 
-def test_the_figure_of_a_graph_shows_its_numbers(drawn: dict[str, str]) -> None:
+def test_the_figure_of_a_graph_shows_its_numbers(figures: dict[str, str]) -> None:
     graph = graphs.from_edges(list(pairwise(["ann", "bob", "cid", "dan"])), tasks=["eve"])
     values = graphs.relatedness(graph, ["ann", "bob", "cid", "dan", "eve"])
     for value in np.unique(values.round(2)):
-        assert f">{value:.2f}<" in drawn["graph-effect.svg"]
+        assert f">{value:.2f}<" in figures["graph-effect.svg"]
 
 
 def test_the_figure_of_the_budget_shows_the_run() -> None:

@@ -88,7 +88,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         self.classes = classes
         self.features = features
         self.learner: Any = copy.deepcopy(model) if model.__sklearn_is_fitted__() else clone(model)
-        self._columns = None if features is None else {name: place for place, name in enumerate(features)}
+        self._columns = None if features is None else {name: column for column, name in enumerate(features)}
 
     # ---- one by one
 
@@ -96,8 +96,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         """Learn one example; `w` is its weight, for a learner that accepts weights."""
         row, task = self._row(x, task)
         weight = {} if w == 1.0 else {"sample_weight": w}
-        begun = self.learner.__sklearn_is_fitted__()
-        self.learner.learn_one(row, y, task=task, classes=None if begun else self.classes, **weight)
+        is_fitted = self.learner.__sklearn_is_fitted__()
+        self.learner.learn_one(row, y, task=task, classes=None if is_fitted else self.classes, **weight)
 
     def predict_one(self, x: Mapping[str, Any], task: Hashable = None) -> Any:
         """Return the predicted label; the first class before anything is learned."""
@@ -118,8 +118,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     def learn_many(self, X: Any, y: Any, task: Sequence[Any] | None = None) -> None:
         """Learn the rows of a data frame in order."""
         rows, tasks = self._rows(X, task)
-        begun = self.learner.__sklearn_is_fitted__()
-        self.learner.partial_fit(rows, y, tasks=tasks, classes=None if begun else self.classes)
+        is_fitted = self.learner.__sklearn_is_fitted__()
+        self.learner.partial_fit(rows, y, tasks=tasks, classes=None if is_fitted else self.classes)
 
     def predict_many(self, X: Any, task: Sequence[Any] | None = None) -> Any:
         """Return the labels of a data frame's rows, as a Series with the same index."""
@@ -183,6 +183,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     def _check_probabilities(self) -> None:
         if not hasattr(self.learner, "predict_proba"):
             who = type(self.learner).__name__
+            # The error that river's evaluation expects from a classifier without probabilities.
             raise NotImplementedError(f"{who} has no probabilities, only margins. Budgetron has both.")
 
     @property

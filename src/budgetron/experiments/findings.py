@@ -1,6 +1,6 @@
-"""Compare our table with what the paper and our own goals lead one to expect.
+"""Check our table against expectations: the paper's table, its claims, and our own goals for Budgetron.
 
-Every comparison is reported, also if the expectation does not hold. *Printed* values are those of the paper's table.
+Every check is reported, also if the expectation does not hold. *Printed* values are those of the paper's table.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _complete_beats_disconnected(table: Table, blocks: list[TableBlock]) -> Find
         for name in PAPER
         for share in SHARES
     }
-    return _all_ahead("complete beats disconnected in every pair", pairs)
+    return _all_positive("complete beats disconnected in every pair", pairs)
 
 
 def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Finding:
@@ -121,27 +121,27 @@ def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Findin
         for other in PAPER
         if other not in PROJECTIONS
     }
-    return _all_ahead("the projections beat mtrbp and mtforg in every column", pairs)
+    return _all_positive("the projections beat mtrbp and mtforg in every column", pairs)
 
 
-def _all_ahead(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
+def _all_positive(expected: str, pairs: dict[str, Estimate | None]) -> Finding:
     """Check that all paired differences are positive, or negative only within the noise."""
-    run = {name: pair for name, pair in pairs.items() if pair is not None}
-    ahead = {name: pair for name, pair in run.items() if pair.mean > 0}
-    behind = tuple(
+    measured = {name: pair for name, pair in pairs.items() if pair is not None}
+    negative = {name: pair for name, pair in measured.items() if pair.mean <= 0}
+    within_noise = {name for name, pair in negative.items() if abs(pair.mean) <= NOISE * pair.error}
+    exceptions = tuple(
         f"{name}: {pair.mean:+.2f}{'' if math.isnan(pair.error) else f' ± {pair.error:.2f}'}"
-        + (", within noise" if abs(pair.mean) <= NOISE * pair.error else "")
-        for name, pair in run.items()
-        if pair.mean <= 0
+        + (", within noise" if name in within_noise else "")
+        for name, pair in negative.items()
     )
     # A difference within the noise does not refute the expectation.
-    holds = all("within noise" in line for line in behind)
-    return Finding(expected, f"{len(ahead)} of {len(run)}", holds, behind)
+    is_met = len(within_noise) == len(negative)
+    return Finding(expected, f"{len(measured) - len(negative)} of {len(measured)}", is_met, exceptions)
 
 
 def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, how: str, strict: bool) -> Finding:
-    """Check that a row of Budgetron reaches its goals on the complete graph; see `_missed`."""
-    misses = tuple(_missed(table, blocks, name, strict))
+    """Check that a row of Budgetron reaches its goals on the complete graph; see `_missed_goals`."""
+    misses = tuple(_missed_goals(table, blocks, name, strict))
     lowest: dict[str, list[str]] = {"C": [], "D": []}
     for block in blocks:
         for graph, texts in lowest.items():
@@ -160,7 +160,7 @@ def _budgetron_reaches_goals(table: Table, blocks: list[TableBlock], name: str, 
     )
 
 
-def _missed(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> Iterator[str]:
+def _missed_goals(table: Table, blocks: list[TableBlock], name: str, strict: bool) -> Iterator[str]:
     """Yield the cells that miss a goal: the printed baseline, or with `strict` the goals at equal bytes."""
     for block in blocks:
         for share in SHARES:

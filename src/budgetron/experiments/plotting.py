@@ -11,7 +11,7 @@ from budgetron.experiments.table import ROWS, Table
 from budgetron.plots import COLOURS, as_svg, new_figure
 
 # Budgets are spaced evenly: 5, 10 and 25 % would crowd the left side of a linear axis.
-_PLACE = {share: place for place, share in enumerate(sorted(SHARES))}
+_POSITION = {share: position for position, share in enumerate(sorted(SHARES))}
 
 
 def f_against_budget(table: Table) -> str:
@@ -37,17 +37,18 @@ def _draw_block(ax: Any, table: Table, block: TableBlock) -> None:
             cells = {share: table.estimate((block.name, name, graph, share)) for share in sorted(SHARES)}
             run = {share: cell.mean for share, cell in cells.items() if cell is not None}
             style = "-" if graph == "C" else "--"
-            ax.plot([_PLACE[share] for share in run], list(run.values()), style, color=colour, label=f"{name}, {graph}")
+            positions = [_POSITION[share] for share in run]
+            ax.plot(positions, list(run.values()), style, color=colour, label=f"{name}, {graph}")
             if block.in_paper:
                 printed = {share: table.printed((block.name, name, graph, share)) for share in run}
-                known = [(_PLACE[share], value) for share, value in printed.items() if value is not None]
+                known = [(_POSITION[share], value) for share, value in printed.items() if value is not None]
                 if known:
                     ax.plot(*zip(*known, strict=True), "o", markersize=4, markerfacecolor="white", color=colour)
     baseline = table.estimate((block.name, BASELINE, "D", None))
     if baseline is not None:
         ax.axhline(baseline.mean, color="0.3", linestyle=":", label="k Perceptrons, unlimited")
     ax.set_title(block.title, fontsize=10, loc="left")
-    ax.set_xticks(list(_PLACE.values()), [f"{share} %" for share in _PLACE])
+    ax.set_xticks(list(_POSITION.values()), [f"{share} %" for share in _POSITION])
     ax.set_xlabel("budget, as a share of what k Perceptrons store", fontsize=8)
     ax.set_ylabel("F, %")
     ax.tick_params(labelsize=8)

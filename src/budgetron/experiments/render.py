@@ -49,10 +49,10 @@ def html(table: Table, findings: Sequence[Finding], figure: str) -> str:
             _html_rows(table, block, "error rate, %", "error"),
         ]
     for finding in findings:
-        listed = "".join(f"<li>{escape(exception)}</li>" for exception in finding.exceptions)
+        exceptions = "".join(f"<li>{escape(exception)}</li>" for exception in finding.exceptions)
         verdict = "yes" if finding.holds else "no"
         body.append(
-            f"<p><b>{verdict}</b>: {escape(finding.expected)}. Found: {escape(finding.found)}.</p><ul>{listed}</ul>"
+            f"<p><b>{verdict}</b>: {escape(finding.expected)}. Found: {escape(finding.found)}.</p><ul>{exceptions}</ul>"
         )
     style = (
         "body{font:15px system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em;color:#222}"
@@ -93,7 +93,7 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
                 f, wrong = table.estimate(key), table.estimate(key, "error")
                 # Three lines per cell: our F, the printed value with the difference, and the error rate.
                 text = Text(str(f) if f is not None else "–")
-                text.append(f"\n{_beside(table, key, bare=True)}", style="cyan")
+                text.append(f"\n{_printed_and_difference(table, key, bare=True)}", style="cyan")
                 text.append(f"\nerr {'–' if wrong is None else f'{wrong.mean:.1f}'}", style="dim")
                 cells.append(text)
             grid.add_row(name, *cells)
@@ -117,18 +117,20 @@ def _baseline(table: Table, block: TableBlock) -> str:
     )
 
 
-def _beside(table: Table, key: Key, bare: bool = False) -> str:
+def _printed_and_difference(table: Table, key: Key, bare: bool = False) -> str:
     """Return the printed value, and our value minus the printed one."""
     printed, own = table.printed(key), table.estimate(key)
     if printed is None or own is None:
         return ""
-    apart = f"{own.mean - printed:+.1f}"
-    return f"{printed:.1f} {apart}" if bare else f"({printed:.1f}, {apart})"
+    difference = f"{own.mean - printed:+.1f}"
+    return f"{printed:.1f} {difference}" if bare else f"({printed:.1f}, {difference})"
 
 
 def _cell(table: Table, key: Key, figure: str) -> str:
     own = table.estimate(key, figure)
-    return "–" if own is None else f"{own} {_beside(table, key) if figure == 'f_measure' else ''}".rstrip()
+    if own is None:
+        return "–"
+    return f"{own} {_printed_and_difference(table, key)}".rstrip() if figure == "f_measure" else str(own)
 
 
 def _rows(table: Table, block: TableBlock, title: str, figure: str) -> list[str]:
@@ -147,7 +149,7 @@ def _html_rows(table: Table, block: TableBlock, title: str, figure: str) -> str:
         for column in COLUMNS:
             key = (block.name, name, *column)
             own = table.estimate(key, figure)
-            small = f"<small>{_beside(table, key)}</small>" if figure == "f_measure" else ""
+            small = f"<small>{_printed_and_difference(table, key)}</small>" if figure == "f_measure" else ""
             cells.append(f"<td>{'–' if own is None else own}{small}</td>")
         rows.append(f"<tr><td>{escape(name)}</td>{''.join(cells)}</tr>")
     return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"

@@ -77,18 +77,18 @@ class Run:
     @property
     def effort(self) -> float:
         # Rough measurements, only for the estimate of the time left.
-        heavy = {"school": 2.0, "school-0.5": 3.0, "sentiment": 2.0}.get(self.block, 0.5)
-        return heavy * algorithm_named(self.algorithm).effort
+        effort_of_block = {"school": 2.0, "school-0.5": 3.0, "sentiment": 2.0}.get(self.block, 0.5)
+        return effort_of_block * algorithm_named(self.algorithm).effort
 
 
 def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = False) -> list[Run]:
     """Return all runs of a table; runs that others depend on come first. `paper_only` leaves out Budgetron."""
-    wanted = list(blocks)
+    block_list = list(blocks)
     rounds = sorted({len(algorithm.after) for algorithm in ALGORITHMS})
     return [
         Run(block.name, seed, algorithm.name)
         for round_ in rounds
-        for block in wanted
+        for block in block_list
         for seed in range(n_orders)  # all algorithms on one order follow each other, so that it is shuffled once
         for algorithm in ALGORITHMS
         if len(algorithm.after) == round_ and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
@@ -150,16 +150,12 @@ def _cell(
     # Budgets are relative to other runs on the same order: to the number of examples that the baseline stored, or to
     # the bytes of mtbprj-2.
     baseline, same_bytes = earlier_runs.get(BASELINE), earlier_runs.get(SAME_BYTES_AS)
-    budget = (
-        0
-        if baseline is None or share is None
-        else max(1, round(share / 100 * baseline["cells"][0]["stored"]))
-    )
-    max_bytes = (
-        0
-        if same_bytes is None
-        else next(c["bytes"] for c in same_bytes["cells"] if (c["graph"], c["share"]) == (graph, share))
-    )
+    budget = max_bytes = 0
+    if baseline is not None and share is not None:
+        budget = max(1, round(share / 100 * baseline["cells"][0]["stored"]))
+    if same_bytes is not None:
+        cells = same_bytes["cells"]
+        max_bytes = next(cell["bytes"] for cell in cells if (cell["graph"], cell["share"]) == (graph, share))
     task_graph = graphs.complete(n_tasks=stream.k) if graph == "C" else graphs.disconnected()
     model = algorithm.make(Cell(block.kernel, task_graph, budget, max_bytes, run.seed))
     begin = time.perf_counter()

@@ -47,7 +47,7 @@ def perform_all(
         try:
             # A round starts when all runs of the round before it have ended.
             for _, runs_of_round in groupby(runs, key=lambda run: run.round):
-                with _interrupts_held():
+                with _interrupts_blocked():
                     futures = {pool.submit(_perform, run, out, folder): run for run in runs_of_round}
                 for future in as_completed(futures):
                     run = futures[future]
@@ -75,7 +75,7 @@ def _perform(run: Scheduled, out: Path, folder: str | None) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Block SIGINT while workers start. They inherit the block, so Ctrl-C cannot stop them before they ignore it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -64,8 +64,8 @@ class Table:
         """Return the mean of first minus second over the orders. Noise that both have on an order cancels."""
         first_values, second_values = self.values(first, figure), self.values(second, figure)
         # Only orders that both rows were run on.
-        both = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]
-        return _estimate(np.array(both)) if both else None
+        differences = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]
+        return _estimate(np.array(differences)) if differences else None
 
     def printed(self, key: Key) -> float | None:
         """Return the printed F of a cell; None for rows and blocks that the paper does not have."""
@@ -99,7 +99,8 @@ class Table:
             records.append(names | estimates | {"printed": self.printed(key)} | sizes)
         return [
             # JSON has no NaN.
-            {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in r.items()} for r in records
+            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
+            for record in records
         ]
 
 

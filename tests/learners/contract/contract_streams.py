@@ -16,9 +16,11 @@ KERNEL = kernels.Gaussian(0.4)
 
 
 def made(learner, **parameters):
+    """Return a small new model. Parameters that the learner does not have are ignored."""
     chosen = {"budget": 12, "kernel": KERNEL} | parameters
     return learner(**{name: chosen[name] for name in chosen if name in learner().get_params()})
 
 
 def same(a, b):
+    """Check that two models are equal bit for bit."""
     require_same(state_of(a), state_of(b), "two models")

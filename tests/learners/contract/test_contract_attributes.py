@@ -45,8 +45,8 @@ def test_task_weights_make_the_margins(learner):
 
 
 def test_gamma_scale_is_estimated_from_the_first_rows(storing):
-    some, most = 1 / (4 * X[:32].var()), 1 / (4 * X[:64].var())
-    for n, expected in ((31, 1 / 4), (32, some), (63, some), (90, most)):
+    after_32, after_64 = 1 / (4 * X[:32].var()), 1 / (4 * X[:64].var())
+    for n, expected in ((31, 1 / 4), (32, after_32), (63, after_32), (90, after_64)):
         for cuts in ([], [5, 33], range(1, n)):
             model = made(storing, kernel=kernels.Gaussian())
             for rows in filter(len, np.split(np.arange(n), cuts)):
@@ -71,8 +71,8 @@ def test_forget_task_removes_the_examples_of_the_task(storing):
     model.forget_task("user 1")
     model.forget_task("never seen")
     assert sorted(model.active_set_.task) == sorted(other_tasks) and "user 1" not in model.budget_share_
-    fresh = np.array(model.decision_function(X, tasks=["never seen"] * N))
-    assert np.array_equal(model.decision_function(X, tasks=["user 1"] * N), fresh)
+    of_new_task = np.array(model.decision_function(X, tasks=["never seen"] * N))
+    assert np.array_equal(model.decision_function(X, tasks=["user 1"] * N), of_new_task)
     model.partial_fit(X, Y, tasks=["user 1"] * N)
     assert "user 1" in model.active_set_.task
 

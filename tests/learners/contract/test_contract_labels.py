@@ -25,12 +25,12 @@ def test_a_single_first_label_gives_the_same_model_as_named_classes(learner):
     for negative in (-1, 0):
         y = np.where(Y, 1, negative)
         first = int(np.flatnonzero(Y)[0])
-        begun, named = made(learner), made(learner)
-        begun.learn_one(X[first], 1)
-        begun.partial_fit(X, y)
-        named.partial_fit(X[[first]], [1], classes=[negative, 1]).partial_fit(X, y)
-        assert begun.classes_.tolist() == [negative, 1]
-        same(begun, named)
+        without_classes, with_classes = made(learner), made(learner)
+        without_classes.learn_one(X[first], 1)
+        without_classes.partial_fit(X, y)
+        with_classes.partial_fit(X[[first]], [1], classes=[negative, 1]).partial_fit(X, y)
+        assert without_classes.classes_.tolist() == [negative, 1]
+        same(without_classes, with_classes)
 
 
 @pytest.mark.parametrize("label", ["spam", 2, "1"])
@@ -70,7 +70,7 @@ def test_a_positive_margin_means_the_second_class(learner):
     assert np.array_equal(model.predict(X, tasks=TASKS), (margins > 0).astype(int))
     if "no_mistake_no_change" in learner.exemptions:
         return  # it has a weight for the bias
-    zero = np.zeros((1, 4))  # under a linear kernel
+    zero = np.zeros((1, 4))  # its margin is 0 under a linear kernel
     assert model.decision_function(zero, tasks=[0]) == 0 and model.predict(zero, tasks=[0]) == model.classes_[0]
 
 

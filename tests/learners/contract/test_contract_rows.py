@@ -39,8 +39,8 @@ def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
     copies = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
     dense = np.array([[2.0, 0.0, 4.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
     a, b = made(learner), made(learner)
-    tidy = sparse.csr_matrix(dense)
-    assert np.array_equal(a.predict_then_learn(matrix, [0, 1]), b.predict_then_learn(tidy, [0, 1]))
+    canonical = sparse.csr_matrix(dense)
+    assert np.array_equal(a.predict_then_learn(matrix, [0, 1]), b.predict_then_learn(canonical, [0, 1]))
     same(a, b)
     assert all(np.array_equal(*pair) for pair in zip(copies, (matrix.data, matrix.indices, matrix.indptr), strict=True))
 
@@ -54,8 +54,8 @@ def test_dicts_are_hashed_features(learner):
         {},
     ]
     for _ in range(10):
-        for place, row in enumerate(rows):
-            model.learn_one(row, place % 2, task="inbox")
+        for number, row in enumerate(rows):
+            model.learn_one(row, number % 2, task="inbox")
     assert model.predict_one(rows[0], task="inbox") in (0, 1)
     assert sparse.issparse(model.active_set_.rows)
     a, b = made(learner), made(learner)

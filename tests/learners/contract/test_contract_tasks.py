@@ -18,7 +18,7 @@ def test_tasks_are_any_hashables(learner):
     model = made(learner).partial_fit(X, Y, tasks=[names[task] for task in TASKS])
     margins = model.decision_function(X, tasks=[names[task] for task in TASKS])
     same_margins = made(learner).partial_fit(X, Y, tasks=TASKS).decision_function(X, tasks=TASKS)
-    # Budgetron, which hashes names too, does so only for weights that this small budget has no room for.
+    # Budgetron uses hashes of names only for weights that do not exist within this small budget.
     if learner.__name__ == "Budgetron" or "renaming_tasks" not in learner.exemptions:
         assert np.array_equal(margins, same_margins)
     assert set(model.active_set_.task) <= set(names)
@@ -49,22 +49,22 @@ def test_tasks_may_be_in_any_container(learner, container):
 def test_a_task_column_equals_the_argument_tasks(learner):
     expected = made(learner).fit(X, Y, tasks=TASKS)
     for column in (0, 2, -1):
-        place = column if column >= 0 else 4
-        joined = np.insert(X, place, TASKS, axis=1)
+        position = column if column >= 0 else 4
+        with_tasks = np.insert(X, position, TASKS, axis=1)
         model = made(learner, task_column=column)
-        same(model.fit(joined, Y), expected)
-        assert np.array_equal(model.decision_function(joined), expected.decision_function(X, tasks=TASKS))
-        again = made(learner, task_column=column)
-        for row, label in zip(joined, Y, strict=True):
-            again.learn_one(row, label)
-        same(again, expected)
-        sparse_model = made(learner, task_column=column).fit(sparse.csr_matrix(joined), Y)
+        same(model.fit(with_tasks, Y), expected)
+        assert np.array_equal(model.decision_function(with_tasks), expected.decision_function(X, tasks=TASKS))
+        one_by_one = made(learner, task_column=column)
+        for row, label in zip(with_tasks, Y, strict=True):
+            one_by_one.learn_one(row, label)
+        same(one_by_one, expected)
+        sparse_model = made(learner, task_column=column).fit(sparse.csr_matrix(with_tasks), Y)
         assert sparse_model.active_set_.task == made(learner).fit(sparse.csr_matrix(X), Y, tasks=TASKS).active_set_.task
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_task_column_of_a_data_frame(learner, library):
-    frame = library.DataFrame({name: X[:, place] for place, name in enumerate("abcd")})
+    frame = library.DataFrame({name: X[:, column] for column, name in enumerate("abcd")})
     users = library.Series([f"user {task}" for task in TASKS])
     labels = library.Series(["spam" if y else "ham" for y in Y])
     expected = made(learner).fit(X, labels.to_numpy(), tasks=users.to_numpy())

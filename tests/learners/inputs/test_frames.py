@@ -56,9 +56,9 @@ def test_missing_values_are_named_pandas(dtype):
     frame = pd.DataFrame({**COLUMNS, "gap": pd.array([1, 0, None, 1] * 10, dtype=dtype)})
     with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
         fitted(frame)
-    begun = fitted(frame.assign(gap=1.0))
+    model = fitted(frame.assign(gap=1.0))
     with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
-        begun.predict(frame)
+        model.predict(frame)
 
 
 def test_missing_values_are_named_polars():
@@ -98,10 +98,10 @@ def test_invalid_frames_are_refused():
         fitted(pd.DataFrame(X, columns=["a", "a"]))
     with pytest.raises(InputError, match="collect"):
         fitted(pl.LazyFrame(COLUMNS))
-    begun = fitted(pd.DataFrame(COLUMNS))
-    with pytest.raises(InputError, match=r"same columns as in the first call.* z") as refusal:
-        begun.predict(pd.DataFrame({"a": X[:, 0], "z": X[:, 1]}))
-    assert "\n" not in str(refusal.value)
+    model = fitted(pd.DataFrame(COLUMNS))
+    with pytest.raises(InputError, match=r"same columns as in the first call.* z") as caught:
+        model.predict(pd.DataFrame({"a": X[:, 0], "z": X[:, 1]}))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])

@@ -14,7 +14,7 @@ from budgetron.errors import InputError
 
 
 def personal(n=3000, seed=0):
-    """A shared concept that the other model knows, and one per task that it does not."""
+    """Return a stream and another model's scores. The scores know the shared part of the labels, not that of a task."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 6)), rng.integers(20, size=n)
     own = rng.normal(size=(20, 6)) * 1.5
@@ -38,21 +38,19 @@ def test_single_examples_with_offsets_equal_blocks():
     X, y, tasks, score = personal(60)
     block, single = Budgetron(), Budgetron()
     margins = block.predict_then_learn(X, y, tasks=tasks, offset=score, classes=[0, 1])
-    each = [single.learn_one(*row, task=task, offset=s, classes=[0, 1] if i == 0 else None)
-            for i, (row, task, s) in enumerate(zip(zip(X, y, strict=True), tasks, score, strict=True))]  # fmt: skip
-    assert np.array_equal(margins, each)
+    single_margins = [single.learn_one(X[i], y[i], task=tasks[i], offset=score[i], classes=[0, 1] if i == 0 else None)
+                      for i in range(len(y))]  # fmt: skip
+    assert np.array_equal(margins, single_margins)
     expected = block.decision_function(X[:5], tasks=tasks[:5], offset=score[:5])
-    chances = block.predict_proba(X[:5], tasks=tasks[:5], offset=score[:5])
+    probabilities = block.predict_proba(X[:5], tasks=tasks[:5], offset=score[:5])
     assert block.predict_std(X[:5], tasks=tasks[:5], offset=score[:5]).shape == (5,)
     assert block.score(X[:5], y[:5], tasks=tasks[:5], offset=score[:5]) <= 1
-    for place in range(5):
-        arguments = {"task": tasks[place], "offset": score[place]}
-        assert single.predict_one(X[place], **arguments) == int(expected[place] > 0)
-        assert single.predict_proba_one(X[place], **arguments)[1] == pytest.approx(chances[place, 1])
-        explanation = single.explain(X[place], **arguments)
-        assert (
-            explanation.margin == pytest.approx(expected[place]) and abs(explanation.total - explanation.margin) < 1e-9
-        )
+    for i in range(5):
+        arguments = {"task": tasks[i], "offset": score[i]}
+        assert single.predict_one(X[i], **arguments) == int(expected[i] > 0)
+        assert single.predict_proba_one(X[i], **arguments)[1] == pytest.approx(probabilities[i, 1])
+        explanation = single.explain(X[i], **arguments)
+        assert explanation.margin == pytest.approx(expected[i]) and abs(explanation.total - explanation.margin) < 1e-9
         assert "offset" in {term.kind for term in explanation.terms}
 
 

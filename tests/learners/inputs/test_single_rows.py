@@ -57,10 +57,8 @@ def test_rows_are_learned_as_blocks_are(graph, dtype, tasks):
     )
     assert state(single) == state(many)
     assert single.active_set_.task == many.active_set_.task
-    named = None if tasks[0] is None else tasks
-    assert [single.predict_one(x, task=t) for x, t in zip(rows, tasks, strict=True)] == many.predict(
-        rows, tasks=named
-    ).tolist()
+    predicted = many.predict(rows, tasks=None if tasks[0] is None else tasks)
+    assert [single.predict_one(x, task=t) for x, t in zip(rows, tasks, strict=True)] == predicted.tolist()
 
 
 def test_every_learner_predicts_one_row_as_a_block(learner):
@@ -102,7 +100,7 @@ def features(rng, n):
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("width", [3, 50, 2**18], ids=lambda width: f"{width} columns")
 def test_the_core_reads_dicts_as_the_definition_does(width):
-    taken = 0
+    n_read_by_core = 0
     for dicts in (features(np.random.default_rng(seed), 20) for seed in range(60)):
         expected = [_entries("test", entry, width) for entry in dicts]
         for entry, (columns, values) in zip(dicts, expected, strict=True):
@@ -110,13 +108,13 @@ def test_the_core_reads_dicts_as_the_definition_does(width):
             if any(type(value) in (np.float32, np.int64) for value in entry.values()):
                 assert hashed is NotImplemented
                 continue
-            taken += 1
+            n_read_by_core += 1
             assert (hashed[0].tolist(), hashed[1].tolist()) == ([0, len(columns)], columns)
             assert hashed[2].tobytes() == np.array(values).tobytes()
         matrix = hashed_rows("test", dicts, width)
         assert matrix.indices.tolist() == [column for columns, _ in expected for column in columns]
         assert matrix.data.tolist() == [value for _, values in expected for value in values]
-    assert taken > 300
+    assert n_read_by_core > 300
 
 
 @pytest.mark.parametrize("make_model", [
@@ -124,7 +122,7 @@ def test_the_core_reads_dicts_as_the_definition_does(width):
 ], ids=["mtrbp", "Budgetron"])  # fmt: skip
 def test_dicts_are_learned_as_the_hashed_block_is(make_model):
     dicts = features(np.random.default_rng(1), 200)
-    long = [{f"word {i}": 1.0 for i in range(100)}]  # longer than the working memory has room for
+    long = [{f"word {i}": 1.0 for i in range(100)}]  # more entries than the core's working memory is allocated for
     dicts = dicts[:50] + long + dicts[50:] + long
     y = [len(entry) % 2 for entry in dicts]
     tasks = [f"user {i % 5}" for i in range(len(dicts))]

@@ -16,7 +16,7 @@ from budgetron.experiments.kernel.rows import ROWS
 from budgetron.experiments.kernel.sets import SETS
 from budgetron.experiments.runs import load_json
 
-FAR = 1.0  # differences of more points than this are explained one by one
+LARGE_DIFFERENCE = 1.0  # differences of more points than this are explained one by one
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _cell(table: KernelTable, row: str, name: str) -> str:
     if cell is None:
         return ""
     value = printed(row, name)
-    beside = "" if value is None else f" ({value:g}, {cell.error - value:+.1f})"
-    return f"{cell.error:.1f} ± {cell.deviation:.1f}{beside}"
+    published = "" if value is None else f" ({value:g}, {cell.error - value:+.1f})"
+    return f"{cell.error:.1f} ± {cell.deviation:.1f}{published}"
 
 
 def _cost(table: KernelTable, row: str, name: str) -> str:
@@ -117,11 +117,11 @@ def _differences(table: KernelTable) -> list[str]:
     differences = table.differences()
     if not differences:
         return ["No printed cell was run."]
-    far = {key: value for key, value in differences.items() if abs(value) > FAR}
+    large = {key: value for key, value in differences.items() if abs(value) > LARGE_DIFFERENCE}
     mean = float(np.mean([abs(value) for value in differences.values()]))
     lines = [
         f"Over {len(differences)} printed cells the mean absolute difference is {mean:.2f} points; "
-        f"{len(differences) - len(far)} differ by at most {FAR:g}. The others:",
+        f"{len(differences) - len(large)} differ by at most {LARGE_DIFFERENCE:g}. The others:",
         "",
     ]
-    return lines + [f"- {row} on {name}, {value:+.1f}: {reason(row, name)}." for (row, name), value in far.items()]
+    return lines + [f"- {row} on {name}, {value:+.1f}: {reason(row, name)}." for (row, name), value in large.items()]

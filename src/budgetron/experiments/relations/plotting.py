@@ -61,8 +61,8 @@ def _curves(results: Results, streams: Sequence[str]) -> Any:
         for colour, name in zip(COLOURS, (name for name in CURVES if name in names), strict=False):
             curve = values(results, stream, name, "curve")
             if len(curve):
-                places = (np.arange(curve.shape[1]) + 0.5) / curve.shape[1]
-                ax.plot(places, 100 * curve.mean(axis=0), label=name, color=colour, linewidth=1.2)
+                positions = (np.arange(curve.shape[1]) + 0.5) / curve.shape[1]  # the middle of each piece
+                ax.plot(positions, 100 * curve.mean(axis=0), label=name, color=colour, linewidth=1.2)
         ax.set_title(stream, fontsize=9)
         ax.set_xlabel("share of the stream", fontsize=8)
         ax.tick_params(labelsize=7)

@@ -55,7 +55,7 @@ class RelationRun:
         cells = [_cell(row, self.stream, drawn, self.seed) for row in rows_for(self.stream)]
         content: Json = {"parameters": self.parameters, "version": __version__, "machine": machine(), "cells": cells}
         if drawn.similarity is not None and self.seed == 0:
-            content["similarity"] = _listed(drawn.similarity, shown_tasks(self.stream))
+            content["similarity"] = _submatrix(drawn.similarity, shown_tasks(self.stream))
         write_json(self.path(out), content)
 
 
@@ -88,7 +88,7 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
         tasks = shown_tasks(stream)
         cell["similarity"] = similarity_of(model, tasks).round(4).tolist()
         if hasattr(model, "task_relations"):
-            cell["relations"] = _scaled(model.task_relations(tasks)).round(4).tolist()
+            cell["relations"] = _correlations(model.task_relations(tasks)).round(4).tolist()
     return cell
 
 
@@ -107,13 +107,13 @@ def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats
     return np.asarray(w @ w.T)
 
 
-def _scaled(C: Floats) -> Floats:
+def _correlations(C: Floats) -> Floats:
     """Scale a covariance matrix to correlations, with 1 on the diagonal."""
     scale = np.sqrt(np.maximum(np.diag(C), 1e-300))
     return np.asarray(C / np.outer(scale, scale))
 
 
-def _listed(matrix: Floats, tasks: list[int]) -> list[list[float]]:
+def _submatrix(matrix: Floats, tasks: list[int]) -> list[list[float]]:
     """Return the rows and columns of these tasks, as lists for JSON."""
     values: list[list[float]] = matrix[np.ix_(tasks, tasks)].round(4).tolist()
     return values

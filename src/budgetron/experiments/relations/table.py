@@ -68,10 +68,11 @@ def _opposed(results: Results, heading: str) -> list[str]:
     for row in ROWS:
         pairs = values(results, "opposed", row.name, "correlations")
         if len(pairs):
-            each = [f"{mean:+.2f} ± {sd:.2f}" for mean, sd in zip(pairs.mean(axis=0), pairs.std(axis=0), strict=True)]
+            estimates = zip(pairs.mean(axis=0), pairs.std(axis=0), strict=True)
+            first, second, third = (f"{mean:+.2f} ± {sd:.2f}" for mean, sd in estimates)
             accuracy, error = (100 * values(results, "opposed", row.name, name) for name in ("accuracy", "error"))
             printed = f"{PRINTED[row.name][0]:+.2f}" if row.name in PRINTED else ""
-            lines.append(f"| {row.name} | {each[0]} | {printed} | {each[1]} | {each[2]} | {accuracy.mean():.1f} ± "
+            lines.append(f"| {row.name} | {first} | {printed} | {second} | {third} | {accuracy.mean():.1f} ± "
                          f"{accuracy.std():.1f} | {error.mean():.1f} % |")  # fmt: skip
     return lines
 
@@ -84,6 +85,6 @@ def _errors(results: Results, streams: list[str]) -> list[str]:
     for row in ROWS:
         cells = [100 * values(results, name, row.name, "error") for name in streams]
         if any(len(cell) for cell in cells):
-            each = [f"{cell.mean():.1f} ± {cell.std():.1f}" if len(cell) else "" for cell in cells]
-            lines.append(f"| {row.name} | " + " | ".join(each) + " |")
+            texts = [f"{cell.mean():.1f} ± {cell.std():.1f}" if len(cell) else "" for cell in cells]
+            lines.append(f"| {row.name} | " + " | ".join(texts) + " |")
     return lines
