@@ -91,7 +91,7 @@ def test_an_action_that_cannot_be_recorded_is_not_done(tmp_path):
     done = []
 
     async def act(required):
-        async with log.recorded("ann", "::1", "PUT limits", None, {}, required=required):
+        async with log.record_action("ann", "::1", "PUT limits", None, {}, required=required):
             done.append(required)
 
     with pytest.raises(DiskRefused):

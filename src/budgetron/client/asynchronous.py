@@ -140,11 +140,11 @@ class AsyncClient:
         return await self._get(calls.task_path(task))
 
     async def live(self) -> dict[str, Any]:
-        """The figures of the live page."""
+        """The statistics of the live page."""
         return await self._get("live")
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """The figures of the live page, once per second, without end."""
+        """The statistics of the live page, once per second, without end."""
         async with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
                 raise error_of(answer.status_code, await answer.aread())

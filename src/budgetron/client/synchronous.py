@@ -158,11 +158,11 @@ class Client:
         return self._get(calls.task_path(task))
 
     def live(self) -> dict[str, Any]:
-        """The figures of the live page."""
+        """The statistics of the live page."""
         return self._get("live")
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """The figures of the live page, once per second, without end."""
+        """The statistics of the live page, once per second, without end."""
         with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
                 raise error_of(answer.status_code, answer.read())

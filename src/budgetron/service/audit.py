@@ -1,8 +1,9 @@
 """The audit log: who changed or downloaded what, and when. One file, `audit.sqlite`, for all models of a service.
 
-A line is on disk before the action begins, and gets its outcome when it ends; an action that a crash interrupted has no
-outcome. Corrections of labels are lines like all others. Their old and new labels are in the model's own database,
-which writes them in the same transaction as the change; the line has their number there (GET corrections).
+A line is on disk before its action begins. The outcome is added when the action ends, so an action that a crash
+interrupted has no outcome. Corrections of labels have lines too. The old and the new label are in the model's own
+database, which writes them in the same transaction as the change; the line has the number of the correction there
+(GET corrections).
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ class AuditLog:
         return [AuditLine(**line | {"details": msgspec.json.decode(line["details"])}) for line in lines]
 
     @asynccontextmanager
-    async def recorded(
+    async def record_action(
         self, who: str, address: str, action: str, model: str | None, details: dict[str, Any], *, required: bool
     ) -> AsyncIterator[None]:
         """Record the action of the `with` block, which may add to `details`.
 
-        If the line cannot be written and is `required`, the action is refused. For downloads it is not required: when
-        the disk is full, a download may be what helps.
+        If the line cannot be written and is `required`, the action is refused. For downloads it is not required,
+        because a full disk must not prevent downloading the model.
         """
         number = None
         try:

@@ -68,7 +68,7 @@ def test_missing_and_invalid_offsets_are_refused(client, path, body):
     for wrong in ("1", None, {}, True, ["a"]):
         expect_error(client.post(f"/v1/{path}", json={**example, "offset": wrong}), 400, "malformed")
     mixed = {"examples": [{**example, "offset": 1.0}, example]}
-    assert "1 without one" in expect_error(client.post(f"/v1/{path}", json=mixed), 422, "refused")
+    assert "examples without an offset" in expect_error(client.post(f"/v1/{path}", json=mixed), 422, "refused")
 
 
 def test_a_learner_without_offsets_refuses_them(client):

@@ -11,7 +11,7 @@ from running import running
 
 from budgetron.errors import InputError
 from budgetron.service.http import rates
-from budgetron.service.http.addresses import Addresses, name
+from budgetron.service.http.addresses import Addresses, counted_name
 from budgetron.service.http.connections import Connections
 from budgetron.service.monitoring import slow_log
 
@@ -40,7 +40,7 @@ def test_the_client_address_is_read_from_trusted_proxies_only(peer, forwarded, c
 
 
 def test_clients_without_an_address_are_named_and_invalid_proxies_refused():
-    assert name("testclient") == "testclient" and Addresses([]).of({"client": None, "headers": []}) == "unknown"
+    assert counted_name("testclient") == "testclient" and Addresses([]).of({"client": None, "headers": []}) == "unknown"
     with pytest.raises(InputError, match="--trusted-proxy must be an address or a network"):
         Addresses(["nginx.local"])
 
@@ -61,7 +61,7 @@ def test_the_table_of_addresses_is_bounded(monkeypatch):
 
 class FakeConnection:
     def __init__(self, peer, port):
-        self.key, self.peer, self.address, self.is_reserved = (peer, port), peer, name(peer), False
+        self.key, self.peer, self.address, self.is_reserved = (peer, port), peer, counted_name(peer), False
 
 
 def test_connections_per_address_are_limited():

@@ -5,8 +5,8 @@ key names the stream, and each row has the number of its message. After a restar
 after the last one in its own log. So there is no moment at which a message is learned and its position is not, or the
 reverse; and a model that is restored from a backup learns again what came after it.
 
-A message that is invalid is logged and left out. A failure that no message caused, such as a full disk, ends the
-reading, which begins again at the position of the log a moment later.
+A message that is invalid is logged and left out. After a failure that no message caused, such as a full disk, the
+service connects again a moment later, and continues at the position of its log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Messages = list[tuple[int, bytes]]  # number in the stream, and content
 _LONGEST_PAUSE = 10.0  # seconds between two attempts
-_LOGGED = 20  # invalid messages that are logged one by one, per connection
+_MAX_LOGGED = 20  # invalid messages that are logged one by one, per connection
 
 
 class Source(Protocol):
@@ -72,32 +72,32 @@ class Consumption:
         try:
             first = await asyncio.to_thread(self.model.host.end_of_stream, source.key)
             log("consume", model=self.model.name, stream=self.name, first=first)
-            waiting: list[Numbered] = []  # of a model that has not begun: they do not have two labels yet
+            waiting: list[Numbered] = []  # the first examples of a new model wait until they have two labels
             tally = Tally()
             async for messages, self.lag in source.read(first):
-                waiting += self._decoded(messages, tally)
+                waiting += self._decode(messages, tally)
                 if waiting and (self.model.hosted.is_fitted or can_begin(waiting) or len(waiting) >= BLOCK):
                     for block in (waiting[i : i + BLOCK] for i in range(0, len(waiting), BLOCK)):
-                        self._note(tally, await learn_block(self.model, block, source.key, tally))
+                        self._log_rejected(tally, await learn_block(self.model, block, source.key, tally))
                     waiting = []
                 if self._is_stopping():
                     return
         finally:
             await source.close()
 
-    def _decoded(self, messages: Messages, tally: Tally) -> list[Numbered]:
+    def _decode(self, messages: Messages, tally: Tally) -> list[Numbered]:
         decoded: list[Numbered] = []
         for number, content in messages:
             try:
                 decoded.append((number, labelled_line.decode(content)))
             except Exception as error:
-                self._note(tally, tally.problem(number, error))
+                self._log_rejected(tally, tally.reject(number, error))
         return decoded
 
-    def _note(self, tally: Tally, answer: bytes) -> None:
-        """Log the rejected messages of an answer: its lines are those of a stream of NDJSON."""
+    def _log_rejected(self, tally: Tally, answer: bytes) -> None:
+        """Log the rejected messages of an answer, which has the lines of an answer to an NDJSON stream."""
         for line in answer.splitlines():
             if b'"error"' in line and line.startswith(b'{"line"'):
                 self.rejected += 1
-                if tally.refused <= _LOGGED:
+                if tally.refused <= _MAX_LOGGED:
                     log("consume", model=self.model.name, stream=self.name, rejected=line.decode()[:1000])

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from budgetron.errors import import_extra, input_error, shown
 from budgetron.service.consuming.consumption import BrokerFailed, Messages
 
-_BATCH = 512  # messages
-_PAUSE = 0.5  # seconds without a message after which the reader looks whether the service is stopping
+_BATCH = 512  # messages per fetch
+_PAUSE = 0.5  # seconds without a message after which the reader checks whether the service is stopping
 _FORGOTTEN_AFTER = 60.0  # seconds after which the server deletes the consumer of a killed reader
 
 
@@ -34,8 +34,9 @@ class StreamAddress:
 class NatsStream:
     """An open connection to a stream."""
 
-    def __init__(self, connection: Any, address: StreamAddress, key: str, first: int) -> None:
-        self._connection, self._address, self.key, self._oldest = connection, address, key, first
+    def __init__(self, connection: Any, address: StreamAddress, key: str, oldest: int) -> None:
+        self._connection, self._address, self.key = connection, address, key
+        self._oldest = oldest  # the number of the oldest message that the broker still has
 
     @classmethod
     async def connect(cls, address: StreamAddress) -> NatsStream:
@@ -63,7 +64,7 @@ class NatsStream:
             ack_policy=api.AckPolicy.NONE,
             inactive_threshold=_FORGOTTEN_AFTER,
         )
-        address, n = self._address, 0
+        address, n = self._address, 0  # n: messages received so far
         try:
             jetstream = self._connection.jetstream()
             subscription = await jetstream.pull_subscribe(address.subject, stream=address.stream, config=config)

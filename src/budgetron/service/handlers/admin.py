@@ -71,11 +71,11 @@ async def task(call: Call) -> Response:
     served = call.model
     wanted = _task_of(call)
     share, n_stored = await served.ask(lambda: _share(served, wanted))
-    figures = served.statistics.of_task(wanted)
-    if figures is None and not share:
+    statistics = served.statistics.of_task(wanted)
+    if statistics is None and not share:
         message = f"task: {str(wanted)!r} has nothing stored, and nothing was learned for it since the service started."
         raise HTTPProblem(404, "unknown_task", message)
-    return reply(encode(TaskAnswer(plain(wanted), round(share * n_stored), share, figures)))
+    return reply(encode(TaskAnswer(plain(wanted), round(share * n_stored), share, statistics)))
 
 
 def _share(served: ServedModel, task: Any) -> tuple[float, int]:
@@ -131,7 +131,7 @@ async def backup(call: Call) -> Response:
         await asyncio.to_thread(host.backup, path)
         file = open(path, "rb")  # noqa: SIM115 (`_pieces` closes it)
     finally:
-        # The copy stays readable through the open file. What a kill before this leaves is deleted at the next start.
+        # The copy stays readable through the open file. A copy that a kill leaves behind is deleted at the next start.
         path.unlink(missing_ok=True)
     headers = SAFE_HEADERS | {"content-disposition": 'attachment; filename="host.sqlite"'}
     return StreamingResponse(_pieces(file), headers=headers, media_type=BINARY)

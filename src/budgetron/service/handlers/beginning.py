@@ -2,7 +2,8 @@
 
 A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
 lines have enough labels for a model. Lines whose form differs from that of most lines are rejected, so that one bad
-first line does not decide the form. `ndjson` calls this until the model has begun.
+first line does not decide the form. `ndjson` and `consumption` use these functions until the model has learned its
+first block.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def _form(example: Any) -> tuple[Any, ...]:
     return type(features), width, example.task is None, isinstance(example.label, str), example.offset is UNSET
 
 
-def unusual(example: Any, usual: Any) -> InputError:
+def unusual_form(example: Any, usual: Any) -> InputError:
     """The error for a line of another form than most lines at the beginning."""
-    return input_error("stream", "the first lines of a new model", f"of one form: most have {_described(usual)}",
-                       _described(example))  # fmt: skip
+    return input_error("stream", "the first lines of a new model", f"of one form: most have {_form_words(usual)}",
+                       _form_words(example))  # fmt: skip
 
 
-def _described(example: Any) -> str:
+def _form_words(example: Any) -> str:
     features = example.features
     shape = f"{len(features)} numbers" if isinstance(features, list) else "features by name"
     task = "no task" if example.task is None else "a task"

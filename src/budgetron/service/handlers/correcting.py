@@ -22,7 +22,7 @@ from budgetron.service.http.wire import encode, reply
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
 
-_SHOWN = 1000
+_MAX_SHOWN = 1000
 
 
 async def correct(call: Call) -> Response:
@@ -79,5 +79,5 @@ def answer_of(corrected: Corrected) -> CorrectionAnswer:
 
 
 async def corrections(call: Call) -> Response:
-    latest = await asyncio.to_thread(call.model.host.corrections, _SHOWN)
+    latest = await asyncio.to_thread(call.model.host.corrections, _MAX_SHOWN)
     return reply(encode(CorrectionsAnswer(latest)))

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 async def change(call: Call) -> Response:
     request = structs.asdict(operating_point_request.decode(await call.body()))
-    return await _changed(call, {name: value for name, value in request.items() if value is not UNSET})
+    return await _set_point(call, {name: value for name, value in request.items() if value is not UNSET})
 
 
 async def remove(call: Call) -> Response:
-    return await _changed(call, None)
+    return await _set_point(call, None)
 
 
-async def _changed(call: Call, settings: dict[str, Any] | None) -> Response:
+async def _set_point(call: Call, settings: dict[str, Any] | None) -> Response:
     model = call.model
     learned = await model.writer.call(lambda: model.host.set_operating_point(settings))
     log("operating_point", model=model.name, position=learned.position, settings=settings, key=call.api_key.name)

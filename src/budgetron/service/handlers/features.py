@@ -1,4 +1,4 @@
-"""Features, tasks and labels of requests as a host takes them.
+"""Convert the features, tasks and offsets of requests to the arguments of a host.
 
 Only what JSON adds is checked here: lengths, and objects that are sparse rows or features by name. Everything else is
 validated with the model, in `budgetron.learners.input.validation`.
@@ -22,7 +22,7 @@ from budgetron.service.settings import Limits
 
 WHO = "request"
 _SPARSE = {"indices", "values"}
-_PLAIN = (str, int, float, bool, type(None))
+_SCALARS = (str, int, float, bool, type(None))
 
 
 def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any:
@@ -37,16 +37,17 @@ def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any
         return _dense(features)
     if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
         return _sparse(hosted, features, limits)
-    return _named(hosted, features, limits)
+    return _by_name(hosted, features, limits)
 
 
 def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
     """One task per example, or None if no example has one."""
-    without = tasks.count(None)
-    if without == len(tasks):
+    n_without = tasks.count(None)
+    if n_without == len(tasks):
         return None
-    if without:
-        raise input_error(WHO, '"task"', "given for every example of a request, or for none", f"{without} without one")
+    if n_without:
+        accepted = "given for every example of a request, or for none"
+        raise input_error(WHO, '"task"', accepted, f"{n_without} of {len(tasks)} examples without a task")
     for task in tasks:
         check_text("task", task, limits)
     return list(tasks)
@@ -54,13 +55,12 @@ def tasks_of(tasks: Sequence[Any], limits: Limits) -> list[Any] | None:
 
 def offsets_of(offsets: Sequence[Any]) -> NDArray[np.float64] | None:
     """Another model's score per example, or None if no example has one."""
-    without = offsets.count(UNSET)
-    if without == len(offsets):
+    n_without = offsets.count(UNSET)
+    if n_without == len(offsets):
         return None
-    if without:
-        raise input_error(
-            WHO, '"offset"', "given for every example of a request, or for none", f"{without} without one"
-        )
+    if n_without:
+        accepted = "given for every example of a request, or for none"
+        raise input_error(WHO, '"offset"', accepted, f"{n_without} of {len(offsets)} examples without an offset")
     if len({len(offset) if isinstance(offset, list) else 0 for offset in offsets}) > 1:
         raise input_error(
             WHO, '"offset"', "of one form in one request", "numbers and lists, or lists of several lengths"
@@ -109,15 +109,15 @@ def _sparse(hosted: HostedModel, features: Sequence[dict[str, Any]], limits: Lim
     return sparse.csr_matrix(matrix, shape=(len(features), width))
 
 
-def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: Limits) -> Any:
+def _by_name(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: Limits) -> Any:
     features = [flattened(row) for row in features]
     for row in features:
         if len(row) > limits.features:
             raise input_error(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
         for name, value in row.items():
-            if not isinstance(value, _PLAIN) and not (isinstance(value, list) and all(map(_is_plain, value))):
+            if not isinstance(value, _SCALARS) and not (isinstance(value, list) and all(map(_is_scalar, value))):
                 accepted = "a number, a string, null, an object of these or a list of these"
-                raise input_type_error(WHO, f"feature {shown(name)}", accepted, f"a list with {_others(value)}")
+                raise input_type_error(WHO, f"feature {shown(name)}", accepted, f"a list with {_type_names(value)}")
             if type(value) is int and abs(value) >= 2**63:
                 raise input_error(WHO, f"feature {shown(name)}", "an integer of 64 bits, or a float", shown(value))
     if hosted.columns is not None:
@@ -132,12 +132,12 @@ def _named(hosted: HostedModel, features: Sequence[Mapping[str, Any]], limits: L
     return list(features)
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN)
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, _SCALARS)
 
 
-def _others(values: list[Any]) -> str:
-    return " and ".join(sorted({type(value).__name__ for value in values if not _is_plain(value)}))
+def _type_names(values: list[Any]) -> str:
+    return " and ".join(sorted({type(value).__name__ for value in values if not _is_scalar(value)}))
 
 
 def feature_warning(hosted: HostedModel, features: Any) -> str | None:

@@ -48,7 +48,7 @@ async def feedback(call: Call) -> Response:
             raise input_error("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
         if changes and (answer := await _change(call, request.id, request.label)) is not None:
             return reply(encode(answer))
-        assert request.label is not UNSET  # checked above: only a withdrawal has none, and it was answered
+        assert request.label is not UNSET  # checked above: only a withdrawal has no label, and that was answered
         answer = await _learn(call.model, Verdict(request.id, request.label))
         if answer.status in _STATUS:
             raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
@@ -62,27 +62,29 @@ async def feedback(call: Call) -> Response:
     return reply(encode(FeedbackAnswers(list(answers))))
 
 
-async def _change(call: Call, name: str, label: Any) -> FeedbackAnswer | None:
+async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer | None:
     """Correct or withdraw the label of a prediction; None if it has no label yet, so that this one is the first."""
     model = call.model
-    pending = model.pending.get(name)
+    pending = model.pending.get(prediction_id)
     withdraw = label is UNSET
     if pending is None or not pending.labelled or pending.position is None:
         if pending is not None and withdraw:
-            raise HTTPProblem(409, "conflict", f"feedback: the prediction {name!r} has no label to withdraw.")
+            raise HTTPProblem(409, "conflict", f"feedback: the prediction {prediction_id!r} has no label to withdraw.")
         if withdraw:
-            raise HTTPProblem(404, "unknown", f'feedback: "id" must be that of a remembered prediction; got {name!r}.')
+            message = f'feedback: "id" must be that of a remembered prediction; got {prediction_id!r}.'
+            raise HTTPProblem(404, "unknown", message)
         return None
     if pending.label == WITHDRAWN:
         message = "feedback: the label was withdrawn. Learn the example again with its right label: POST learn."
         raise HTTPProblem(409, "conflict", message)
-    if not withdraw and pending.label is not None and _same(pending.label, label):
-        return FeedbackAnswer(name, "repeated", pending.position, pending.margin)
-    new = None if withdraw else label
-    async with call.recorded("POST feedback", model.name):
-        corrected = await apply_correction(call, pending.position, None, new, withdraw, "feedback")
-    model.pending.set_label(name, WITHDRAWN if withdraw else label, pending.position, pending.margin)
-    return FeedbackAnswer(name, "withdrawn" if withdraw else "corrected", corrected.correction.position, pending.margin)
+    if not withdraw and pending.label is not None and _is_same_label(pending.label, label):
+        return FeedbackAnswer(prediction_id, "repeated", pending.position, pending.margin)
+    new_label = None if withdraw else label
+    async with call.record_action("POST feedback", model.name):
+        corrected = await apply_correction(call, pending.position, None, new_label, withdraw, "feedback")
+    model.pending.set_label(prediction_id, WITHDRAWN if withdraw else label, pending.position, pending.margin)
+    status = "withdrawn" if withdraw else "corrected"
+    return FeedbackAnswer(prediction_id, status, corrected.correction.position, pending.margin)
 
 
 async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
@@ -92,7 +94,7 @@ async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
                                 repr(verdict.id), 'Predict with "remember": true to get an id.')  # fmt: skip
         return FeedbackAnswer(verdict.id, "unknown", message=message)
     if pending.labelled:
-        return _again(verdict, pending)
+        return _answer_again(verdict, pending)
     try:
         example = LabelledExample(pending.features, verdict.label, pending.task, offset=pending.offset)
         learned = await model.writer.submit(request_of(model, [example], KEY_PREFIX + verdict.id), 1)
@@ -108,13 +110,13 @@ async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
     return FeedbackAnswer(verdict.id, "repeated" if learned.repeated else "learned", learned.position, margin)
 
 
-def _again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
-    if pending.label is not None and not _same(pending.label, verdict.label):
+def _answer_again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
+    if pending.label is not None and not _is_same_label(pending.label, verdict.label):
         return _conflict(verdict)
     return FeedbackAnswer(verdict.id, "repeated", pending.position, pending.margin)
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_same_label(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)  # 1 and true are different labels
 
 

@@ -75,8 +75,8 @@ def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
         if body.features is UNSET or body.label is UNSET:
             raise input_error("learn", "the body", accepted, "neither")
         return [LabelledExample(body.features, body.label, body.task, body.weight, body.offset)]
-    alone = (body.features, body.label, body.weight, body.offset)
-    if body.task is not None or any(field is not UNSET for field in alone):
+    single_fields = (body.features, body.label, body.weight, body.offset)
+    if body.task is not None or any(field is not UNSET for field in single_fields):
         raise input_error("learn", "the body", accepted, "both")
     if not 1 <= len(body.examples) <= limit:
         raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)),

@@ -32,7 +32,7 @@ from starlette.responses import Response
 from budgetron.durable import HostedModel, KeyReused, Learned, StreamRows, row_digest
 from budgetron.errors import InputError, error_message
 from budgetron.learners.input.classes import in_known_spelling
-from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual, usual_lines
+from budgetron.service.handlers.beginning import Numbered, can_begin, labels_of, unusual_form, usual_lines
 from budgetron.service.handlers.features import feature_warning
 from budgetron.service.handlers.learning import idempotency_key, request_of
 from budgetron.service.http.call import Call, TwoWayStream
@@ -50,12 +50,12 @@ _PAUSE = 0.02  # seconds without a line after which the lines so far are process
 
 async def learn_stream(call: Call) -> Response:
     tally = Tally()
-    return TwoWayStream(_until_failure(_learned_lines(call, idempotency_key(call), tally), tally), NDJSON)
+    return TwoWayStream(_until_failure(_learn_lines(call, idempotency_key(call), tally), tally), NDJSON)
 
 
 async def predict_stream(call: Call) -> Response:
     tally = Tally()
-    return TwoWayStream(_until_failure(_predicted_lines(call, tally), tally), NDJSON)
+    return TwoWayStream(_until_failure(_predict_lines(call, tally), tally), NDJSON)
 
 
 class Tally:
@@ -66,7 +66,7 @@ class Tally:
         self.answered = 0  # the last line up to which every line has been answered
         self.stopped = False
 
-    def problem(self, line: int, error: Exception) -> bytes:
+    def reject(self, line: int, error: Exception) -> bytes:
         """Count a rejected line and return its report. An error that the line did not cause is raised again."""
         problem = problem_of(error)
         if problem is None or problem.status >= 500:
@@ -80,9 +80,9 @@ class Tally:
         if not self.stopped:
             return encode({"done": True, "lines": self.lines, "refused": self.refused}) + b"\n"
         message = "service: the service is stopping. Send the remaining lines again after its restart."
-        return encode({"done": False, **self.cut_short(HTTPProblem(503, "stopping", message))}) + b"\n"
+        return encode({"done": False, **self.early_end(HTTPProblem(503, "stopping", message))}) + b"\n"
 
-    def cut_short(self, problem: HTTPProblem) -> dict[str, Any]:
+    def early_end(self, problem: HTTPProblem) -> dict[str, Any]:
         """Return the last answer of a stream that ends early: the reason, and the first line that got no answer."""
         counts = {"lines": self.lines, "refused": self.refused, "acknowledged": self.acknowledged}
         if self.answered < self.lines:
@@ -101,10 +101,11 @@ async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIter
         problem = problem_of(error)
         if problem is None:
             log("fault", path="stream", error=repr(error)[:1000])
-        yield encode(tally.cut_short(problem or fault())) + b"\n"
+        yield encode(tally.early_end(problem or fault())) + b"\n"
 
 
-async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterator[bytes]:
+async def _learn_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterator[bytes]:
+    """Learn the lines of a stream in blocks, and yield the lines of the response."""
     under_way: asyncio.Task[bytes] | None = None  # the block that is learned while the next one is read
 
     def is_enough(block: list[Numbered]) -> bool:
@@ -132,7 +133,7 @@ async def _learned_lines(call: Call, key: str | None, tally: Tally) -> AsyncIter
             under_way.cancel()
 
 
-async def _predicted_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
+async def _predict_lines(call: Call, tally: Tally) -> AsyncIterator[bytes]:
     async for block, rejected, _ in _blocks(call, example_line, tally, lambda _: True):
         if rejected:
             yield rejected
@@ -167,7 +168,7 @@ async def _blocks(
         if len(rest) > limit:
             raise _line_too_long(limit)
         for line in lines:
-            rejected += _read(line, decoder, block, tally, limit)
+            rejected += _read_line(line, decoder, block, tally, limit)
             if len(block) == BLOCK or len(rejected) > limit:
                 yield block, rejected, False
                 block, rejected = [], b""
@@ -175,14 +176,14 @@ async def _blocks(
             tally.stopped = True
             break
     else:
-        rejected += _read(rest, decoder, block, tally, limit)
+        rejected += _read_line(rest, decoder, block, tally, limit)
     if tally.stopped and not is_enough(block):
         block = []  # unanswered, not rejected: sent again after the restart, they can be learned with later lines
     if block or rejected:
         yield block, rejected, False
 
 
-def _read(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit: int) -> bytes:
+def _read_line(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit: int) -> bytes:
     """Append the example of a line to the block, or return the report of an invalid line. Blank lines do not count."""
     if not line or line.isspace():
         return b""
@@ -192,7 +193,7 @@ def _read(line: bytes, decoder: Any, block: list[Numbered], tally: Tally, limit:
             raise _line_too_long(limit)
         block.append((tally.lines, decoder.decode(line)))
     except Exception as error:
-        return tally.problem(tally.lines, error)
+        return tally.reject(tally.lines, error)
     return b""
 
 
@@ -221,14 +222,16 @@ async def learn_block(
         if isinstance(error, KeyReused):
             raise  # the key was first used with another stream
         if len(block) == 1:
-            answer = tally.problem(first, error)
+            answer = tally.reject(first, error)
             tally.answered = last
             return answer
     answers: list[bytes] = []
     if not model.hosted.is_fitted:  # one line alone must not decide the form and labels of a new model
         usual = usual_lines(block)
         lines = {line for line, _ in usual}
-        answers += [tally.problem(line, unusual(example, usual[0][1])) for line, example in block if line not in lines]
+        answers += [
+            tally.reject(line, unusual_form(example, usual[0][1])) for line, example in block if line not in lines
+        ]
         labels = labels_of(usual)
         block, classes = usual, labels if len(labels) > 1 else None
     for numbered in block:
@@ -267,7 +270,7 @@ async def _predict(model: ServedModel, block: list[Numbered], tally: Tally) -> b
         return b"".join([encode(prediction) + b"\n" for prediction in predictions])
     except Exception as error:
         if len(block) == 1 or problem_of(error) is None:
-            answer = tally.problem(block[0][0], error)
+            answer = tally.reject(block[0][0], error)
             tally.answered = block[-1][0]
             return answer
     return b"".join([await _predict(model, [numbered], tally) for numbered in block])

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.model.model_versions import ModelVersions
 
-_SHOWN_QUEUE = 100  # of the labelling queue
-_MAX_TERMS = 50  # of an explanation; the others are added up
+_MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
+_MAX_TERMS = 50  # terms of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
-_One = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset
+_Waiting = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset, and the future prediction
 
 
 class Predictor:
@@ -50,7 +50,7 @@ class Predictor:
 
     def __init__(self, host: ModelHost, writer: Writer, limits: Limits, versions: ModelVersions) -> None:
         self._host, self._writer, self._limits, self._versions = host, writer, limits, versions
-        self._waiting: list[_One] = []
+        self._waiting: list[_Waiting] = []
         self._loop = asyncio.get_running_loop()
 
     def one(self, features: Any, task: Any, offset: Any = UNSET) -> asyncio.Future[Prediction]:
@@ -99,8 +99,8 @@ class Predictor:
         work = self._loop.run_in_executor(_pool, self._compute_or_reject, batch)
         work.add_done_callback(lambda done: self._answer(batch, done.result()))
 
-    def _compute_or_reject(self, batch: list[_One]) -> list[Prediction | Exception]:
-        """Compute all together. If one is rejected, compute each by itself, so that only that one is."""
+    def _compute_or_reject(self, batch: list[_Waiting]) -> list[Prediction | Exception]:
+        """Compute all together. If this fails, compute each example by itself, so that only invalid ones fail."""
         try:
             features, tasks, offsets, _ = map(list, zip(*batch, strict=True))
             if None in tasks and len(set(tasks)) > 1:
@@ -111,7 +111,7 @@ class Predictor:
                 return [error]
             return [self._compute_or_reject([example])[0] for example in batch]
 
-    def _answer(self, batch: list[_One], answers: Sequence[Prediction | Exception]) -> None:
+    def _answer(self, batch: list[_Waiting], answers: Sequence[Prediction | Exception]) -> None:
         for (*_, future), answer in zip(batch, answers, strict=True):
             if future.done():  # the client has gone
                 continue
@@ -126,22 +126,22 @@ class Predictor:
         chosen = [] if candidate is None else [n for n, task in enumerate(tasks) if candidate.answers(task)]
         columns = (features, tasks, offsets)
         if candidate is None or not chosen:
-            return self._computed_by(self._host.hosted_model, *columns)
+            return self._compute_with(self._host.hosted_model, *columns)
         try:
-            answers = self._computed_by(candidate.hosted, *([side[n] for n in chosen] for side in columns))
-        except InputError as error:  # another form of features than the model in use takes
+            answers = self._compute_with(candidate.hosted, *([column[n] for n in chosen] for column in columns))
+        except InputError as error:  # the candidate takes features of another form than the model in use
             candidate.reason = str(error)
-            return self._computed_by(self._host.hosted_model, *columns)
+            return self._compute_with(self._host.hosted_model, *columns)
         for answer in answers:
             answer.version = candidate.version
         by_index = dict(zip(chosen, answers, strict=True))
         others = [n for n in range(len(tasks)) if n not in by_index]
         if others:
-            rest = self._computed_by(self._host.hosted_model, *([side[n] for n in others] for side in columns))
+            rest = self._compute_with(self._host.hosted_model, *([column[n] for n in others] for column in columns))
             by_index |= zip(others, rest, strict=True)
         return [by_index[n] for n in range(len(tasks))]
 
-    def _computed_by(
+    def _compute_with(
         self, hosted: HostedModel, features: Sequence[Any], tasks: Sequence[Any], offsets: Sequence[Any]
     ) -> list[Prediction]:
         limits = self._limits
@@ -157,14 +157,14 @@ class Predictor:
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
     """Margins as predictions: label, margin, probabilities if the model has them, and decisions if it decides."""
     classes = model.classes_.tolist()
-    chances: list[dict[str, float] | None] = [None] * len(margins)
+    by_label: list[dict[str, float] | None] = [None] * len(margins)
     if hasattr(model, "predict_proba"):
         names = [label_text(label) for label in classes]
-        chances = [dict(zip(names, row, strict=True)) for row in probabilities(margins).tolist()]
+        by_label = [dict(zip(names, row, strict=True)) for row in probabilities(margins).tolist()]
     codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
     answers = [
-        Prediction(classes[code], margin, chance)
-        for code, margin, chance in zip(codes.tolist(), margins.tolist(), chances, strict=True)
+        Prediction(classes[code], margin, label_probabilities)
+        for code, margin, label_probabilities in zip(codes.tolist(), margins.tolist(), by_label, strict=True)
     ]
     point = getattr(model, "operating_point", None)
     if point is not None and point.labels is not None:
@@ -173,15 +173,16 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
     return answers
 
 
-def _remembered(example: Example) -> tuple[Any, ...]:
-    # Without an offset it is stored as earlier versions did.
-    both = (example.features, example.task)
-    return both if example.offset is UNSET else (*both, example.offset)
+def _stored_form(example: Example) -> tuple[Any, ...]:
+    """The form in which `pending` stores an example. Without an offset it is that of earlier versions."""
+    fields = (example.features, example.task)
+    return fields if example.offset is UNSET else (*fields, example.offset)
 
 
 def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], answers: list[Prediction]) -> None:
-    """Give ids to predictions that are to be remembered, and put those worth asking for into the labelling queue."""
+    """Give ids to the predictions to remember, and put those whose label is worth asking for into the queue."""
     model = call.model
+    # The lead of the predicted class over the next one; None if the label is not worth asking for.
     leads: list[float | None] = [None] * len(answers)
     if request.ask is not UNSET:
         n_labels = model.host.model.n_seen_
@@ -192,15 +193,15 @@ def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], 
     chosen = [i for i, lead in enumerate(leads) if request.remember is True or lead is not None]
     if not chosen:
         return
-    rows = [_remembered(examples[i]) for i in chosen]
-    names = model.pending.put(rows, call.api_key.name, [leads[i] for i in chosen])
-    for i, name in zip(chosen, names, strict=True):
-        answers[i].id = name
+    rows = [_stored_form(examples[i]) for i in chosen]
+    ids = model.pending.put(rows, call.api_key.name, [leads[i] for i in chosen])
+    for i, prediction_id in zip(chosen, ids, strict=True):
+        answers[i].id = prediction_id
 
 
 async def queue(call: Call) -> Response:
     """The predictions whose labels are worth asking for, the least confident first."""
-    queued, waiting = call.model.pending.queue(_SHOWN_QUEUE)
+    queued, waiting = call.model.pending.queue(_MAX_QUEUE_SHOWN)
     return reply(encode(QueueAnswer([QueueItem(*item) for item in queued], waiting)))
 
 

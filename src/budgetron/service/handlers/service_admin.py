@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from budgetron.service.http.call import ServiceCall
     from budgetron.service.lifecycle import Service
 
-_SHOWN = 1000
+_MAX_SHOWN = 1000
 
 
 def _current(service: Service) -> LimitsAnswer:
@@ -45,4 +45,4 @@ async def set_limits(service: Service, call: ServiceCall) -> Response:
 
 
 async def audit(service: Service, call: ServiceCall) -> Response:
-    return reply(encode(AuditAnswer(await asyncio.to_thread(service.audit.lines, _SHOWN))))
+    return reply(encode(AuditAnswer(await asyncio.to_thread(service.audit.lines, _MAX_SHOWN))))

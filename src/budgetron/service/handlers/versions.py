@@ -38,21 +38,21 @@ async def save(call: Call) -> Response:
 
 async def activate(call: Call) -> Response:
     await call.body()
-    return await _changed(call, lambda: call.model.versions.activate(_name(call), call.api_key.name))
+    return await _change(call, lambda: call.model.versions.activate(_name(call), call.api_key.name))
 
 
 async def rollback(call: Call) -> Response:
     await call.body()
-    return await _changed(call, lambda: call.model.versions.rollback(call.api_key.name))
+    return await _change(call, lambda: call.model.versions.rollback(call.api_key.name))
 
 
 async def promote(call: Call) -> Response:
     await call.body()
-    return await _changed(call, lambda: call.model.versions.promote(call.api_key.name))
+    return await _change(call, lambda: call.model.versions.promote(call.api_key.name))
 
 
 async def delete(call: Call) -> Response:
-    return await _changed(call, lambda: call.model.versions.versions.delete(_name(call)))
+    return await _change(call, lambda: call.model.versions.versions.delete(_name(call)))
 
 
 async def begin(call: Call) -> Response:
@@ -62,10 +62,10 @@ async def begin(call: Call) -> Response:
 
 
 async def end(call: Call) -> Response:
-    return await _changed(call, call.model.versions.end)
+    return await _change(call, call.model.versions.end)
 
 
-async def _changed(call: Call, action: Callable[[], Any]) -> Response:
+async def _change(call: Call, action: Callable[[], Any]) -> Response:
     """Run a change in the writer thread, between two commits."""
     await call.model.writer.call(action)
     return _done(call)

@@ -32,13 +32,13 @@ class Addresses:
         self._trusted = networks_of(trusted_proxies)
 
     def of(self, scope: Any) -> str:
-        """The client's address, from the ASGI scope of a request; `name` says how it is written."""
+        """The client's address, from the ASGI scope of a request; `counted_name` says how it is written."""
         client = scope.get("client")
         peer = client[0] if client else "unknown"
         if not self._trusted or not self.is_trusted(peer):
-            return name(peer)
-        # Each proxy appends the address that it saw. From the right, the first one that is no proxy of ours is the
-        # client; what is left of it was sent by the client and may be invented.
+            return counted_name(peer)
+        # Each proxy appends the address that it saw. From the right, the first one that is no trusted proxy is the
+        # client. Addresses further to the left were sent by the client, who may have invented them.
         values = b",".join(value for header, value in scope["headers"] if header == _HEADER)
         for text in reversed(values.decode("latin-1").split(",")):
             if _parsed(text.strip()) is None:
@@ -46,7 +46,7 @@ class Addresses:
             peer = text.strip()
             if not self.is_trusted(peer):
                 break
-        return name(peer)
+        return counted_name(peer)
 
     def is_trusted(self, address: str) -> bool:
         """Whether an address is that of a trusted proxy."""
@@ -55,7 +55,7 @@ class Addresses:
 
 
 @lru_cache(maxsize=4096)
-def name(address: str) -> str:
+def counted_name(address: str) -> str:
     """The name under which an address is counted: for IPv6 its /64 network, which usually belongs to one client."""
     parsed = _parsed(address)
     if isinstance(parsed, ipaddress.IPv6Address):

@@ -17,7 +17,7 @@ class CorrectionRequest(Struct, forbid_unknown_fields=True):
     """The right label of an example that was learned, or `withdraw` to take the example out of the model.
 
     Name the record of the log that contains the example: either its number `position`, or the idempotency key `key` of
-    the request that was recorded. `row` is the place of the example in the record, from 0; it may be left out if the
+    the request that was recorded. `row` is the index of the example in the record, from 0; it may be left out if the
     record has one example.
     """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 import h11
@@ -63,11 +64,11 @@ def create_app(service: Service) -> Starlette:
             routes.append(Route(pattern, ModelEndpoint(service, path, operations)))
     for path, operations in _by_path(SERVICE_OPERATIONS).items():
         routes.append(Route(f"/v1/{path}", ServiceEndpoint(service, path, operations)))
-    own = {path: Route(path, OwnEndpoint(service, path, role)) for path, (role, _) in OWN_PATHS.items()}
+    routes += [Route(path, OwnEndpoint(service, path, role)) for path, (role, _) in OWN_PATHS.items()]
     errors = [*(kind for kind, _ in STATUSES if issubclass(kind, Exception)), HTTPProblem, OSError]
     errors += [HTTPException, UnicodeDecodeError, RecursionError, msgspec.DecodeError]
     app = Starlette(
-        routes=[*routes, *own.values()],
+        routes=routes,
         middleware=[Middleware(Observe, service=service)],
         exception_handlers={**dict.fromkeys(errors, _answer_error), Exception: _answer_fault},
     )
@@ -105,7 +106,7 @@ class Observe:
             return
         service, client = self._service, scope.get("client")
         began, status = time.perf_counter(), 0
-        may_ask = service.connections.request_began(client, scope["method"] in _WITH_BODY)
+        is_admitted = service.connections.request_began(client, scope["method"] in _WITH_BODY)
 
         async def observed_send(message: Message) -> None:
             nonlocal status
@@ -123,7 +124,7 @@ class Observe:
         try:
             problem = None
             if scope["path"] not in PROBES:  # health checks of load balancers are answered whatever they send
-                problem = self._problem(scope) if may_ask else _too_many_connections()
+                problem = self._problem(scope) if is_admitted else _too_many_connections()
             await (self._app if problem is None else problem.response())(scope, receive, observed_send)
         except ClientDisconnect:
             status = status or 499
@@ -176,7 +177,7 @@ class Observe:
             )  # fmt: skip
 
 
-class Endpoint:
+class Endpoint(ABC):
     """One path below /v1. Starlette treats an object, unlike a function, as an ASGI application of all methods."""
 
     def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
@@ -192,8 +193,9 @@ class Endpoint:
         response = await self._respond(request, operation)
         await response(scope, receive, send)
 
+    @abstractmethod
     async def _respond(self, request: Request, operation: Operation) -> Response:
-        raise NotImplementedError
+        """Authorize the request and call the handler of its operation."""
 
     def _fields(self, request: Request, key: ApiKey) -> dict[str, Any]:
         """The fields that every call has."""
@@ -213,7 +215,7 @@ class ModelEndpoint(Endpoint):
         key = authorize(service, request, operation.role)
         if not key.may_use(name):
             message = error_message(
-                "API key", f"the models of {key.name!r}", f"one with {name[:80]!r}", str(key.models)
+                "API key", f"the models of {key.name!r}", f"a list with {name[:80]!r}", ", ".join(key.models or ())
             )
             raise HTTPProblem(403, "not_allowed", message)
         model = service.models.get(name)
@@ -230,7 +232,8 @@ class ModelEndpoint(Endpoint):
                 raise _wrong_content_type(operation, kind)
         scope[STREAM] = handler is None or handler is operation.stream_handler
         if operation.method in self._audited and handler is not None:
-            async with call.recorded(f"{operation.method} {operation.path}", name, required=operation.method != "GET"):
+            action, required = f"{operation.method} {operation.path}", operation.method != "GET"
+            async with call.record_action(action, name, required):
                 return await handler(call)
         return await (service.events.subscribe(call) if handler is None else handler(call))
 
@@ -243,8 +246,9 @@ class ServiceEndpoint(Endpoint):
         key = authorize(service, request, operation.role)
         if key.models is not None:
             message = error_message(
-                "API key", f"the models of {key.name!r}", "all: this belongs to all", str(key.models)
-            )
+                "API key", f"the models of {key.name!r}", "all, because this path is about all models",
+                ", ".join(key.models),
+            )  # fmt: skip
             raise HTTPProblem(403, "not_allowed", message)
         call = ServiceCall(**self._fields(request, key))
         if request.url.path != LIMITS:
@@ -255,7 +259,7 @@ class ServiceEndpoint(Endpoint):
         assert operation.handler is not None
         if operation.method not in self._audited:
             return await operation.handler(service, call)
-        async with call.recorded(f"{operation.method} {operation.path}", None):
+        async with call.record_action(f"{operation.method} {operation.path}", None):
             return await operation.handler(service, call)
 
 

@@ -16,16 +16,19 @@ from budgetron.service.settings import is_loopback
 
 KEY = "budgetron.key"  # in the ASGI scope: the name of the API key, for the log
 _OWN_SITES = (b"none", b"same-origin")
-_ONCE = frozenset({b"host", b"authorization", b"content-type", b"idempotency-key", b"origin", b"sec-fetch-site"})
+_SINGLE_HEADERS = frozenset(
+    {b"host", b"authorization", b"content-type", b"idempotency-key", b"origin", b"sec-fetch-site"}
+)
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
     """The error for a repeated header or a missing Host: a proxy in front of the service might use another value."""
-    names = [name for name, _ in headers if name in _ONCE]
+    names = [name for name, _ in headers if name in _SINGLE_HEADERS]
     if len(set(names)) == len(names) and b"host" in names:
         return None
     repeated = sorted({name.decode() for name in names if names.count(name) > 1})
-    accepted = "with Host, and each header of " + ", ".join(sorted(name.decode() for name in _ONCE)) + " once at most"
+    single = ", ".join(sorted(name.decode() for name in _SINGLE_HEADERS))
+    accepted = f"with Host, and each header of {single} once at most"
     came = f"{', '.join(repeated)} more than once" if repeated else "no Host"
     return HTTPProblem(400, "malformed", error_message("request", "the headers", accepted, came), CLOSE)
 

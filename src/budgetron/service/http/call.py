@@ -49,14 +49,14 @@ class ServiceCall:
     audit: AuditLog
     details: dict[str, Any] = field(default_factory=dict)  # what a handler adds to the line of the audit log
 
-    def recorded(self, action: str, model: str | None, required: bool = True) -> AbstractAsyncContextManager[None]:
-        """Record the action of the `with` block in the audit log, with the details that are noted meanwhile."""
-        return self.audit.recorded(self.api_key.name, self.address, action, model, self.details, required=required)
+    def record_action(self, action: str, model: str | None, required: bool = True) -> AbstractAsyncContextManager[None]:
+        """Record the action of the `with` block in the audit log, with the `details` that a handler adds meanwhile."""
+        return self.audit.record_action(self.api_key.name, self.address, action, model, self.details, required=required)
 
     # ---- rate limits
 
     def charge_request(self) -> None:
-        """Count the request itself against the rate of the API key; its address has paid for it already."""
+        """Count the request itself against the rate of the API key. `app` has counted it for the address already."""
         if seconds := self.rates.seconds_to_wait(self.api_key, 1):
             raise too_many(f"the rate of {self.api_key.name!r}", seconds)
 
@@ -66,7 +66,7 @@ class ServiceCall:
             raise too_many(f"the rate of {self.api_key.name!r} and of {self.address}", seconds)
 
     async def wait_and_charge(self, cost: int) -> None:
-        """The same for a stream, which is slowed down instead of rejected."""
+        """Like `charge`, for a stream: wait until the rates allow it instead of rejecting it."""
         while seconds := self.rates.seconds_to_wait(self.api_key, cost, self.address):
             await asyncio.sleep(seconds)
 

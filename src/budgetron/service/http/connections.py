@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from budgetron.service.http.addresses import name
+from budgetron.service.http.addresses import counted_name
 
 RESERVED = 16  # connections beyond the limit, on which only health checks are answered
 _RESERVED_SECONDS = 5.0
-_RESERVED_PER_ADDRESS = 2  # the same beyond the limit of an address: they get an answer that says why
-_MAX_INTERVAL = 1.0  # seconds between two looks at the clock
+_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address, on which a response says why
+_MAX_INTERVAL = 1.0  # seconds between two checks of the deadlines
 
 Client = tuple[str, int]
 
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple) and len(peer) >= 2:
             self.key = (str(peer[0]), int(peer[1]))
-            self.peer, self.address = self.key[0], name(self.key[0])
+            self.peer, self.address = self.key[0], counted_name(self.key[0])
         if not self.connections.add(self):
             transport.abort()
             return

@@ -37,10 +37,10 @@ def document(with_keys: bool) -> bytes:
     paths: dict[str, Any] = {}
     for operation in operations:
         for prefix in ("/v1/", "/v1/models/{model}/") if operation in MODEL_OPERATIONS else ("/v1/",):
-            described = _described(operation, prefix, schema_of, with_keys)
-            paths.setdefault(prefix + operation.path, {})[operation.method.lower()] = described
+            description = _describe(operation, prefix, schema_of, with_keys)
+            paths.setdefault(prefix + operation.path, {})[operation.method.lower()] = description
     for path, (role, summary) in OWN_PATHS.items():
-        paths[path] = {"get": _own(path, role, summary, schema_of, with_keys)}
+        paths[path] = {"get": _describe_own(path, role, summary, schema_of, with_keys)}
     content = {
         "openapi": "3.1.0",
         "info": {"title": "Budgetron", "version": __version__, "description": terms()},
@@ -59,15 +59,15 @@ def terms() -> str:
     return (wire.__doc__ or "").strip().partition("\n\n")[2]
 
 
-def _described(operation: Operation, prefix: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
-    named = "{model}" in prefix
-    parameters = [_in_path("model")] if named else []
+def _describe(operation: Operation, prefix: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
+    names_model = "{model}" in prefix
+    parameters = [_in_path("model")] if names_model else []
     parameters += [_in_path(name) for name in ("task", "version") if f"{{{name}}}" in operation.path]
     if operation.path == "learn":
         key = {"type": "string", "minLength": 1, "maxLength": 150}
         parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": key})
     described: dict[str, Any] = {
-        "operationId": f"{operation.method.lower()}_{operation.path.split('/')[0]}{'_of_model' if named else ''}",
+        "operationId": f"{operation.method.lower()}_{operation.path.split('/')[0]}{'_of_model' if names_model else ''}",
         "summary": operation.summary,
         "description": f"Role: {operation.role}.",
         "parameters": parameters,
@@ -99,10 +99,12 @@ def _success(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     return {"description": "Success.", "content": content}
 
 
-def _own(path: str, role: str | None, summary: str, schema_of: dict[str, Any], with_keys: bool) -> dict[str, Any]:
+def _describe_own(
+    path: str, role: str | None, summary: str, schema_of: dict[str, Any], with_keys: bool
+) -> dict[str, Any]:
     kind = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}.get(path, "application/json")
     schema = schema_of[str(wire.ModelsAnswer)] if path == "/v1/models" else {}
-    statuses = [] if path in PROBES else [429, 503]  # of too many requests or connections of a client
+    statuses = [] if path in PROBES else [429, 503]  # a client with too many requests or connections
     statuses += [] if role is None else [401, 403, 421]
     problems = _problems({status: _COMMON[status] for status in statuses}, schema_of)
     if path == "/readyz":

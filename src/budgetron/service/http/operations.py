@@ -49,7 +49,7 @@ class Operation:
 
     @property
     def is_audited(self) -> bool:
-        """Whether the audit log has a line of it: what changes a model or the service, or takes the examples out."""
+        """Whether the audit log records it: an administrator changes something, or downloads the model."""
         return self.role == "admin" and (self.method != "GET" or bool(self.binary))
 
 
@@ -74,8 +74,9 @@ MODEL_OPERATIONS = [
                507: "The disk is full."}),
     Operation("GET", "corrections", "admin", correcting.corrections, "The audit trail of corrections", None,
               admin_wire.CorrectionsAnswer, {501: _SHARDS}),
-    Operation("GET", "model", "predict", admin.model, "The settings and figures of the model", None, wire.ModelAnswer),
-    Operation("GET", "tasks/{task}", "predict", admin.task, "The figures of one task", None, wire.TaskAnswer,
+    Operation("GET", "model", "predict", admin.model, "The settings and statistics of the model", None,
+              wire.ModelAnswer),
+    Operation("GET", "tasks/{task}", "predict", admin.task, "The statistics of one task", None, wire.TaskAnswer,
               {404: "Unknown task."}),
     Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
     Operation("PUT", "operating-point", "admin", deciding.change, "Decide by a threshold, by costs, or ask a person",

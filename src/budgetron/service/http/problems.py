@@ -105,7 +105,7 @@ REASONS = {  # what /readyz says about a model that cannot learn; without paths,
     "writer": "writer: the writer thread had ended and was restarted",
     "recovering": "recovering: the log is being replayed",
 }
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def problem_of(error: Exception) -> HTTPProblem | None:
@@ -125,7 +125,7 @@ def problem_of(error: Exception) -> HTTPProblem | None:
     if isinstance(error, HTTPException):  # raised by Starlette's own routing
         return HTTPProblem(error.status_code, "unknown_path", error.detail)
     if isinstance(error, OSError):  # from a file that the service itself writes, such as a backup to download
-        status, name = (507, "disk") if error.errno in _FULL else (503, "storage")
+        status, name = (507, "disk") if error.errno in _DISK_FULL else (503, "storage")
         # `strerror` does not contain the path, `str(error)` does.
         message = f"service: a file operation failed: {error.strerror or type(error).__name__}."
         return HTTPProblem(status, name, message, RETRY)

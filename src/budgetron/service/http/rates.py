@@ -11,7 +11,7 @@ from collections import OrderedDict
 
 from budgetron.service.http.api_keys import ApiKey
 
-MAX_ADDRESSES = 10_000  # that are remembered; beyond that the one that was used longest ago is forgotten
+MAX_ADDRESSES = 10_000  # addresses that are remembered; beyond that, the least recently used one is forgotten
 _SECONDS_HELD = 2.0
 
 
@@ -20,7 +20,7 @@ class Buckets:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name → tokens left, at what time
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name → tokens left, and when
 
     def __len__(self) -> int:
         return len(self._buckets)

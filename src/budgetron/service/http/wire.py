@@ -6,8 +6,8 @@ features    a list of numbers; or {"indices": […], "values": […]}, a sparse 
             {"geo": {"lat": 1}} is {"geo.lat": 1}
 task        a string or an integer; omitted if the model has a single task
 label       a string, an integer or a boolean
-offset      another model's score in log odds, for a Budgetron that was begun with such scores; with more than two
-            classes a list of one per class
+offset      another model's score in log odds, for a Budgetron whose first example had one; with more than two classes,
+            a list with one score per class
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class StoredExample(Struct):
 
 
 class Reasons(Struct):
-    """`margin` is that of `label`: the sum of `terms`, of `rest` (smaller terms) and of `remainder` (the mixing)."""
+    """`margin` is that of `label`. It is the sum of `terms`, of `rest` (the smaller terms) and of `remainder` (what
+    mixing several models adds)."""
 
     label: Any
     margin: float
@@ -158,7 +159,7 @@ class Prediction(Struct, omit_defaults=True):
 
 
 class QueueItem(Struct):
-    """A prediction whose label is worth asking for: its id for `feedback`, and how far its class was ahead."""
+    """A prediction whose label is worth asking for: its id for `feedback`, and the lead of its class over the next."""
 
     id: str
     features: Any
@@ -225,7 +226,7 @@ class ShardAnswer(Struct):
 
 
 class ModelAnswer(Struct):
-    """The settings of a model and its current figures.
+    """The settings of a model and its current statistics.
 
     The budget in `settings` is the total. `budget_scope` says which tasks compete for it: all tasks of the `model`, or
     the tasks of each `shard`, for its share.
@@ -252,13 +253,13 @@ class ModelAnswer(Struct):
 
 
 class ModelsAnswer(Struct):
-    """The names of the models; `default` is the one of the short paths."""
+    """The names of the models; paths without a name belong to `default`."""
 
     models: list[str]
 
 
 class TaskAnswer(Struct):
-    """One task: its figures since the service started, and how many examples are stored for it."""
+    """One task: its statistics since the service started, and how many examples are stored for it."""
 
     task: Any
     stored: int
@@ -293,10 +294,10 @@ class StrictDecoder(Generic[Decoded]):
 
     def decode(self, content: bytes) -> Decoded:
         value = self._decoder.decode(content)
-        # Every name is followed by a colon. If there are no more colons than the value accounts for, no name was
-        # dropped. Counting them is ten times faster than looking at the names one by one.
+        # Every name is followed by a colon. If there are no more colons than the value accounts for, no name occurred
+        # twice. Counting colons is ten times faster than comparing all names.
         if content.count(b":") > _colons(value, b"\\" not in content):
-            json.loads(content, object_pairs_hook=_unique, parse_int=float)
+            json.loads(content, object_pairs_hook=_reject_repeated_names, parse_int=float)
         return value
 
 
@@ -323,7 +324,7 @@ def _colons(value: Any, in_strings: bool) -> int:
     return n
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> None:
+def _reject_repeated_names(pairs: list[tuple[str, Any]]) -> None:
     names: set[str] = set()
     for name, _ in pairs:
         if name in names:
