@@ -74,7 +74,7 @@ def test_the_page_shows_the_service_at_work(opened, service, least_contrast, wid
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
     page.get_by_text("The numbers as a table").click()
     assert page.evaluate(WIDTHS)
-    page.wait_for_function("document.querySelectorAll('#figures-rows tr').length >= 4")  # drawn after the figures above
+    page.wait_for_function("document.querySelectorAll('#numbers-rows tr').length >= 4")  # drawn after the figures above
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
@@ -183,7 +183,8 @@ def test_the_page_asks_for_a_key_and_forgets_it(opened, tmp_path):
     token = api_keys.add(tmp_path / "keys", "eye", "predict")
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
-        key, look = page.get_by_label("This service needs an API key"), page.get_by_role("button", name="Show figures")
+        key = page.get_by_label("This service needs an API key")
+        look = page.get_by_role("button", name="Show statistics")
         key.fill("bt_wrong")
         look.click()
         page.get_by_text("That key is not accepted").wait_for()

@@ -68,7 +68,7 @@ class Replication:
             return self._host
         if is_sharded_host(self._directory):
             raise input_error(
-                "serve", "--replicate-to", "given for models in one piece", f"the model {self._name!r}, in shards",
+                "serve", "--replicate-to", "used without models in shards", f"the model {self._name!r}, in shards",
                 "It cannot be copied continuously. Leave out --replicate-to, and copy the directory while the service "
                 "is stopped.",
             )  # fmt: skip
@@ -108,7 +108,7 @@ class Replication:
     def take_over(self) -> bool:
         """Become the owner, if this is a standby. Returns whether this is the owner now."""
         with self._lock:
-            if self.follower is None or self._host is None:  # an owner answers a retry as the first call
+            if self.follower is None or self._host is None:  # an owner answers a retry like the first call
                 return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
             try:
                 claimed = self.follower.take_over()
@@ -139,7 +139,7 @@ class Replication:
         }
 
     def stop(self) -> None:
-        """Copy what is left, or stop following; before the host is closed."""
+        """Copy what is not copied yet, or stop following. Call this before the host is closed."""
         if self.follower is not None:
             self.follower.stop()
         if self.replicator is not None:

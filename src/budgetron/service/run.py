@@ -51,7 +51,7 @@ async def _serve(
     server = uvicorn.Server(_config(service, settings))
     service.start()
     opening = asyncio.create_task(_open(service, server, _address(settings, listener)))
-    watching = asyncio.create_task(_stop_with(server, service))
+    watching = asyncio.create_task(_stop_service_with_server(server, service))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -99,7 +99,7 @@ async def _open(service: Service, server: uvicorn.Server, address: str) -> None:
         raise
 
 
-async def _stop_with(server: uvicorn.Server, service: Service) -> None:
+async def _stop_service_with_server(server: uvicorn.Server, service: Service) -> None:
     """Tell the service when the server is told to stop, so that its streams end by themselves."""
     while not server.should_exit:
         await asyncio.sleep(_POLL)
@@ -107,7 +107,7 @@ async def _stop_with(server: uvicorn.Server, service: Service) -> None:
 
 
 def _set_handlers_again() -> None:
-    """Install the handlers of SIGINT and SIGTERM once more, below Python.
+    """Install the handlers of SIGINT and SIGTERM once more, as the handlers of the process.
 
     If a model has started Ray, Ray's own handler aborts the process three seconds after the signal: too early for
     requests under way and for the last snapshot.

@@ -1,4 +1,4 @@
-"""Workers of models in shards that follow the length of the queue: `serve --max-workers`."""
+"""Add and remove workers of models in shards, by the length of the writer's queue: `serve --max-workers`."""
 
 from __future__ import annotations
 

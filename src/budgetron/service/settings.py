@@ -75,7 +75,7 @@ class ServiceSettings:
             raise input_error("serve", "--tls-certificate and --tls-key", "given together", "only one of them")
         if self.copy is not None and (self.shards is not None or self.ray is not None):
             raise input_error(
-                "serve", "--replicate-to and --standby-of", "given for models in one piece", "--shards or --ray",
+                "serve", "--replicate-to and --standby-of", "used without models in shards", "--shards or --ray",
                 "Models in shards cannot be copied continuously. Copy their directory while the service is stopped.",
             )  # fmt: skip
         return self

@@ -1,40 +1,40 @@
 "use strict";
 // The labelling queue and the corrections. Both need a role of their own, so they are loaded only on request.
 
-function labelPanels({ at, ask, path, count, describe, about }) {
+function labelPanels({ byId, request, path, count, describe, modelInfo }) {
   const cell = (text, number = false) => make("td", { className: number ? "number" : "" }, make("bdi", { textContent: text }));
-  const send = (where, body) => ask(path(where), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), keepKey: true });
-  const short = features => tidy(JSON.stringify(features), 80);
+  const send = (where, body) => request(path(where), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), keepKey: true });
+  const short = features => shorten(JSON.stringify(features), 80);
   async function attempt(status, action) {  // an error is shown beside the button, and the page stays usable
     try {
-      at(status).textContent = "";
+      byId(status).textContent = "";
       await action();
     } catch (error) {
-      at(status).textContent = error.message;
+      byId(status).textContent = error.message;
     }
   }
 
   // ---- the labelling queue
 
   function answerButtons(item, row) {
-    const classes = about()?.classes || [];
+    const classes = modelInfo()?.classes || [];
     const answer = label => attempt("queue-says", async () => {
       await send("feedback", { id: item.id, label });
       row.remove();
-      at("queue-says").textContent = `Learned: ${tidy(label, 30)}.`;
+      byId("queue-says").textContent = `Learned: ${shorten(label, 30)}.`;
     });
     if (classes.length && classes.length <= 6)
-      return classes.map(label => make("button", { type: "button", className: "plain", textContent: tidy(label, 20), onclick: () => answer(label) }));
+      return classes.map(label => make("button", { type: "button", className: "plain", textContent: shorten(label, 20), onclick: () => answer(label) }));
     const field = make("input", { ariaLabel: "Label", size: 12, autocomplete: "off", spellcheck: false });
     const given = () => classes.find(label => String(label) === field.value.trim()) ?? field.value.trim();
     return [field, make("button", { type: "button", className: "plain", textContent: "Learn", onclick: () => answer(given()) })];
   }
   async function showQueue() {
-    if (!about()?.classes.length) await describe();  // the page was loaded before the model had classes
-    const { queue } = await (await ask(path("queue"), { keepKey: true })).json();
-    at("queue-table").hidden = !queue.length;
-    at("queue-rows").replaceChildren(...queue.map(item => {
-      const row = make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: tidy(item.task) })), cell(item.lead.toPrecision(2), true), cell(short(item.features)));
+    if (!modelInfo()?.classes.length) await describe();  // the page was loaded before the model had classes
+    const { queue } = await (await request(path("queue"), { keepKey: true })).json();
+    byId("queue-table").hidden = !queue.length;
+    byId("queue-rows").replaceChildren(...queue.map(item => {
+      const row = make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: shorten(item.task) })), cell(item.lead.toPrecision(2), true), cell(short(item.features)));
       row.append(make("td", { className: "tools" }, ...answerButtons(item, row)));
       return row;
     }));
@@ -43,42 +43,42 @@ function labelPanels({ at, ask, path, count, describe, about }) {
   // ---- corrections
 
   async function showCorrections() {
-    const { corrections } = await (await ask(path("corrections"), { keepKey: true })).json();
-    at("corrections-table").hidden = !corrections.length;
-    at("corrections-rows").replaceChildren(...corrections.slice(0, 50).map(c => make("tr", {},
+    const { corrections } = await (await request(path("corrections"), { keepKey: true })).json();
+    byId("corrections-table").hidden = !corrections.length;
+    byId("corrections-rows").replaceChildren(...corrections.slice(0, 50).map(c => make("tr", {},
       make("th", { scope: "row", textContent: new Date(1000 * c.at).toLocaleString("en-GB") }), cell(count(c.position), true), cell(count(c.row), true),
-      cell(tidy(c.old, 30)), cell(c.withdrawn ? "withdrawn" : tidy(c.new, 30)), cell(c.who ? tidy(c.who, 24) : ""), cell(c.reason ? tidy(c.reason, 60) : ""))));
+      cell(shorten(c.old, 30)), cell(c.withdrawn ? "withdrawn" : shorten(c.new, 30)), cell(c.who ? shorten(c.who, 24) : ""), cell(c.reason ? shorten(c.reason, 60) : ""))));
   }
   async function correct(withdraw) {
-    if (!about()?.classes.length) await describe();
-    const body = { position: Number(at("correct-position").value), reason: at("correct-reason").value };
-    if (at("correct-row").value !== "") body.row = Number(at("correct-row").value);
-    const text = at("correct-label").value.trim();
+    if (!modelInfo()?.classes.length) await describe();
+    const body = { position: Number(byId("correct-position").value), reason: byId("correct-reason").value };
+    if (byId("correct-row").value !== "") body.row = Number(byId("correct-row").value);
+    const text = byId("correct-label").value.trim();
     if (withdraw) body.withdraw = true;
-    else body.label = (about()?.classes || []).find(label => String(label) === text) ?? text;
+    else body.label = (modelInfo()?.classes || []).find(label => String(label) === text) ?? text;
     const { replayed, seconds } = await (await send("corrections", body)).json();
     await showCorrections();
-    at("corrections-says").textContent = `Done: ${count(replayed)} examples were learned again in ${seconds.toFixed(2)} s.`;
+    byId("corrections-says").textContent = `Done: ${count(replayed)} examples were learned again in ${seconds.toFixed(2)} s.`;
   }
 
-  at("queue-show").addEventListener("click", () => attempt("queue-says", showQueue));
-  at("corrections-show").addEventListener("click", () => attempt("corrections-says", showCorrections));
-  at("correct").addEventListener("submit", event => {
+  byId("queue-show").addEventListener("click", () => attempt("queue-says", showQueue));
+  byId("corrections-show").addEventListener("click", () => attempt("corrections-says", showCorrections));
+  byId("correct").addEventListener("submit", event => {
     event.preventDefault();
     attempt("corrections-says", () => correct(event.submitter?.value === "withdraw"));
   });
   return {
     show(state) {
-      at("queue-note").textContent = state.waiting_labels ?
+      byId("queue-note").textContent = state.waiting_labels ?
         `${count(state.waiting_labels)} predictions wait for a label, the least confident first.` :
         "None. Send predictions with \"ask\": the share of labels that you can give, such as 0.1.";
-      at("corrections-note").textContent = state.in_shards ? "A model in shards cannot be corrected." :
+      byId("corrections-note").textContent = state.in_shards ? "A model in shards cannot be corrected." :
         `${count(state.n_corrections)} so far. A label can be corrected while its record is in the log; recent mistakes have the number of their record.`;
-      at("correct").hidden = at("corrections-show").hidden = state.in_shards;
+      byId("correct").hidden = byId("corrections-show").hidden = state.in_shards;
     },
     clear() {
-      at("queue-table").hidden = at("corrections-table").hidden = true;
-      at("queue-says").textContent = at("corrections-says").textContent = "";
+      byId("queue-table").hidden = byId("corrections-table").hidden = true;
+      byId("queue-says").textContent = byId("corrections-says").textContent = "";
     },
   };
 }

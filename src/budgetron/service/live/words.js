@@ -1,11 +1,11 @@
 "use strict";
 // Text and elements for what the service sends. Names are inserted as text, never as markup.
 
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-function tidy(name, longest = 60) {  // shortens a name, which a client may have chosen freely, to one line
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+function shorten(name, longest = 60) {  // shortens a name, which a client may have chosen freely, to one line
   const text = name == null ? "(no task)" : String(name);
   if (!text.trim()) return `(blank, ${text.length} characters)`;
-  return (text.length <= longest ? text : text.slice(0, longest - 1) + "…").replace(UNSEEN, "\ufffd");
+  return (text.length <= longest ? text : text.slice(0, longest - 1) + "…").replace(INVISIBLE, "\ufffd");
 }
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);

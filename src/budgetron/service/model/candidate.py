@@ -33,7 +33,8 @@ class Candidate:
         self._position, self._saved_at = state.position, host.snapshot_record
         # Both count the same examples, so that the two models can be compared.
         self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
-        self.refused = self.skipped = 0  # records that the candidate rejected, and that it could not read in time
+        # Records that the candidate rejected, and those that were trimmed before it could read them.
+        self.refused = self.skipped = 0
         self.reason = ""  # why it rejected the last of the refused records
 
     @property
@@ -100,12 +101,12 @@ class Candidate:
     # ---- reading
 
     def shown(self) -> dict[str, Any]:
-        """What the live page shows: the figures of both models on the same examples."""
+        """What the live page shows: the metrics of both models on the same examples."""
         return {
             "version": self.version, "share": self.state.share, "began": self.state.began,
             "learner": type(self.hosted.model).__name__, "position": self._position,
             "refused": self.refused, "skipped": self.skipped, "reason": self.reason,
-            "current": self.statistics_of_current.compared(), "candidate": self.statistics_of_candidate.compared(),
+            "current": self.statistics_of_current.comparison(), "candidate": self.statistics_of_candidate.comparison(),
         }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from budgetron.errors import BudgetronError
 from budgetron.service.logs import log
 from budgetron.service.model.candidate import Candidate
 
-Used = TypeVar("Used", Candidate, None)
+MaybeCandidate = TypeVar("MaybeCandidate", Candidate, None)
 Listener = Callable[[Sequence[Any]], None]
 
 
@@ -36,34 +36,38 @@ class ModelVersions:
         replacing: Callable[[], AbstractContextManager[None]],
         listen: Callable[[Listener | None], None] | None = None,
     ) -> None:
-        self._name, self._given, self._replacing, self._listen = name, host, replacing, listen
+        self._name, self._any_host, self._replacing, self._listen = name, host, replacing, listen
         self._stored: Versions | None = None
         self.candidate: Candidate | None = None
 
     def open(self) -> None:
-        """Load the candidate of the last run, if there was one, and let it learn what it missed. This may take long."""
-        if self._given.in_shards:
+        """Load the candidate of the last run, if there was one, and let it learn what it missed.
+
+        This may take long.
+        """
+        if self._any_host.in_shards:
             return
         versions, host = self.versions, self._host
         state = versions.state
         if state.promoting is not None:  # the process ended during a promotion
             if host.position > state.promoting and state.candidate is not None:
-                versions.replaced("promote", state.candidate.version, _replaced(state.promoting), host.position, "")
+                saved = _automatic_name(state.promoting)
+                versions.replaced("promote", state.candidate.version, saved, host.position, "")
                 versions.end_candidate()
             else:
                 versions.set_state(promoting=None)
         candidate, content = versions.state.candidate, versions.read_candidate()
         if candidate is not None and content is not None:
-            self._use(Candidate(content, candidate, host, versions)).follow()
+            self._set_candidate(Candidate(content, candidate, host, versions)).follow()
 
     @property
     def _host(self) -> Host:
-        if not isinstance(self._given, Host):
+        if not isinstance(self._any_host, Host):
             raise InShards(
                 "versions: a model in shards has neither versions nor a candidate, because it is not in one file. To "
                 "keep its state, stop the service and copy its directory."
             )
-        return self._given
+        return self._any_host
 
     @property
     def versions(self) -> Versions:
@@ -78,9 +82,9 @@ class ModelVersions:
     # ---- versions
 
     def save(self, name: str, content: bytes) -> None:
-        """Store a model file as a version, or the model in use if there is no content. The file is checked."""
+        """Store a model file as a version, or the model in use if there is no content."""
         if content:
-            hosted_model_from(content)
+            hosted_model_from(content)  # raises an error if it is not a valid model file
         self.versions.save(name, content or self._host.content())
 
     def activate(self, version: str, who: str, action: str = "activate") -> int:
@@ -105,7 +109,7 @@ class ModelVersions:
             self.candidate.follow()
         try:
             host.restore(content, self._replacing())
-        except NotCopied:  # it was replaced, but could not be copied before the answer
+        except NotCopied:  # the model was replaced, but its copy could not be written before the answer
             versions.replaced(action, version, saved, host.position, who)
             raise
         versions.replaced(action, version, saved, host.position, who)
@@ -130,13 +134,13 @@ class ModelVersions:
         state = CandidateState(version, share, host.position, time.time())
         candidate = Candidate(content, state, host, self.versions)
         candidate.save()
-        self._use(candidate)
+        self._set_candidate(candidate)
         log("candidate", model=self._name, version=version, share=share, position=host.position)
         return candidate
 
     def end(self) -> None:
         self._current_candidate()
-        self._use(None)
+        self._set_candidate(None)
         self.versions.end_candidate()
 
     def promote(self, who: str) -> int:
@@ -145,11 +149,11 @@ class ModelVersions:
         candidate.follow()
         self.versions.set_state(promoting=self._host.position)
         position = self._replace("promote", candidate.version, candidate.hosted.content(), who)
-        self._use(None)
+        self._set_candidate(None)
         self.versions.end_candidate()
         return position
 
-    def _use(self, candidate: Used) -> Used:
+    def _set_candidate(self, candidate: MaybeCandidate) -> MaybeCandidate:
         self.candidate = candidate
         if self._listen is not None:
             self._listen(None if candidate is None else self.learned)
@@ -189,5 +193,5 @@ class ModelVersions:
         return None if self.candidate is None else self.candidate.shown()
 
 
-def _replaced(position: int) -> str:
+def _automatic_name(position: int) -> str:
     return f"{AUTOMATIC}{position}"

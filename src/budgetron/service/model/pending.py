@@ -26,18 +26,18 @@ from budgetron.durable.errors import storage_errors
 from budgetron.durable.repairs.staging import reported_as
 from budgetron.durable.storage.sqlite_file import SqliteFile, copy_database
 
-KEY_PREFIX = "feedback:"  # of the idempotency keys of labels
+KEY_PREFIX = "feedback:"  # the idempotency keys of labels begin with it
 NAME = "pending.sqlite"
-_ROW_BYTES = 100  # of a row beside the example, in the table and its indexes
-_PENDING = """
+_ROW_BYTES = 100  # what a row takes in addition to its example, in the table and its indexes
+_TABLE = """
 CREATE TABLE pending
     (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
 """
-_ASKED = """
+_LEAD_COLUMN = """
 ALTER TABLE pending ADD COLUMN lead REAL;
 CREATE INDEX pending_by_lead ON pending (lead) WHERE lead IS NOT NULL AND position IS NULL;
 """
-_OWNERS = """
+_API_KEY_COLUMN = """
 ALTER TABLE pending ADD COLUMN api_key TEXT NOT NULL DEFAULT '';
 CREATE INDEX pending_by_api_key ON pending (api_key, number);
 """
@@ -102,35 +102,35 @@ class Pending:
         return ids
 
     def _add(self, usage: _Usage, rows: int, content_bytes: int) -> None:
-        for counted in (usage, self._all):
-            counted.rows += rows
-            counted.bytes += content_bytes + _ROW_BYTES * rows
+        for total in (usage, self._all):
+            total.rows += rows
+            total.bytes += content_bytes + _ROW_BYTES * rows
 
     def _evict(self) -> None:
         """Delete the oldest predictions of the key that holds most, until the table is within its bounds."""
-        for what in ("rows", "bytes"):
-            while (excess := getattr(self._all, what) - getattr(self._limits, what)) > 0:
-                self._delete_oldest(what, excess)
+        for unit in ("rows", "bytes"):
+            while (excess := getattr(self._all, unit) - getattr(self._limits, unit)) > 0:
+                self._delete_oldest(unit, excess)
 
-    def _delete_oldest(self, what: str, excess: int) -> None:
+    def _delete_oldest(self, unit: str, excess: int) -> None:
         """Delete the surplus of the key that holds most, and stop when it holds no more than the next one."""
-        largest, second = sorted([*(getattr(usage, what) for usage in self._usage.values()), 0], reverse=True)[:2]
-        api_key = next(name for name, usage in self._usage.items() if getattr(usage, what) == largest)
+        largest, second = sorted([*(getattr(usage, unit) for usage in self._usage.values()), 0], reverse=True)[:2]
+        api_key = next(name for name, usage in self._usage.items() if getattr(usage, unit) == largest)
         goal = largest - min(excess, max(1, largest - second))
         usage, last = self._usage[api_key], 0
         query = "SELECT number, length(example) FROM pending WHERE api_key = ? ORDER BY number"
         for number, size in self._db.rows(query, (api_key,)):
             last = number
             self._add(usage, -1, -size)
-            if getattr(usage, what) <= goal:
+            if getattr(usage, unit) <= goal:
                 break
         self._db.execute("DELETE FROM pending WHERE api_key = ? AND number <= ?", (api_key, last))
         if not usage.rows:
             del self._usage[api_key]
 
-    def get(self, name: str) -> PendingPrediction | None:
+    def get(self, prediction_id: str) -> PendingPrediction | None:
         query = "SELECT example, label, position, margin FROM pending WHERE id = ?"
-        row = self._db.one(query, (name,))
+        row = self._db.one(query, (prediction_id,))
         if row is None:
             return None
         example = msgspec.json.decode(row[0])
@@ -141,21 +141,21 @@ class Pending:
         return PendingPrediction(features, task, offset, label, True, row[2], msgspec.json.decode(row[3]))
 
     def queue(self, limit: int) -> tuple[list[tuple[str, Any, Any, float]], int]:
-        """The unlabelled predictions that were asked for, the least confident first, and how many there are."""
-        wanted = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
-        query = f"SELECT id, example, lead {wanted} ORDER BY lead, number LIMIT ?"
+        """The unlabelled predictions of the labelling queue, the least confident first, and how many there are."""
+        queued = "FROM pending WHERE lead IS NOT NULL AND position IS NULL"
+        query = f"SELECT id, example, lead {queued} ORDER BY lead, number LIMIT ?"
         rows = self._db.rows(query, (limit,))
-        items = [(name, *msgspec.json.decode(content)[:2], lead) for name, content, lead in rows]
+        items = [(prediction_id, *msgspec.json.decode(content)[:2], lead) for prediction_id, content, lead in rows]
         return items, self.n_waiting()
 
     def n_waiting(self) -> int:
-        """How many unlabelled predictions were asked for."""
+        """How many unlabelled predictions are in the labelling queue."""
         query = "SELECT count(*) FROM pending WHERE lead IS NOT NULL AND position IS NULL"
         return int(self._db.one(query)[0])
 
-    def set_label(self, name: str, label: Any, position: int, margin: Any) -> None:
+    def set_label(self, prediction_id: str, label: Any, position: int, margin: Any) -> None:
         """Store the label that was learned."""
-        values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), name)
+        values = (msgspec.json.encode(label), position, msgspec.json.encode(margin), prediction_id)
         with self._db.writing():
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
@@ -177,18 +177,18 @@ class Pending:
 
 def _to_format_2(db: SqliteFile) -> None:
     """Add the API key that each prediction belongs to."""
-    db.executescript(_OWNERS)
+    db.executescript(_API_KEY_COLUMN)
 
 
 def _to_format_3(db: SqliteFile) -> None:
     """Add the labelling queue."""
-    db.executescript(_ASKED)
+    db.executescript(_LEAD_COLUMN)
 
 
 def _open(directory: Path) -> SqliteFile:
     path = directory / NAME
     migrations = {1: _to_format_2, 2: _to_format_3}
-    return SqliteFile(path, _PENDING + _OWNERS + _ASKED, durable=False, checked=True, migrations=migrations)
+    return SqliteFile(path, _TABLE + _API_KEY_COLUMN + _LEAD_COLUMN, durable=False, checked=True, migrations=migrations)
 
 
 # ---- for the command line

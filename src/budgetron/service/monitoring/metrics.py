@@ -53,34 +53,35 @@ class Metrics:
 
 
 class _Models:
-    """Gauges and counters of the models, read when Prometheus asks, so that requests do not pay for them."""
+    """Gauges and counters of the models, computed only when Prometheus asks, so that they do not delay requests."""
 
     def __init__(self, models: Mapping[str, ServedModel], consumptions: Mapping[str, Consumption]) -> None:
         self._models, self._consumptions = models, consumptions
 
     def collect(self) -> Iterable[Any]:
+        # Name of the metric → its description, and its value for m, a `ServedModel`.
         counters = {
-            "predicted": ("Examples predicted.", lambda h: h.statistics.n_predicted),
-            "learned": ("Examples learned.", lambda h: h.statistics.n_learned),
-            "mistakes": ("Wrong predictions of examples learned.", lambda h: h.statistics.n_mistakes),
-            "refused": ("Examples rejected.", lambda h: h.statistics.n_refused),
-            "drift_alarms": ("Alarms that the loss has risen.", lambda h: h.statistics.alarms_after(0)[0]),
+            "predicted": ("Examples predicted.", lambda m: m.statistics.n_predicted),
+            "learned": ("Examples learned.", lambda m: m.statistics.n_learned),
+            "mistakes": ("Wrong predictions of examples learned.", lambda m: m.statistics.n_mistakes),
+            "refused": ("Examples rejected.", lambda m: m.statistics.n_refused),
+            "drift_alarms": ("Alarms that the loss has risen.", lambda m: m.statistics.alarms_after(0)[0]),
         }
         gauges = {
-            "position": ("Number of the last record of the log.", lambda h: h.host.position),
-            "waiting": ("Examples that wait for the writer.", lambda h: h.writer.waiting),
-            "stored": ("Examples stored by the model.", lambda h: h.host.model.n_stored_ if h.hosted.is_fitted else 0),
-            "memory_bytes": ("Bytes of the model.", lambda h: h.host.model.memory_bytes_ if h.hosted.is_fitted else 0),
-            "writer_restarts": ("Restarts of the writer thread.", lambda h: h.writer.restarts),
-            "snapshot_failing": ("1 if the last snapshot or a shard failed.", lambda h: h.host.failing is not None),
+            "position": ("Number of the last record of the log.", lambda m: m.host.position),
+            "waiting": ("Examples that wait for the writer.", lambda m: m.writer.waiting),
+            "stored": ("Examples stored by the model.", lambda m: m.host.model.n_stored_ if m.hosted.is_fitted else 0),
+            "memory_bytes": ("Bytes of the model.", lambda m: m.host.model.memory_bytes_ if m.hosted.is_fitted else 0),
+            "writer_restarts": ("Restarts of the writer thread.", lambda m: m.writer.restarts),
+            "snapshot_failing": ("1 if the last snapshot or a shard failed.", lambda m: m.host.failing is not None),
             "shards": ("Shards; 0 for a model that is not in shards.",
-                       lambda h: h.host.model.shards if h.in_shards else 0),
+                       lambda m: m.host.model.shards if m.in_shards else 0),
             "shard_recoveries": ("Lost workers whose shards were assigned again.",
-                                 lambda h: h.host.model.n_recoveries_ if h.in_shards and h.hosted.is_fitted else 0),
+                                 lambda m: m.host.model.n_recoveries_ if m.in_shards and m.hosted.is_fitted else 0),
         }  # fmt: skip
         kinds: list[tuple[Any, dict[str, Any]]] = [(CounterMetricFamily, counters), (GaugeMetricFamily, gauges)]
-        for kind, wanted in kinds:
-            for name, (description, value) in wanted.items():
+        for kind, families in kinds:
+            for name, (description, value) in families.items():
                 family = kind(f"budgetron_{name}", description, labels=["model"])
                 for model in list(self._models.values()):
                     family.add_metric([model.name], float(value(model)))
@@ -95,7 +96,7 @@ class _Models:
             for model_name, consumption in list(self._consumptions.items()):
                 family.add_metric([model_name], float(value(consumption)))
             yield family
-        yield from self._figures()
+        yield from self._metrics_of_examples()
 
     def _copies(self) -> Iterable[Any]:
         copied = GaugeMetricFamily("budgetron_copied_position", "Last record in the copy.", labels=["model"])
@@ -107,8 +108,11 @@ class _Models:
                 age.add_metric([model.name], copier.age)
         yield from (copied, age)
 
-    def _figures(self) -> Iterable[Any]:
-        """Figures of the examples learned since the service started; those that are undefined are left out."""
+    def _metrics_of_examples(self) -> Iterable[Any]:
+        """Metrics of the examples learned since the service started, and of operating points.
+
+        Those that are undefined are left out.
+        """
         names = {
             "error": "Share of wrong predictions.",
             "auc": "Area under the ROC curve.",

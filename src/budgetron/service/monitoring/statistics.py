@@ -45,11 +45,11 @@ from budgetron.evaluate.tally import Tally
 from budgetron.report.sections.relations import order_by_similarity
 
 WINDOW = 200  # examples per point of the curve; doubled when the curve is full
-TASKS = 1000  # counted one by one; later tasks are counted together
+TASKS = 1000  # tasks that are counted one by one; later tasks are counted together
 _SHOWN_TASKS, _SHOWN_POINTS, _SHOWN_SHARES, _SHOWN_MISTAKES, _SECONDS = 200, 120, 32, 50, 300
 _SHOWN_RELATIONS = 24
 _SHOWN_ALARMS = 20
-K = 100  # of precision at k
+K = 100  # the k of precision at k
 
 
 class LiveStatistics:
@@ -60,7 +60,7 @@ class LiveStatistics:
         self._tally: Tally | None = None  # from the first example on
         self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
-        self._next_end = 0
+        self._last_window_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
         self._seconds: deque[tuple[float, int, int]] = deque(maxlen=_SECONDS)
@@ -76,14 +76,14 @@ class LiveStatistics:
                 self._count(model, request, answer)
 
     def _count(self, model: Any, request: Request, answer: Learned) -> None:
-        known = answer.classes
+        classes = answer.classes
         start = answer.n_before  # earlier rows of a stream were counted when they were learned
         y, margins = np.asarray(request.y)[start:], answer.margins[start:]
         tasks = None if request.tasks is None else request.tasks[start:]
         if self._tally is None:
             self._tally = Tally(TASKS, K, hasattr(model, "predict_proba"))
         tally = self._tally
-        rows = tally.add(known, Scored(y, tasks, margins))
+        rows = tally.add(classes, Scored(y, tasks, margins))
         self.n_learned += len(rows)
         wrong = np.flatnonzero(rows[:, MISTAKES])
         self.n_mistakes += len(wrong)
@@ -92,10 +92,10 @@ class LiveStatistics:
             predicted = int(margin > 0) if margin.ndim == 0 else int(margin.argmax())
             self._mistakes.append({
                 "position": answer.position, "task": None if tasks is None else plain(tasks[i]),
-                "label": plain(y[i]), "predicted": plain(known[predicted]), "margin": margin.tolist(),
+                "label": plain(y[i]), "predicted": plain(classes[predicted]), "margin": margin.tolist(),
             })  # fmt: skip
-        if tally.position >= self._next_end + WINDOW:
-            self._next_end = tally.position
+        if tally.position >= self._last_window_end + WINDOW:
+            self._last_window_end = tally.position
             tally.close_window(model)
             self._shown_curve = None
 
@@ -108,14 +108,14 @@ class LiveStatistics:
         """Reset the counts while the model is replaced, so that no reader sees counts of the wrong model."""
         with self._lock:
             yield
-            self._tally, self._next_end, self._shown_curve = None, 0, None
+            self._tally, self._last_window_end, self._shown_curve = None, 0, None
             self._mistakes.clear()
             self._shown_relations = (0, None)
 
     # ---- reading
 
     def overall(self) -> Figures | None:
-        """The figures of all examples learned since the service started; None if there are none."""
+        """The metrics of all examples learned since the service started; None if there are none."""
         with self._lock:
             return None if self._tally is None else self._tally.overall
 
@@ -125,16 +125,16 @@ class LiveStatistics:
             if self._tally is None:
                 return 0, []
             drift = self._tally.drift
-            new = drift.total - n if n <= drift.total else drift.total  # fewer than before: the model was replaced
+            new = drift.total - n if n <= drift.total else drift.total  # n is larger after the model was replaced
             return drift.total, [_alarm(alarm) for alarm in list(drift.latest)[-new:]] if new else []
 
     def of_task(self, task: Hashable) -> dict[str, Any] | None:
-        """The figures of one task; None if it has none."""
+        """The metrics of one task; None if it has none."""
         with self._lock:
             figures = None if self._tally is None else self._tally.of_task(task)
             return None if figures is None else figures.to_dict()
 
-    def compared(self) -> dict[str, Any]:
+    def comparison(self) -> dict[str, Any]:
         """The part of the state in which two models are compared."""
         with self._lock:
             overall = None if self._tally is None else self._tally.overall.to_dict()
@@ -188,16 +188,16 @@ class LiveStatistics:
         if self._shown_curve is None:
             points = self._tally.curve.points(self._tally.probabilistic)
             step = max(1, -(-len(points) // _SHOWN_POINTS))
-            self._shown_curve = [_short(point.to_dict()) for point in points[::-1][::step][::-1]]
+            self._shown_curve = [_rounded(point.to_dict()) for point in points[::-1][::step][::-1]]
         return self._shown_curve
 
 
-def _short(value: Any) -> Any:
+def _rounded(value: Any) -> Any:
     """The same value with numbers rounded to four decimals."""
     if isinstance(value, dict):
-        return {name: _short(part) for name, part in value.items()}
+        return {name: _rounded(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_short(part) for part in value]
+        return [_rounded(part) for part in value]
     return round(value, 4) if isinstance(value, float) else value
 
 
@@ -224,7 +224,7 @@ def beliefs(model: Any) -> list[dict[str, Any]]:
 
 
 def operating_point(model: Any) -> dict[str, Any] | None:
-    """The settings and figures of a model's operating point; None if it has none."""
+    """The settings of a model's operating point and its expected costs; None if it has none."""
     point = getattr(model, "operating_point", None)
     if point is None:
         return None
