@@ -15,7 +15,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def tool(name, package):
-    """The path of a program. The test is skipped, with the reason, if it is neither installed nor to be had."""
+    """The path of a program. The test is skipped, with the reason, if it is not installed and cannot be downloaded."""
     program = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program:
         return program
@@ -34,13 +34,13 @@ def tool(name, package):
 
 
 def _unpack(name, package, folder):
-    fresh = folder.with_name(f"{package}-{os.getpid()}")
-    fresh.mkdir()
+    unpacked = folder.with_name(f"{package}-{os.getpid()}")
+    unpacked.mkdir()
     try:
         for command in (["apt-get", "download", package], ["sh", "-c", "dpkg -x ./*.deb . && rm ./*.deb"]):
-            subprocess.run(command, cwd=fresh, check=True, capture_output=True, timeout=120)
-        fresh.rename(folder)
+            subprocess.run(command, cwd=unpacked, check=True, capture_output=True, timeout=120)
+        unpacked.rename(folder)
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"{name} is not installed, and `apt-get download {package}` failed: {error}")
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(unpacked, ignore_errors=True)

@@ -30,8 +30,8 @@ def broker(tmp_path_factory):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def listens():
-        with socket.socket() as tried:
-            return process.poll() is not None or tried.connect_ex(("127.0.0.1", port)) == 0
+        with socket.socket() as connection:
+            return process.poll() is not None or connection.connect_ex(("127.0.0.1", port)) == 0
 
     try:
         until(listens)
@@ -64,12 +64,12 @@ def examples(n, seed=0):
     return X, np.where(X[:, 0] * X[:, 1] > 0, "spam", "ham"), rng.integers(5, size=n)
 
 
-def encoded(X, y, tasks):
+def encode(X, y, tasks):
     rows = zip(X.tolist(), y.tolist(), tasks.tolist(), strict=True)
     return [json.dumps({"features": x, "label": label, "task": task}).encode() for x, label, task in rows]
 
 
-def learned(service):
+def n_learned(service):
     with service.client() as client:
         return client.get("/v1/model").json()["seen"]
 
@@ -78,17 +78,17 @@ def learned(service):
 def test_every_message_is_learned_once_although_the_service_is_killed(broker, tmp_path, kills):
     stream, part = f"mail{kills}", 600
     X, y, tasks = examples(part * (kills + 1))
-    messages = encoded(X, y, tasks)
+    messages = encode(X, y, tasks)
     publish(broker, stream, messages[:part])
     arguments = (LEARNER, "--consume", f"{broker}/{stream}", "--snapshot-every", 250)
     for kill in range(kills):
         with running(tmp_path / "data", *arguments) as service:
             # Somewhere in the stream, or at its end.
-            until(lambda service=service, kill=kill: learned(service) > kill * part)
+            until(lambda service=service, kill=kill: n_learned(service) > kill * part)
             publish(broker, stream, messages[part * (kill + 1) : part * (kill + 2)], create=False)
             service.kill()
     with running(tmp_path / "data", *arguments) as service, service.client() as client:
-        until(lambda: learned(service) >= len(messages))
+        until(lambda: n_learned(service) >= len(messages))
         content = client.get("/v1/snapshot").content
         assert client.get("/v1/model").json()["seen"] == len(messages)
         assert "budgetron_consume_lag" in client.get("/metrics").text
@@ -104,12 +104,12 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
 
 def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, tmp_path):
     X, y, tasks = examples(20)
-    messages = encoded(X, y, tasks)
+    messages = encode(X, y, tasks)
     messages[3:3] = [b"no JSON", json.dumps({"features": [1.0], "label": "spam", "task": 1}).encode()]
     with running(tmp_path / "data", LEARNER, "--consume", f"{broker}/later") as service:
         until(lambda: any("error" in line for line in service.events("consume")))
         publish(broker, "later", messages)
-        until(lambda: learned(service) >= 20)
+        until(lambda: n_learned(service) >= 20)
         rejected = [json.loads(line["rejected"]) for line in service.events("consume") if "rejected" in line]
         assert [rejection["line"] for rejection in rejected] == [4, 5] and rejected[0]["error"]["kind"] == "malformed"
         with service.client() as client:

@@ -1,4 +1,4 @@
-"""nginx in front of a service with API keys: TLS, limits, streams, and whose request it is."""
+"""nginx in front of a service with API keys: TLS, limits, streams, and the address of the client."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def deployed(tmp_path_factory):
 
 
 def _listens(port):
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
                      {"features": [2.0, 1.0], "label": "ham", "task": "bob"}]}  # fmt: skip
 
 
-def patiently(client, method, path, **options):
-    """Ask again while nginx limits the rate: other tests of this file use the same address."""
+def request_until_admitted(client, method, path, **options):
+    """Repeat a request while nginx limits the rate, because other tests of this file use the same address."""
     answers = []
 
     def answered():
@@ -102,38 +102,39 @@ def patiently(client, method, path, **options):
 
 def test_a_key_works_through_tls_and_the_service_sees_the_client(deployed, client):
     _, _, headers, service = deployed
-    assert patiently(client, "GET", "/v1/model").status_code == 401
-    learned = patiently(client, "POST", "/v1/learn", json=SPAM, headers=headers["learn"])
+    assert request_until_admitted(client, "GET", "/v1/model").status_code == 401
+    learned = request_until_admitted(client, "POST", "/v1/learn", json=SPAM, headers=headers["learn"])
     assert learned.status_code == 200 and learned.json()["learned"] == 2
     assert learned.headers["strict-transport-security"].startswith("max-age") and learned.headers["server"] == "nginx"
-    assert patiently(client, "GET", "/v1/snapshot", headers=headers["admin"]).status_code == 200
+    assert request_until_admitted(client, "GET", "/v1/snapshot", headers=headers["admin"]).status_code == 200
     assert until(lambda: service.events("admin"))[-1]["address"] == "127.0.0.1"
-    assert patiently(client, "GET", "/readyz").json()["status"] == "ready"
+    assert request_until_admitted(client, "GET", "/readyz").json()["status"] == "ready"
 
 
-def test_what_is_not_for_the_outside_is_not_there(deployed, client):
+def test_metrics_limits_and_audit_log_are_not_reachable_through_nginx(deployed, client):
     for path in ("/metrics", "/v1/limits", "/v1/audit"):
-        assert patiently(client, "GET", path, headers=deployed[2]["admin"]).status_code == 404
+        assert request_until_admitted(client, "GET", path, headers=deployed[2]["admin"]).status_code == 404
         with deployed[3].client(headers=deployed[2]["admin"]) as inside:
             assert inside.get(path).status_code == 200
 
 
 def test_large_headers_and_bodies_are_rejected_by_nginx(deployed, client):
-    answer = patiently(client, "GET", "/v1/model", headers={"X-Large": "x" * 40_000})
+    answer = request_until_admitted(client, "GET", "/v1/model", headers={"X-Large": "x" * 40_000})
     assert answer.status_code in (400, 431)
     too_long = b" " * (8 * 2**20 + 1)
-    answer = patiently(client, "POST", "/v1/predict", content=too_long, headers={"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    answer = request_until_admitted(client, "POST", "/v1/predict", content=too_long, headers=headers)
     assert answer.status_code == 413
 
 
 def test_a_burst_gets_429_with_retry_after(deployed, client):
     answers = []
 
-    def many():
+    def send_many():
         with httpx.Client(base_url=client.base_url, verify=ssl.create_default_context(cafile=deployed[1])) as own:
             answers.extend(own.get("/healthz", timeout=60) for _ in range(60))
 
-    threads = [threading.Thread(target=many) for _ in range(4)]
+    threads = [threading.Thread(target=send_many) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -148,7 +149,7 @@ def test_a_burst_gets_429_with_retry_after(deployed, client):
 def test_a_stream_is_answered_while_it_is_sent(deployed, client):
     """The answer to the first lines arrives before the client sends the last ones."""
     url, certificate, headers, _ = deployed
-    patiently(client, "POST", "/v1/learn", json=SPAM, headers=headers["learn"])
+    request_until_admitted(client, "POST", "/v1/learn", json=SPAM, headers=headers["learn"])
     host, port = url.removeprefix("https://").split(":")
     context = ssl.create_default_context(cafile=certificate)
     line = json.dumps({"features": [1.5, 2.5], "label": "spam", "task": "ann"}).encode() + b"\n"
@@ -160,8 +161,8 @@ def test_a_stream_is_answered_while_it_is_sent(deployed, client):
     def chunk(content):
         return b"%x\r\n%s\r\n" % (len(content), content)
 
-    def streamed():
-        """False if nginx limits the rate, since other tests of this file use the same address."""
+    def stream_once():
+        """Send a stream and check its answers. False if nginx limits the rate; then it has to be sent again."""
         plain = socket.create_connection((host, int(port)), timeout=60)
         with context.wrap_socket(plain, server_hostname=host) as tls:
             tls.sendall(head + chunk(line * 3))
@@ -178,4 +179,4 @@ def test_a_stream_is_answered_while_it_is_sent(deployed, client):
                 assert piece, received
             return True
 
-    assert until(streamed)
+    assert until(stream_once)

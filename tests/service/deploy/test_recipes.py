@@ -1,4 +1,4 @@
-"""The recipes in deploy/ are what their tools accept, and name only what the service has."""
+"""The recipes in deploy/ are accepted by their tools, and use only options and metrics that the service has."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def run(*words, **options):
     return done.returncode, done.stdout + done.stderr
 
 
-def flags_exist(words):
-    """Every --flag is one of `budgetron serve`."""
+def check_flags(words):
+    """Check that every --flag is one of `budgetron serve`."""
     known = {name for option in serve.params for name in option.opts}
     used = {word for word in words if word.startswith("--")}
     assert used and used <= known, used - known
@@ -54,16 +54,16 @@ def test_the_dockerfile_passes_its_linter():
     assert run(hadolint, DEPLOY / "Dockerfile") == (0, "")
 
 
-def without_rights(env, folder):
-    """The command that runs a program as the user of the image; empty if this is no administrator anyway."""
+def unprivileged_command(env, folder):
+    """The command that runs a program as the user of the image; empty if the tests do not run as root."""
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv") or pytest.skip("setpriv is not installed")
-    plain = [setpriv, f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
-    # The Python of an administrator may be in a home directory that others cannot read: the user may then read
-    # everything, but still write nothing.
+    as_user_of_image = [setpriv, f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
+    # The Python of root may be in a home directory that others cannot read. Then the user may read all files, but
+    # still write none.
     reading = ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
-    for command in ([*plain, "--inh-caps=-all", "--no-new-privs"], [*plain, *reading]):
+    for command in ([*as_user_of_image, "--inh-caps=-all", "--no-new-privs"], [*as_user_of_image, *reading]):
         tried = run(*command, sys.executable, "-c", "import budgetron", env=env, cwd=folder)
         if tried[0] == 0:
             written = run(*command, sys.executable, "-c", "open('x', 'w')", env=env, cwd=folder)
@@ -73,11 +73,11 @@ def without_rights(env, folder):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="users of a POSIX system")
-def test_the_image_runs_without_rights_and_writes_only_to_its_data():
-    """What the image starts, as a user without rights, in a directory that it cannot write to."""
+def test_the_image_runs_without_privileges_and_writes_only_to_its_data():
+    """Run what the image starts as an unprivileged user, in a directory that this user cannot write to."""
     entry, keys, health = instruction("ENTRYPOINT"), instruction("CMD"), instruction("HEALTHCHECK")
     assert re.search(rf"^USER {UID}:{UID}$", (DEPLOY / "Dockerfile").read_text(), re.M)
-    flags_exist(entry + keys)
+    check_flags(entry + keys)
     folder = Path(tempfile.mkdtemp(prefix="budgetron-image-"))
     try:
         folder.chmod(0o755)
@@ -89,7 +89,7 @@ def test_the_image_runs_without_rights_and_writes_only_to_its_data():
             os.chown(path, UID, UID)
         source = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         options = {"env": source | {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}, "cwd": root}
-        as_user, port = without_rights(options["env"], root), str(free_port())
+        as_user, port = unprivileged_command(options["env"], root), str(free_port())
         paths = {"/data": str(data), "0.0.0.0": "127.0.0.1", "8000": port, "/keys/keys.txt": str(key_file)}
         words = [paths.get(word, word) for word in [*entry[1:], *keys]]
         with default_signals():
@@ -98,7 +98,7 @@ def test_the_image_runs_without_rights_and_writes_only_to_its_data():
         probe = [*as_user, sys.executable, *(word.replace("8000", port) for word in health[1:])]
         try:
             until(lambda: process.poll() is not None or run(*probe, **options)[0] == 0)
-            until(lambda: process.poll() is not None or learned(port, token))
+            until(lambda: process.poll() is not None or learns(port, token))
         finally:
             process.terminate()
             assert process.wait(120) == 0
@@ -108,14 +108,15 @@ def test_the_image_runs_without_rights_and_writes_only_to_its_data():
         shutil.rmtree(folder)
 
 
-def learned(port, token):
+def learns(port, token):
+    """Send two labels; return whether they were acknowledged."""
     body = json.dumps({"examples": [{"features": [1.0], "label": 0}, {"features": [2.0], "label": 1}]}).encode()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/learn", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status == 200
-    except OSError:  # it recovers
+    except OSError:  # the service is still recovering its models
         return False
 
 
@@ -125,7 +126,7 @@ def learned(port, token):
 def test_the_unit_is_valid_and_hardened(tmp_path):
     analyze = tool("systemd-analyze", "systemd")
     text = (DEPLOY / "budgetron.service").read_text()
-    flags_exist(re.search(r"^ExecStart=(.*)$", text, re.M)[1].split())
+    check_flags(re.search(r"^ExecStart=(.*)$", text, re.M)[1].split())
     unit = tmp_path / "budgetron.service"
     unit.write_text(text.replace("/opt/budgetron/bin/budgetron", "/bin/true"))  # verify looks for the program
     status, output = run(analyze, "verify", unit)
@@ -145,7 +146,7 @@ def test_the_manifests_follow_the_schemas_of_kubernetes():
         schemas.validate(manifest, "1.29", strict=True)
     pod = next(manifest for manifest in manifests if manifest["kind"] == "StatefulSet")["spec"]["template"]["spec"]
     container = pod["containers"][0]
-    flags_exist(container["args"])
+    check_flags(container["args"])
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert pod["securityContext"]["runAsUser"] == UID and container["securityContext"]["readOnlyRootFilesystem"]

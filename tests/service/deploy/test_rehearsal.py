@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```shell\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.M | 
 END = "---- end of a block"
 
 
-# If nginx is not to be had, the other steps are done without it.
+# Replacements in the page if nginx is not available, so that the other steps are still tested.
 WITHOUT_NGINX = {
     "SERVICE=https://localhost:8443/v1": "SERVICE=http://localhost:8000/v1",
     "sed -i 's|server 127.0.0.1:8000|server 127.0.0.1:8001|' budgetron.conf": "SERVICE=http://localhost:8001/v1",
@@ -51,15 +51,16 @@ def test_the_commands_of_the_page_print_what_it_says(tmp_path):
     blocks = BLOCK.findall(with_ports(text, ports))
     assert len(blocks) == text.count("```shell") >= 12
 
-    printed, errors = run("".join(f"{commands}\necho; echo '{END}'\n" for commands, _ in blocks), tmp_path, paths)
+    script = "".join(f"{commands}\necho; echo '{END}'\n" for commands, _ in blocks)
+    printed, errors = run_script(script, tmp_path, paths)
     parts = printed.split(f"{END}\n")
     for (commands, expected), part in zip(blocks, parts, strict=False):
         assert lines(part) == lines(expected), f"{commands}\n{printed}\n{errors}"
     assert len(parts) == len(blocks) + 1 and not parts[-1]
 
 
-def run(script, folder, paths):
-    """What a script prints, as output and as errors. Everything that it started is ended afterwards."""
+def run_script(script, folder, paths):
+    """Run a script, and return its standard output and standard error. All processes that it started are ended."""
     environment = {**os.environ, "LC_ALL": "C", "no_proxy": "*", "CURL_HOME": str(folder)}
     environment["PATH"] = ":".join([*map(str, paths), os.environ["PATH"]])
     with default_signals():
@@ -82,7 +83,7 @@ def lines(text):
 
 
 def end_session(process, nginx):
-    """End what a failed rehearsal has left: the processes of its session, and nginx, which has one of its own."""
+    """End the processes that a failed script leaves: those of its session, and nginx, which has its own session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):

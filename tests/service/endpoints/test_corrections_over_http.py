@@ -22,13 +22,13 @@ def service(tmp_path):
         yield service
 
 
-def remembered(client):
-    """The id of a prediction that can be labelled."""
+def remembered_prediction(client):
+    """Predict an example, and return the id by which the prediction can be labelled."""
     return client.post("/v1/predict", json={"features": [1, 1], "task": "ann", "remember": True}).json()["id"]
 
 
 def test_feedback_can_correct_a_label_it_has_given_before(client):
-    prediction_id = remembered(client)
+    prediction_id = remembered_prediction(client)
     expect_error(client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True}), 409, "conflict")
     first = client.post("/v1/feedback", json={"id": prediction_id, "label": "spam", "correct": True}).json()
     assert first["status"] == "learned"
@@ -46,7 +46,7 @@ def test_feedback_can_correct_a_label_it_has_given_before(client):
 
 
 def test_labels_are_corrected_or_withdrawn_by_key_by_id_and_by_position(service, client):
-    prediction_id = remembered(client)
+    prediction_id = remembered_prediction(client)
     client.post("/v1/feedback", json={"id": prediction_id, "label": "ham"})
     done = client.post("/v1/corrections", json={"key": "all", "row": 3, "label": "ham", "reason": "typo"}).json()
     assert done["correction"]["old"] == "spam" and done["replayed"] == 21 and done["seconds"] > 0

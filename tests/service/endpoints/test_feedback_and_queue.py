@@ -33,25 +33,25 @@ def test_the_labelling_queue_lists_uncertain_examples_and_survives_a_kill(tmp_pa
     with running(tmp_path, "Budgetron") as service, service.client() as client:
         assert client.get("/v1/queue").json() == {"queue": [], "waiting": 0}
         client.post("/v1/learn", json={"examples": rows, "classes": [0, 1]})
-        asked = [{"features": x.tolist(), "task": "ann"} for x in rng.normal(size=(200, 2)).round(3)]
-        answers = client.post("/v1/predict", json={"examples": asked, "ask": 0.1}).json()["predictions"]
-        wanted = [answer for answer in answers if answer["ask"]]
-        assert 5 <= len(wanted) <= 60 and all(("id" in answer) == answer["ask"] for answer in answers)
+        examples = [{"features": x.tolist(), "task": "ann"} for x in rng.normal(size=(200, 2)).round(3)]
+        answers = client.post("/v1/predict", json={"examples": examples, "ask": 0.1}).json()["predictions"]
+        to_label = [answer for answer in answers if answer["ask"]]
+        assert 5 <= len(to_label) <= 60 and all(("id" in answer) == answer["ask"] for answer in answers)
         queue = client.get("/v1/queue").json()
-        assert queue["waiting"] == len(wanted) == len(queue["queue"])
+        assert queue["waiting"] == len(to_label) == len(queue["queue"])
         leads = [item["lead"] for item in queue["queue"]]
-        assert leads == sorted(leads) and queue["queue"][0]["features"] in [feature["features"] for feature in asked]
+        assert leads == sorted(leads) and queue["queue"][0]["features"] in [feature["features"] for feature in examples]
         first = queue["queue"][0]["id"]
         assert client.post("/v1/feedback", json={"id": first, "label": 1}).json()["status"] == "learned"
         left = client.get("/v1/queue").json()
-        assert left["waiting"] == len(wanted) - 1 and first not in {item["id"] for item in left["queue"]}
-        remembered = client.post("/v1/predict", json={**asked[0], "remember": True}).json()
-        assert "ask" not in remembered and client.get("/v1/queue").json()["waiting"] == len(wanted) - 1
+        assert left["waiting"] == len(to_label) - 1 and first not in {item["id"] for item in left["queue"]}
+        remembered = client.post("/v1/predict", json={**examples[0], "remember": True}).json()
+        assert "ask" not in remembered and client.get("/v1/queue").json()["waiting"] == len(to_label) - 1
         for wrong in (0, -1, 1.5, "0.1", True, None, [0.1]):
-            expect_error(client.post("/v1/predict", json={**asked[0], "ask": wrong}), 400, "malformed")
+            expect_error(client.post("/v1/predict", json={**examples[0], "ask": wrong}), 400, "malformed")
         with budgetron.Client(service.url) as caller:
             assert caller.predict([0.0, 0.0], "ann", ask=1.0).ask in (True, False)
-            assert caller.queue()["waiting"] >= len(wanted) - 1
+            assert caller.queue()["waiting"] >= len(to_label) - 1
             waiting = caller.queue()["waiting"]
         service.kill()
     with running(tmp_path) as service, service.client() as client:

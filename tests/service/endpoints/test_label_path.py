@@ -45,11 +45,12 @@ def learn_one_label(tmp_path, traced):
                 assert (await client.post("/v1/learn", json=example)).status_code == 200
         await service.close()
 
-    with ThreadPoolExecutor(1) as thread:  # a browser test may have left an event loop in the main thread
+    # In another thread, because a browser test may have left an event loop in the main thread.
+    with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, main()).result()
 
 
-class FilesRun:
+class FileTracer:
     """The files of the package whose functions run in any thread. Used as `traced(writer)`."""
 
     def __init__(self):
@@ -59,20 +60,20 @@ class FilesRun:
         self._writer = writer
         return self
 
-    def _note(self, frame, event, argument):
+    def _record(self, frame, event, argument):
         path = Path(frame.f_code.co_filename)
         if path.is_relative_to(ROOT):
             self.files.add(path.relative_to(ROOT).as_posix())
 
     def __enter__(self):
-        # The writer's thread waits already, and a trace function counts only for new threads: start another.
-        threading.settrace(self._note)
+        # A trace function takes effect only in threads that start later, so the writer's thread is replaced.
+        threading.settrace(self._record)
         writer = self._writer
         ended, writer._thread = writer._thread, threading.Thread(target=writer._run, daemon=True)
         writer._queue.put(None)
         ended.join(60)
         writer._thread.start()
-        sys.settrace(self._note)
+        sys.settrace(self._record)
 
     def __exit__(self, *_):
         sys.settrace(None)
@@ -80,7 +81,7 @@ class FilesRun:
 
 
 def test_a_label_passes_at_most_fifteen_files_before_the_learner(tmp_path):
-    traced = FilesRun()
+    traced = FileTracer()
     learn_one_label(tmp_path, traced)
     ours = {file for file in traced.files if file.startswith(("service/", "durable/"))} - OBSERVERS
     ours |= {"service/http/connections.py", "service/http/wire.py"}  # bytes of the socket; classes without functions

@@ -11,10 +11,10 @@ from budgetron import Budgetron, io
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def client_and_file(tmp_path_factory):
     """A client of a service with two models that learned nested objects and boolean labels, and one that hashes names.
 
-    Of the first two only `learning` learns more, so that tests can run in any order.
+    Only `learning` learns more in the tests, so that they can run in any order. The fixture also has the model file.
     """
     folder = tmp_path_factory.mktemp("names")
     rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],
@@ -31,8 +31,8 @@ def client(tmp_path_factory):
         yield client, file
 
 
-def predicted(client, features, path="/v1/predict", **more):
-    answer = client.post(path, json={"features": features, **more})
+def predict(client, features, path="/v1/predict", **fields):
+    answer = client.post(path, json={"features": features, **fields})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -41,41 +41,41 @@ NESTED = {"geo": {"lat": 6, "at": {"hour": 1}}, "tags": ["a", "b"], "size": 2}
 FLAT = {"geo.lat": 6, "geo.at.hour": 1, "tags": "a b", "size": 2}
 
 
-def test_nested_objects_are_encoded_as_in_a_file(client):
-    client, path = client
+def test_nested_objects_are_encoded_as_in_a_file(client_and_file):
+    client, path = client_and_file
     model, columns = io.load_model(path)
     expected = model.predict_proba(columns.encode([FLAT]), tasks=["u1"])[0].tolist()
     for features in (NESTED, FLAT):
-        answer = predicted(client, features, task="u1")
+        answer = predict(client, features, task="u1")
         assert answer["label"] is True and "warning" not in answer
         assert answer["probabilities"] == pytest.approx(dict(zip(["false", "true"], expected, strict=True)))
-    assert predicted(client, NESTED, task="u1", explain=True)["reasons"]["label"] is True
+    assert predict(client, NESTED, task="u1", explain=True)["reasons"]["label"] is True
     assert columns.encode([NESTED]).tolist() == columns.encode([FLAT]).tolist()
 
 
-def test_unknown_names_are_refused_or_reported(client):
-    client, _ = client
+def test_unknown_names_are_refused_or_reported(client_and_file):
+    client, _ = client_and_file
     for features in ({"lat": 6, "grösse": 2}, {"geo": {"latitude": 6}}):
-        for path, more in (("predict", {}), ("learn", {"label": True})):
-            answer = client.post(f"/v1/{path}", json={"features": features, "task": "u1", **more})
+        for path, fields in (("predict", {}), ("learn", {"label": True})):
+            answer = client.post(f"/v1/{path}", json={"features": features, "task": "u1", **fields})
             message = answer.json()["error"]["message"]
             assert answer.status_code == 422, message
             assert (
                 "\"features\" must be values of some of the columns ['geo.lat'" in message and "none of them" in message
             )
-    answer = predicted(client, {**NESTED, "colour": "red"}, task="u1")
+    answer = predict(client, {**NESTED, "colour": "red"}, task="u1")
     assert answer["warning"].startswith("Unknown features are ignored: ['colour']. The columns of the model are")
-    assert predicted(client, {"size": 2}, task="u1")["warning"].startswith("Only 1 of 4 columns are given")
+    assert predict(client, {"size": 2}, task="u1")["warning"].startswith("Only 1 of 4 columns are given")
     row_of_the_file = {**NESTED, "user": "u1", "fraud": True}
-    assert "warning" not in predicted(client, row_of_the_file, task="u1")
+    assert "warning" not in predict(client, row_of_the_file, task="u1")
     many = client.post("/v1/predict", json={"examples": [{"features": NESTED, "task": "u1"},
                                                          {"features": {"size": 1}, "task": "u1"}]}).json()  # fmt: skip
     assert ["warning" in answer for answer in many["predictions"]] == [False, True]
 
 
 @pytest.mark.parametrize("label", [True, "true", "True"])
-def test_every_spelling_of_a_boolean_label_is_accepted(client, label):
-    client, path = client[0], "/v1/models/learning/learn"
+def test_every_spelling_of_a_boolean_label_is_accepted(client_and_file, label):
+    client, path = client_and_file[0], "/v1/models/learning/learn"
     answer = client.post(path, json={"features": NESTED, "task": "u1", "label": label})
     assert answer.status_code == 200, answer.text
     line = json.dumps({"features": NESTED, "task": "u1", "label": label}) + "\n"
@@ -91,20 +91,20 @@ def test_every_spelling_of_a_boolean_label_is_accepted(client, label):
     assert answer["warning"].startswith("Only 1 of 4")
 
 
-def test_hashed_names_are_flattened_too(client):
-    client, _ = client
+def test_hashed_names_are_flattened_too(client_and_file):
+    client, _ = client_and_file
     examples = [{"features": NESTED, "label": "a"}, {"features": {"geo": {"lat": -3}, "size": None}, "label": "b"}] * 5
     assert client.post("/v1/models/hashed/learn", json={"examples": examples}).status_code == 200
-    nested, flat = (predicted(client, features, "/v1/models/hashed/predict") for features in (NESTED, FLAT))
+    nested, flat = (predict(client, features, "/v1/models/hashed/predict") for features in (NESTED, FLAT))
     assert nested == flat and nested["label"] == "a"
-    reasons = predicted(client, NESTED, "/v1/models/hashed/predict", explain=True)["reasons"]
+    reasons = predict(client, NESTED, "/v1/models/hashed/predict", explain=True)["reasons"]
     assert {"geo.lat", "tags=a b"} <= {term["name"] for term in reasons["terms"]}
     refused = client.post("/v1/predict", json={"features": {"tags": [{"a": 1}]}, "task": "u1"})
     assert refused.status_code == 422 and "a list with dict" in refused.json()["error"]["message"]
 
 
-def test_learn_one_flattens_and_files_for_another_model_are_refused(client, tmp_path):
-    _, path = client
+def test_learn_one_flattens_and_files_for_another_model_are_refused(client_and_file, tmp_path):
+    _, path = client_and_file
     model = Budgetron()
     model.learn_one({"a": {"b": 1.0}, "c": ["x", "y"]}, 1)
     assert model.predict_one({"a.b": 1.0, "c": "x y"}) == 1 and model.predict_one({"a": {"b": 1.0}, "d": None}) == 1

@@ -32,8 +32,9 @@ def test_an_example_without_a_task_is_refused_by_a_model_with_tasks(trained):
 
 
 def test_predictions_include_probabilities_if_the_model_has_them(trained):
-    chances = trained.post("/v1/models/flag/predict", json={"features": [1, 2], "task": "ann"}).json()["probabilities"]
-    assert set(chances) == {"ham", "spam"} and sum(chances.values()) == pytest.approx(1)
+    prediction = trained.post("/v1/models/flag/predict", json={"features": [1, 2], "task": "ann"}).json()
+    probabilities = prediction["probabilities"]
+    assert set(probabilities) == {"ham", "spam"} and sum(probabilities.values()) == pytest.approx(1)
 
 
 def test_the_served_model_equals_a_local_model_after_the_same_examples(tmp_path_factory, trained):
@@ -72,8 +73,8 @@ def test_named_features_are_hashed_and_sparse_rows_accepted(tmp_path):
         rows = hashed(records, None)
         assert learned.json()["margins"] == local.predict_then_learn(rows, [1, 0], tasks=[7, 8]).tolist()
         sparse = {"indices": rows[0].indices.tolist(), "values": rows[0].data.tolist()}
-        two = [client.post("/v1/predict", json={"features": f, "task": 7}).json() for f in (records[0], sparse)]
-        assert two[0] == two[1] and two[0]["margin"] == local.decision_function(rows[:1], tasks=[7])[0]
+        answers = [client.post("/v1/predict", json={"features": f, "task": 7}).json() for f in (records[0], sparse)]
+        assert answers[0] == answers[1] and answers[0]["margin"] == local.decision_function(rows[:1], tasks=[7])[0]
         expect_error(client.post("/v1/predict", json={"features": {"indices": [2**18], "values": [1]}}), 422, "refused")
         assert client.get("/v1/tasks/7").json()["task"] == 7
         assert client.get("/v1/tasks/%227%22").status_code == 404

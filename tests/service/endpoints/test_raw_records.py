@@ -30,20 +30,20 @@ def saved(tmp_path):
 
 def test_records_are_encoded_and_learned_as_from_the_file_and_survive_a_kill(tmp_path, saved):
     service = Running(tmp_path / "data", str(saved))
-    bare, columns = io.load_model(saved)
+    local, columns = io.load_model(saved)
     with service.client() as client:
         answer = client.post("/v1/predict", json={"features": RECORDS[0], "task": "ann"}).json()
-        assert answer["margin"] == bare.decision_function(columns.encode(RECORDS[:1]), tasks=["ann"])[0]
+        assert answer["margin"] == local.decision_function(columns.encode(RECORDS[:1]), tasks=["ann"])[0]
         examples = [{"features": record, "label": "spam", "task": "bob"} for record in RECORDS]
         margins = client.post("/v1/learn", json={"examples": examples}).json()["margins"]
         X = columns.encode(RECORDS, learn=True)
-        assert margins == bare.predict_then_learn(X, ["spam"] * 5, tasks=["bob"] * 5).tolist()
+        assert margins == local.predict_then_learn(X, ["spam"] * 5, tasks=["bob"] * 5).tolist()
         refused = client.post("/v1/learn", json={"features": {"size": 9e9}, "label": "egg", "task": "bob"})
         assert refused.status_code == 422, refused.text  # and the scales have not changed
-        assert client.get("/v1/snapshot").content == content_of(bare)
+        assert client.get("/v1/snapshot").content == content_of(local)
         assert {"column", "role", "kind"} <= client.get("/v1/model").json()["columns"][0].keys()
     service.kill()
     service = Running(tmp_path / "data")
     with service.client() as client:
-        assert client.get("/v1/snapshot").content == content_of(bare)
+        assert client.get("/v1/snapshot").content == content_of(local)
     service.stop()

@@ -46,8 +46,8 @@ def test_a_served_model_decides_or_abstains_and_continues_after_a_kill(tmp_path)
 def learn(client: httpx.Client, n: int, seed: int) -> None:
     X, y = examples(n, seed)
     body = [
-        {"features": row.tolist(), "label": str(label), "task": place % 7}
-        for place, (row, label) in enumerate(zip(X, y, strict=True))
+        {"features": row.tolist(), "label": str(label), "task": i % 7}
+        for i, (row, label) in enumerate(zip(X, y, strict=True))
     ]
     assert client.post("/v1/learn", json={"examples": body}).status_code == 200
 
@@ -92,7 +92,7 @@ def test_an_operating_point_is_set_while_the_service_runs(tmp_path, shards) -> N
 def test_a_threshold_set_before_the_first_example_refuses_a_third_label(tmp_path) -> None:
     with running(tmp_path / "state", "Budgetron", "--shards", 1) as service, service.client() as client:
         assert client.put("/v1/operating-point", json={"threshold": 0.2}).status_code == 200
-        three = [{"features": [float(place)], "label": label} for place, label in enumerate("abc")]
+        three = [{"features": [float(i)], "label": label} for i, label in enumerate("abc")]
         refused = client.post("/v1/learn", json={"examples": three})
         assert refused.status_code == 422 and "two labels" in refused.json()["error"]["message"]
         assert client.post("/v1/learn", json={"examples": three[:2]}).status_code == 200

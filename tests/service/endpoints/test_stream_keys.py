@@ -53,12 +53,12 @@ def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path,
         # a kill loses nothing that was acknowledged, and nothing is learned twice after it
         service.kill()
     with running(tmp_path) as service, service.client() as client:
-        spoilt = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
-        spoilt[102] = b'{"features":[1.0],"label":1,"task":"t1"}\n'  # too short for the model
-        answers = learned(client, spoilt, "s")
+        with_invalid_lines = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
+        with_invalid_lines[102] = b'{"features":[1.0],"label":1,"task":"t1"}\n'  # too short for the model
+        answers = learned(client, with_invalid_lines, "s")
         assert [answer["line"] for answer in answers if "error" in answer] == [101, 102, 103]
         assert answers[-1]["done"] and seen(client) == 198
-        again = learned(client, spoilt, "s")
+        again = learned(client, with_invalid_lines, "s")
         assert [answer["line"] for answer in again if "error" in answer] == [101, 102, 103]
         assert all("error" in answer or answer["repeated"] for answer in again[:-1]) and seen(client) == 198
         # other content at the same position is rejected, and nothing after it is learned
@@ -84,7 +84,7 @@ def test_a_stream_sent_by_two_connections_at_once_is_learned_once(tmp_path):
         assert seen(client) == 1000
 
 
-# What `requests.sqlite` had up to format 1, word for word.
+# SQL that turns the database `requests.sqlite` into one of format 1.
 JOURNAL_1 = """
 CREATE TABLE request_1 (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE, digest BLOB, rows BLOB, margins BLOB)
     STRICT;
@@ -131,14 +131,14 @@ def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp
     sent = lines(3000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         learned(client, sent[:600], "s")
-        pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
         cut = learned(client, sent, "s")
         assert cut[-1]["error"]["kind"] == "disk" and "done" not in cut[-1]
         acknowledged = max(line["lines"][1] for line in cut[:-1])
         assert cut[-1]["unacknowledged_from"] == acknowledged + 1 <= cut[-1]["lines"]
         assert 600 <= seen(client) < 3000
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
         assert learned(client, sent, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
         assert seen(client) == 3000
         until(lambda: client.get("/readyz").status_code == 200)

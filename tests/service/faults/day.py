@@ -1,12 +1,12 @@
-"""A day of a service, in fast motion: faults of every kind at random moments, under load, one after the other.
+"""A simulated day of a service under load: faults of every kind, one after the other, at random moments.
 
     python -m pytest tests/service/faults/test_day.py --long
 
-At the end every acknowledged example was learned exactly once. Precisely: in the order of their record numbers, and
-with the model files that the operator uploaded in between, the acknowledged examples are fed to a new model in this
-process. They must give the margins that the service gave, example for example, and at the end the same model file, byte
-for byte. Streams go to a second model, which must have seen every line once. And every answer of /readyz was true; see
-`Probe`.
+The test checks that every acknowledged example was learned exactly once. For that, a new model in this process learns
+the acknowledged examples in the order of their record numbers, and is replaced by each model file that the operator
+uploaded in between. It must give the margins that the service gave, example for example, and at the end the same model
+file, byte for byte. Streams go to a second model, which must have seen every line once. Every answer of /readyz must
+be true; see `Probe`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import time
 from collections import Counter
 
 import httpx
-from day_clients import Probe, Sender, SlowStream, hostile
-from kills import MODEL, Launched, made
+from day_clients import Probe, Sender, SlowStream, send_invalid_request
+from kills import MODEL, LaunchedService, new_model
 from running import until
 
 from budgetron.client import Client
@@ -31,10 +31,10 @@ from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.learners.lifecycle.saved import content_of
 from budgetron.service.http import api_keys
 
-FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-FULL = (4096, resource.RLIM_INFINITY)  # bytes that a file may have: less than any log
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+ALMOST_NOTHING = (4096, resource.RLIM_INFINITY)  # bytes that a file may have: less than any log
 FAULTS = {"kill": 7, "stop": 4, "full disk": 4, "replace model": 2, "restore backup": 2, "back up": 3, "cut backup": 1,
-          "change keys": 1, "hostile": 4, "slow": 2}  # and how often each occurs  # fmt: skip
+          "change keys": 1, "invalid requests": 4, "slow stream": 2}  # relative frequencies  # fmt: skip
 
 
 class History:
@@ -43,7 +43,7 @@ class History:
     def __init__(self):
         self._changes = [(0.0, "changing")]
 
-    def now(self, state):
+    def record(self, state):
         self._changes.append((time.monotonic(), state))
 
     def between(self, begin, end):
@@ -58,8 +58,9 @@ class Day:
         self.key_file = folder / "keys"
         self.admin = api_keys.add(self.key_file, "admin", "admin")
         self.token, self._n_keys = api_keys.add(self.key_file, "sender-0", "learn"), 1
-        self.history, self.hold, self.over, self.keys_change = History(), threading.Event(), threading.Event(), False
-        self.service = Launched(folder / "data", MODEL, f"streams={MODEL}", "--keys", self.key_file,
+        self.history, self.keys_change = History(), False
+        self.paused, self.finished = threading.Event(), threading.Event()  # what the senders are told
+        self.service = LaunchedService(folder / "data", MODEL, f"streams={MODEL}", "--keys", self.key_file,
                                 "--snapshot-every", 25)  # fmt: skip
         self.url = self.service.url
         self.uploads = []  # (position, model file) of models that the operator uploaded
@@ -89,7 +90,7 @@ class Day:
         return self._compare(first)
 
     def _plan(self, n):
-        """Every kind at least once, and then as often as `FAULTS` says, in random order."""
+        """The faults in random order: every kind at least once, and more with the frequencies of `FAULTS`."""
         kinds, weights = list(FAULTS), list(FAULTS.values())
         plan = kinds + self.rng.choices(kinds, weights, k=max(0, n - len(kinds)))
         self.rng.shuffle(plan)
@@ -97,7 +98,7 @@ class Day:
 
     def _finish(self):
         until(lambda: self._errors() or all(len(sender.items) > 20 for sender in self.senders))
-        self.over.set()
+        self.finished.set()
         for thread in (*self.senders, self.probe, *self.streams):
             thread.join(300)
             assert not thread.is_alive(), thread
@@ -122,7 +123,7 @@ class Day:
         events = sorted([(item.position, item) for item in items] + self.uploads, key=lambda event: event[0])
         positions = [position for position, _ in events]
         assert len(set(positions)) == len(positions), "two acknowledgements of one record"
-        model = made()
+        model = new_model()
         model.partial_fit(first, [1, 0], tasks=["task 0", "task 1"])
         for _, event in events:
             if isinstance(event, bytes):
@@ -132,20 +133,25 @@ class Day:
                 assert margin == event.margin, event
         assert content_of(model) == (self.folder / "served.budgetron").read_bytes()
         assert verify(self.folder / "data" / "default").unusable == ""
-        return {"faults": dict(self.happened), "acknowledged": len(items), "lines": len(self.streams) * 12,
-                "probes": self.probe.answers, "compared": self.probe.compared}  # fmt: skip
+        return {
+            "faults": dict(self.happened),
+            "acknowledged_examples": len(items),
+            "stream_lines": sum(len(stream.lines) for stream in self.streams),
+            "readyz_answers": self.probe.answers,
+            "readyz_answers_checked_by_label": self.probe.n_checked_by_label,
+        }
 
     # ---- faults
 
     def _start(self):
-        self.history.now("changing")
+        self.history.record("changing")
         self.service.start()
-        self.history.now("ready")
+        self.history.record("ready")
         left = [path.name for path in (self.folder / "data").rglob(".*")]
         assert not left, f"the service did not clean up {left}"
 
     def _end(self, sig):
-        self.history.now("changing")
+        self.history.record("changing")
         self.service.end(sig)
 
     def _kill(self):
@@ -157,21 +163,21 @@ class Day:
         self._start()
 
     def _full_disk(self):
-        self.history.now("changing")
-        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, FULL)
-        self.history.now("full")
+        self.history.record("changing")
+        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, ALMOST_NOTHING)
+        self.history.record("full")
         if self.rng.random() < 0.7:
-            before = self.probe.compared
-            until(lambda: self._errors() or self.probe.compared > before)
+            before = self.probe.n_checked_by_label
+            until(lambda: self._errors() or self.probe.n_checked_by_label > before)
         if self.rng.random() < 0.3:
             self._kill()  # the next process has space again
             return
-        self.history.now("changing")
-        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, FREE)
-        self.history.now("ready")
+        self.history.record("changing")
+        resource.prlimit(self.service.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        self.history.record("ready")
 
     def _replace_model(self):
-        """Download the model, let it learn on, and upload it again: what it learned in between is undone."""
+        """Download the model, let it keep learning, and upload the file, which undoes what it learned in between."""
         with self._admin() as client, self._senders_paused():
             client.snapshot(self.folder / "model")
         time.sleep(0.05)
@@ -200,11 +206,11 @@ class Day:
         path, position = self.backup
         with self._senders_paused():
             self._end(self.rng.choice([signal.SIGTERM, signal.SIGKILL]))
-            place = self.folder / "data" / "default"
-            command = [sys.executable, "-m", "budgetron", "restore", path, place]
+            directory = self.folder / "data" / "default"
+            command = [sys.executable, "-m", "budgetron", "restore", path, directory]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            for file in place.glob("replaced-*"):
+            for file in directory.glob("replaced-*"):
                 file.unlink()
             self.uploads = [upload for upload in self.uploads if upload[0] <= position]
             for sender in (*self.senders, self.probe):
@@ -212,7 +218,7 @@ class Day:
             self._start()
 
     def _change_keys(self):
-        """Give the senders a new key, then revoke the old one: it must stop to work."""
+        """Give the senders a new API key, then revoke the old one, which must stop working."""
         self.keys_change = True
         old, name = self.token, f"sender-{self._n_keys}"
         self._n_keys += 1
@@ -228,11 +234,11 @@ class Day:
     def _status(self, token):
         return httpx.get(self.url + "/v1/model", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
 
-    def _hostile(self):
+    def _invalid_requests(self):
         for _ in range(10):
-            hostile(self, self.rng)
+            send_invalid_request(self, self.rng)
 
-    def _slow(self):
+    def _slow_stream(self):
         stream = SlowStream(self, len(self.streams))
         self.streams.append(stream)
         stream.start()
@@ -254,13 +260,13 @@ class _SendersPaused:
 
     def __enter__(self):
         threads = (*self._day.senders, self._day.probe)
-        self._day.hold.set()
-        for thread in threads:  # a thread that has not seen `hold` yet sets `resting` after its request
-            thread.resting.clear()
-        until(lambda: self._day._errors() or all(thread.resting.is_set() for thread in threads))
+        self._day.paused.set()
+        for thread in threads:  # a thread that has not seen `paused` yet sets `is_paused` after its request
+            thread.is_paused.clear()
+        until(lambda: self._day._errors() or all(thread.is_paused.is_set() for thread in threads))
 
     def __exit__(self, *_):
-        self._day.hold.clear()
+        self._day.paused.clear()
 
 
 def run(folder, faults, seed):

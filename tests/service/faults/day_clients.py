@@ -15,7 +15,7 @@ import numpy as np
 
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
-PASSING = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
+TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
 # The service reuses an answer of /readyz for a second. During a long commit it reports the outcome of the one before.
 READY_AGE = 2.0
 
@@ -46,29 +46,29 @@ class Sender(threading.Thread):
         self.rng = np.random.default_rng(number)
         self.items, self._queue = [], []
         self.error = None
-        self.resting = threading.Event()
+        self.is_paused = threading.Event()
         self._client, self._token = None, None
 
     def run(self):
         try:
-            while not self.day.over.is_set():
-                if self.day.hold.is_set():
-                    self.resting.set()
+            while not self.day.finished.is_set():
+                if self.day.paused.is_set():
+                    self.is_paused.set()
                     time.sleep(0.005)
                     continue
-                self.resting.clear()
-                self.turn()
+                self.is_paused.clear()
+                self.step()
             while self._queue:
                 self.send(self._queue[0])
                 self._queue.pop(0)
         except BaseException as error:
             self.error = error
         finally:
-            self.resting.set()
+            self.is_paused.set()
             if self._client is not None:
                 self._client.close()
 
-    def turn(self):
+    def step(self):
         if self._queue:
             self.send(self._queue[0])
             self._queue.pop(0)
@@ -85,9 +85,9 @@ class Sender(threading.Thread):
         return item
 
     def send(self, item):
-        self.until_answered(lambda client: self.ask(client, item))
+        self.until_answered(lambda client: self.send_once(client, item))
 
-    def ask(self, client, item):
+    def send_once(self, client, item):
         if item.id is None:
             answer = client.learn(item.row, item.label, item.task, key=item.key)
             item.position, item.margin = answer.position, answer.margins[0]
@@ -110,28 +110,28 @@ class Sender(threading.Thread):
             self._client = Client(self.day.url, self._token, retries=0, timeout=60)
         return self._client
 
-    def until_answered(self, ask):
+    def until_answered(self, send_once):
         for _ in range(20_000):
             try:
-                return ask(self.client())
+                return send_once(self.client())
             except Unreachable:
                 pass
             except (ServiceFailed, ServiceRefused) as failed:
-                if failed.status not in PASSING:
+                if failed.status not in TRANSIENT_STATUSES:
                     raise
             time.sleep(0.01)
         raise AssertionError("no service for a long time")
 
 
 class Probe(Sender):
-    """Asks /readyz, and holds every answer to what the service could do at that time."""
+    """Requests /readyz, and checks every answer against what the service could do at that time."""
 
     def __init__(self, day, number):
         super().__init__(day, number)
         self.answers = {200: 0, 503: 0}
-        self.compared = 0  # answers that were also held to a label that was sent just then
+        self.n_checked_by_label = 0  # answers that were also checked by sending a label right after
 
-    def turn(self):
+    def step(self):
         time.sleep(0.02)
         asked = time.monotonic()
         try:
@@ -150,7 +150,7 @@ class Probe(Sender):
             item = self.new_item()
             self.items.append(item)
         try:
-            self.ask(self.client(), item)
+            self.send_once(self.client(), item)
             learned = True
         except (ServiceFailed, ServiceRefused, Unreachable):
             learned = False
@@ -158,7 +158,7 @@ class Probe(Sender):
         states = self.day.history.between(asked - READY_AGE, time.monotonic())
         if states in ({"ready"}, {"full"}) and not self.day.keys_change:
             assert learned == (answer.status_code == 200), (learned, answer.text)
-            self.compared += 1
+            self.n_checked_by_label += 1
 
     def new_item(self):
         row = self.rng.normal(size=3).round(6).tolist()
@@ -166,7 +166,10 @@ class Probe(Sender):
 
 
 class SlowStream(threading.Thread):
-    """Sends a keyed stream of lines slowly, leaves in the middle of it, and begins again until all are acknowledged."""
+    """Sends a stream with an idempotency key slowly, and repeats it until it is acknowledged.
+
+    The first attempt sends only `first_lines`, and disconnects in the middle of the next one.
+    """
 
     def __init__(self, day, number, n=12):
         super().__init__(daemon=True)
@@ -175,11 +178,11 @@ class SlowStream(threading.Thread):
         self.lines = [
             json.dumps({"features": rng.normal(size=3).round(4).tolist(), "label": "ab"[int(rng.integers(2))],
                         "task": f"t{i % 4}"}).encode() + b"\n" for i in range(n)]  # fmt: skip
-        self.leaves_after = int(rng.integers(1, n))
+        self.first_lines = int(rng.integers(1, n))
 
     def run(self):
         try:
-            self._attempt(self.leaves_after, pause=0.03)
+            self._attempt(self.first_lines, pause=0.03)
             for _ in range(2000):
                 if self._attempt(len(self.lines), pause=0.002):
                     return
@@ -189,33 +192,33 @@ class SlowStream(threading.Thread):
             self.error = error
 
     def _attempt(self, n, pause):
-        """Send the first n lines. Returns whether all lines of the stream are acknowledged or rejected as lines."""
-        place = urlsplit(self.day.url)
+        """Send the first n lines. Returns whether all lines of the stream are acknowledged."""
+        url = urlsplit(self.day.url)
         try:
-            with socket.create_connection((place.hostname, place.port), timeout=60) as wire:
+            with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
                 head = ("POST /v1/models/streams/learn HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                         "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n"
                         f"Authorization: Bearer {self.day.token}\r\n"
                         f"Idempotency-Key: stream-{self.number}\r\n\r\n")  # fmt: skip
-                wire.sendall(head.encode())
+                connection.sendall(head.encode())
                 for line in self.lines[:n]:
-                    wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+                    connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
                     time.sleep(pause)
                 if n < len(self.lines):
-                    wire.sendall(b"7\r\n{\"feat")  # and closes the connection, in the middle of a line
+                    connection.sendall(b"7\r\n{\"feat")  # disconnects in the middle of a line
                     return False
-                wire.sendall(b"0\r\n\r\n")
+                connection.sendall(b"0\r\n\r\n")
                 answer = b""
-                while piece := wire.recv(65536):
+                while piece := connection.recv(65536):
                     answer += piece
                 return b'"done":true' in answer and b'"refused":0' in answer
         except OSError:
             return False
 
 
-def hostile(day, rng):
+def send_invalid_request(day, rng):
     """Send an invalid request. It must be answered with 4xx or not at all."""
-    place = urlsplit(day.url)
+    url = urlsplit(day.url)
     bearer = b"Authorization: Bearer %s\r\n" % day.token.encode()
     post = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\n"
     kind = b"Content-Type: application/json\r\n"
@@ -231,10 +234,10 @@ def hostile(day, rng):
         _json(post + bearer + kind, {"examples": [{"features": [1], "label": 1}] * 500}),
         _json(post.replace(b"learn", b"feedback") + bearer + kind, {"id": "f" * 24, "label": 1}),
     ])  # fmt: skip
-    with contextlib.suppress(OSError), socket.create_connection((place.hostname, place.port), timeout=60) as wire:
-        wire.sendall(content)
-        wire.shutdown(socket.SHUT_WR)
-        answer = wire.recv(65536)
+    with contextlib.suppress(OSError), socket.create_connection((url.hostname, url.port), timeout=60) as connection:
+        connection.sendall(content)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(65536)
         assert not answer or answer.startswith(b"HTTP/1.1 4"), (content[:200], answer)
 
 

@@ -1,12 +1,12 @@
 """Kill a service at random moments under load, and compare what it recovered with what it acknowledged.
 
 Each sender sends single examples, and labels for remembered predictions, one at a time, each with its own idempotency
-key. After a kill it sends what was not answered again, with the same key. So when all senders
-have finished, every example was acknowledged, some after more than one try, and each acknowledgement carries the number
-of its record. An example whose answer was lost in the kill may be in the log already: then its key is answered with the
-first record. Sorted by that number, the examples are the sequence that was acknowledged; learned by a new model in this
-process, they must give the margins of the service, example for example, and at the end the same model file, byte
-for byte.
+key. After a kill it sends what was not answered again, with the same key. If the example was in the log already, the
+answer names its first record. So when all senders have finished, every example was acknowledged, and each
+acknowledgement has the number of its record.
+
+A new model in this process then learns the examples in the order of these numbers. It must give the margins of the
+service, example for example, and at the end the same model file, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MODEL = "RandomBudgetPerceptron budget=40 kernel=gaussian:0.3"
 SENDERS = 3
 
 
-def made():
+def new_model():
     return budgetron.RandomBudgetPerceptron(budget=40, kernel=kernels.Gaussian(gamma=0.3))
 
 
-class Launched:
+class LaunchedService:
     """Services of one directory and port, one after the other, each a process of its own."""
 
     def __init__(self, folder, *arguments):
@@ -57,7 +57,7 @@ class Launched:
             self.log.append(json.loads(line) if line.startswith("{") else {"text": line})
 
     def start(self):
-        """A service that answers; what it replayed."""
+        """Start a service and wait until it serves. Returns the number of examples that it replayed from the log."""
         self.log.clear()
         self._launcher.stdin.write(json.dumps(self._arguments) + "\n")
         self._launcher.stdin.flush()
@@ -86,35 +86,36 @@ class Sender(threading.Thread):
         self._client = budgetron.Client(url, retries=0, timeout=60)
         self.acknowledged = []  # (position, features, label, task, margin)
         self.error = None
-        self.over = threading.Event()
-        self.after_loss = 0
+        self.finished = threading.Event()
+        self.n_lost_answers = 0
 
     def run(self):
         try:
             turn = 0
-            while not self.over.is_set():
+            while not self.finished.is_set():
                 turn += 1
-                self._one(turn)
+                self._send_example(turn)
         except Exception as error:
             self.error = error
 
-    def _one(self, turn):
+    def _send_example(self, turn):
         row = self._rng.normal(size=3).round(6).tolist()
         label, task = int(row[0] + 0.3 * self._rng.normal() > 0), f"task {self._rng.integers(5)}"
         if turn % 3:
-            answer = self._until_answered(lambda c: c.learn(row, label, task, key=f"{self._name}-{turn}"))
+            key = f"{self._name}-{turn}"
+            answer = self._until_answered(lambda client: client.learn(row, label, task, key=key))
             self.acknowledged.append((answer.position, row, label, task, answer.margins[0]))
             return
-        name = self._until_answered(lambda c: c.predict(row, task, remember=True)).id
-        answer = self._until_answered(lambda c: c.feedback(name, label))
+        prediction_id = self._until_answered(lambda client: client.predict(row, task, remember=True)).id
+        answer = self._until_answered(lambda client: client.feedback(prediction_id, label))
         self.acknowledged.append((answer["position"], row, label, task, answer["margin"]))
 
-    def _until_answered(self, ask):
+    def _until_answered(self, request):
         for _ in range(20_000):
             try:
-                return ask(self._client)
+                return request(self._client)
             except Unreachable:
-                self.after_loss += 1
+                self.n_lost_answers += 1
             except ServiceFailed as failed:  # stopping, or still recovering
                 if failed.status != 503:
                     raise
@@ -126,7 +127,7 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
     """Kill the service `kills` times, then compare. Returns statistics of the run."""
     rng = random.Random(seed)
     options = ("--snapshot-every", 25)  # so that kills meet snapshots and trims too
-    service = Launched(folder, MODEL, *options)
+    service = LaunchedService(folder, MODEL, *options)
     service.start()
     with budgetron.Client(service.url) as first:
         first.learn_many([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [1, 0], ["task 0", "task 1"])
@@ -140,7 +141,7 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
         replayed += service.start()
     until(lambda: all(sender.error or len(sender.acknowledged) > 20 for sender in senders))
     for sender in senders:
-        sender.over.set()
+        sender.finished.set()
     for sender in senders:
         sender.join(300)
         sender._client.close()
@@ -153,11 +154,11 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
     acknowledged = sorted((entry for sender in senders for entry in sender.acknowledged), key=lambda entry: entry[0])
     positions = [entry[0] for entry in acknowledged]
     assert len(set(positions)) == len(positions), "two acknowledgements of one record"
-    bare = made()
-    bare.partial_fit([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [1, 0], tasks=["task 0", "task 1"])
+    model = new_model()
+    model.partial_fit([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], [1, 0], tasks=["task 0", "task 1"])
     for _, row, label, task, margin in acknowledged:
-        assert bare.predict_then_learn([row], [label], tasks=[task])[0] == margin
-    assert bare.n_seen_ == len(acknowledged) + 2
-    assert content_of(bare) == (folder / "served.budgetron").read_bytes()
-    return {"kills": kills, "acknowledged": len(acknowledged), "lost answers": sum(s.after_loss for s in senders),
+        assert model.predict_then_learn([row], [label], tasks=[task])[0] == margin
+    assert model.n_seen_ == len(acknowledged) + 2
+    assert content_of(model) == (folder / "served.budgetron").read_bytes()
+    return {"kills": kills, "acknowledged": len(acknowledged), "lost answers": sum(s.n_lost_answers for s in senders),
             "replayed": replayed}  # fmt: skip

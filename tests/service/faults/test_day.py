@@ -12,9 +12,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a disk is fille
 def test_nothing_is_lost_in_a_day_with_a_few_faults_of_every_kind(tmp_path):
     from day import FAULTS, run
 
-    happened = run(tmp_path, 14, seed=1)
-    assert set(happened["faults"]) == set(FAULTS) and sum(happened["faults"].values()) == 14
-    assert happened["acknowledged"] > 60 and happened["lines"] > 0
+    counts = run(tmp_path, 14, seed=1)
+    assert set(counts["faults"]) == set(FAULTS) and sum(counts["faults"].values()) == 14
+    assert counts["acknowledged_examples"] > 60 and counts["stream_lines"] > 0
 
 
 @pytest.mark.long
@@ -22,7 +22,8 @@ def test_nothing_is_lost_in_a_day_with_a_few_faults_of_every_kind(tmp_path):
 def test_nothing_is_lost_in_a_day_with_three_hundred_faults(tmp_path):
     from day import run
 
-    happened = run(tmp_path, 300, seed=2)
-    print(happened)
-    assert sum(happened["faults"].values()) == 300 and min(happened["faults"].values()) > 2
-    assert happened["acknowledged"] > 500 and happened["compared"] > 10 and happened["probes"][503] > 10
+    counts = run(tmp_path, 300, seed=2)
+    print(counts)
+    assert sum(counts["faults"].values()) == 300 and min(counts["faults"].values()) > 2
+    assert counts["acknowledged_examples"] > 500
+    assert counts["readyz_answers_checked_by_label"] > 10 and counts["readyz_answers"][503] > 10

@@ -1,4 +1,4 @@
-"""A disk that fills up under a running service: nothing is learned, the answer says so, and later it goes on."""
+"""A disk that fills up under a running service: nothing is learned, the answer says so, and with space it continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_full_disk_is_507_until_there_is_space(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason=f"no prlimit on {sys.platform}")
-def test_a_stream_counts_every_line_that_a_full_disk_took(tmp_path):
+def test_a_stream_reports_every_line_that_was_not_learned_because_of_a_full_disk(tmp_path):
     lines = [json.dumps({"features": [i / 50, 1.0], "label": i % 2, "task": "ann"}) for i in range(1024)]
     with running(tmp_path, "RandomBudgetPerceptron budget=30") as service, service.client() as client:
         kind = {"Content-Type": "application/x-ndjson"}

@@ -7,13 +7,13 @@ from kills import run
 
 
 def test_nothing_acknowledged_is_lost_in_eight_kills(tmp_path):
-    happened = run(tmp_path, 8, seed=1)
-    assert happened["acknowledged"] > 50
+    counts = run(tmp_path, 8, seed=1)
+    assert counts["acknowledged"] > 50
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_nothing_acknowledged_is_lost_in_two_hundred_kills(tmp_path):
-    happened = run(tmp_path, 200, seed=2)
-    print(happened)
-    assert happened["acknowledged"] > 2000
+    counts = run(tmp_path, 200, seed=2)
+    print(counts)
+    assert counts["acknowledged"] > 2000
