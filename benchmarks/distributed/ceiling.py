@@ -1,4 +1,7 @@
-"""The limit of the machine: plain learners in one and in two processes, without shards, logs or messages."""
+"""The limit of the machine: plain learners in one and in two processes, without shards, logs or messages.
+
+`run.py` compares shards with these rates.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,13 @@ def measure(
 def _work(
     pipe: Connection, make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, max_rounds: int
 ) -> None:
+    """Fill the learners, say so through the pipe, and then learn one block per request."""
     models = [make() for _ in range(learners)]
     for number, model in enumerate(models):
         X, y, tasks = stream(5000, number)
         model.partial_fit(X, y, tasks=tasks)
-    blocks = iter([stream(n, learners + number) for number in range(2 * max_rounds)])  # new examples in every round
+    # New examples in every round. The first process takes part in both contestants, so it needs twice as many blocks.
+    blocks = iter([stream(n, learners + number) for number in range(2 * max_rounds)])
     pipe.send(True)
     while pipe.recv():
         X, y, tasks = next(blocks)

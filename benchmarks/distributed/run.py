@@ -32,7 +32,7 @@ from budgetron import BudgetProjectron, Budgetron, SharedProjectron, data, graph
 from budgetron.distributed import ReplicatedModel, ShardedModel
 
 OUT = Path(__file__).with_name("results.json")
-BUDGET, SHARDS = 1000, 8
+BUDGET, SHARDS = 1000, 8  # stored examples per shard, and the number of shards
 
 
 def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
@@ -49,7 +49,8 @@ def learner() -> BudgetProjectron:
     return BudgetProjectron(budget=BUDGET * SHARDS, kernel=kernels.Gaussian(gamma=0.02), graph=graphs.disconnected())
 
 
-def cluster() -> None:
+def start_ray() -> None:
+    """Start a Ray cluster on this machine, unless it runs already."""
     import ray
 
     if not ray.is_initialized():
@@ -67,14 +68,14 @@ def throughput(quick: bool) -> dict[str, float]:
     warm, n, min_quiet, max_rounds = (24_000, 4096, 2, 4) if quick else (40_000, 4096, 7, 50)
     plain_rates = ceiling.measure(learner_of_one_shard, stream, SHARDS // 2, n, min_quiet, max_rounds)
     blocks = [stream(n, seed) for seed in range(1, max_rounds + 1)]  # new examples in every round
-    cluster()
+    start_ray()
     with tempfile.TemporaryDirectory() as folder:
         models = {}
-        for workers, words in ((1, "1 worker"), (2, "2 workers")):
+        for workers, label in ((1, "1 worker"), (2, "2 workers")):
             on_ray = {"backend": "ray", "ray_options": {"num_cpus": 0.5}, "directory": f"{folder}/ray-{workers}"}
             with_log = {"directory": f"{folder}/log-{workers}"}
             for kind, options in (("threads", {}), ("threads with a log", with_log), ("Ray", on_ray)):
-                models[f"{kind}, {words}"] = ShardedModel(learner(), shards=SHARDS, workers=workers, **options)
+                models[f"{kind}, {label}"] = ShardedModel(learner(), shards=SHARDS, workers=workers, **options)
         for model in models.values():
             X, y, tasks = stream(warm)
             model.partial_fit(X, y, tasks=tasks)
@@ -119,7 +120,7 @@ def overhead(quick: bool) -> dict[str, float]:
     cheap = BudgetProjectron(budget=8, kernel=kernels.Linear(), graph=graphs.disconnected())
     X, y, tasks = stream(8192)
     rates = {}
-    cluster()
+    start_ray()
     with tempfile.TemporaryDirectory() as folder:
         bare = ShardedModel(cheap, shards=1)
         logged = ShardedModel(cheap, shards=1, directory=f"{folder}/log")
@@ -147,7 +148,7 @@ def recovery(quick: bool) -> dict[str, float]:
     """Seconds that a block takes if its worker has just been killed, including the replay of the log."""
     X, y, tasks = stream(20_000)
     seconds_after_kill, usual, load = [], [], []
-    cluster()
+    start_ray()
     with tempfile.TemporaryDirectory() as folder:
         model = ShardedModel(learner(), shards=SHARDS, workers=1, backend="ray", directory=folder)
         model.partial_fit(X, y, tasks=tasks)

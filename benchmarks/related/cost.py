@@ -29,7 +29,7 @@ from budgetron import BudgetProjectron, BudgetSgd, Projectron, RandomBudgetPerce
 REMOVAL = ("bsgd-remove", "bpa-s", "bogd", "bogd++")
 OTHERS = ("bsgd-project", "bsgd-merge", "bnorma", "bpa-p", "nogd", "ahpatron")
 COPIES, TURNS = 5, 5
-D = 20
+D = 20  # columns
 
 
 def learner_of(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[float, float]]:
@@ -41,7 +41,7 @@ def learner_of(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[flo
 
     def learn_again() -> tuple[float, float]:
         nonlocal turn
-        turn += tasks is not None
+        turn += tasks is not None  # with tasks, the ids below are new in every turn
         task_ids, clusters = block.task_ids + turn * n, block.clusters + turn * n
         begin = time.thread_time()
         engine.margins(block.rows, task_ids, clusters)
@@ -49,6 +49,7 @@ def learner_of(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[flo
         begin = time.thread_time()
         margins, flags = engine.learn(block.rows, block.codes, task_ids, clusters)
         seconds = time.thread_time() - begin
+        # Codes are 0 and 1. The lowest bit of the flags marks a mistake.
         is_step = (2 * block.codes - 1) * margins < threshold if threshold > 0 else (flags & 1) > 0
         steps = int(is_step.sum())
         seconds_of_others = (n - steps) * predicting / n
@@ -66,8 +67,9 @@ def measured(models: dict[str, Any], X: Any, y: Any, tasks: Any) -> dict[str, tu
 
 
 def compared(B: int, dtype: str) -> list[dict[str, Any]]:
+    """The cost of a step of every learner with B stored examples, and its ratio to the Perceptron or projection."""
     rng = np.random.default_rng(B)
-    n, kernel = (4000, kernels.Gaussian(1 / D)) if B <= 200 else (1500, kernels.Gaussian(1 / D))
+    n, kernel = 4000 if B <= 200 else 1500, kernels.Gaussian(1 / D)
     X, y = rng.normal(size=(n, D)).astype(dtype), rng.integers(2, size=n)
     parameters = {"budget": B, "kernel": kernel}
     unrelated = parameters | {"graph": graphs.disconnected()}
