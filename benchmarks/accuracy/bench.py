@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 QUICK = 3000
 """Rows of a stream with --quick."""
 SLACK = 0.1
-"""Points that "no worse" and "first" allow, or two standard errors of the paired differences."""
+"""Points by which an error may be larger in `no_worse` and `is_best`."""
 
 
 class Skipped(Exception):
-    """The data or a program are missing."""
+    """An item cannot run, because data or a program are missing."""
 
 
 @dataclass
@@ -108,12 +108,14 @@ class Bench:
         self.check(what, f"{figure:.4g}{unit}", f"≥ {target:g}{unit}", figure >= target)
 
     def no_worse(self, what: str, ours: Row, other: Row | None) -> None:
+        """Check that our error is at most the other one, within `slack`."""
         if other is None:
             return self.check(what, f"{ours['error']:.2f} %", "version 0.1 (not given)", None)
         name = f"{other['learner']}: {other['error']:.2f} %"
         return self.check(what, f"{ours['error']:.2f} %", name, ours["error"] <= other["error"] + slack(ours, other))
 
-    def first(self, what: str, ours: Row, others: Iterable[Row]) -> None:
+    def is_best(self, what: str, ours: Row, others: Iterable[Row]) -> None:
+        """Check that no other learner is better."""
         best = min(others, key=lambda row: row["error"], default=None)
         if best is not None:
             self.no_worse(f"{what}: first", ours, best)

@@ -53,7 +53,7 @@ def calibration(bench: Bench) -> None:
         if str(row["learner"]).startswith("Budgetron") and "ece_drawn" in row
     ]
     if not rows:
-        raise Skipped("no results of other items are here")
+        raise Skipped("there are no results of other items")
     for name in dict.fromkeys(row["stream"] for row in rows):
         worst = max((row for row in rows if row["stream"] == name), key=lambda row: row["ece"] - row["ece_drawn"])
         excess = worst["ece"] - worst["ece_drawn"]

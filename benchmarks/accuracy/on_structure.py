@@ -79,7 +79,7 @@ def drift(bench: Bench) -> None:
             bench.no_worse(f"{form}, {name}", ours, bench.run_version_0_1(streams, 60))
             if vowpal_is_installed():
                 other = bench.run_peer("Vowpal Wabbit -q", streams, vowpal, VOWPAL_RATES, nbytes=size("4 MiB"))
-                bench.first(f"{form}, {name}", ours, [other])
+                bench.is_best(f"{form}, {name}", ours, [other])
     drift_of_flights(bench)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.base import clone
 
 from budgetron import BudgetProjectron, BudgetSgd, Projectron, RandomBudgetPerceptron, graphs, kernels
+from budgetron.engine.records import Outcome
 
 REMOVAL = ("bsgd-remove", "bpa-s", "bogd", "bogd++")
 OTHERS = ("bsgd-project", "bsgd-merge", "bnorma", "bpa-p", "nogd", "ahpatron")
@@ -49,8 +50,8 @@ def learner_of(model: Any, X: Any, y: Any, tasks: Any) -> Callable[[], tuple[flo
         begin = time.thread_time()
         margins, flags = engine.learn(block.rows, block.codes, task_ids, clusters)
         seconds = time.thread_time() - begin
-        # Codes are 0 and 1. The lowest bit of the flags marks a mistake.
-        is_step = (2 * block.codes - 1) * margins < threshold if threshold > 0 else (flags & 1) > 0
+        # Codes are 0 and 1, so this is the label (−1 or 1) times the margin.
+        is_step = (2 * block.codes - 1) * margins < threshold if threshold > 0 else (flags & Outcome.MISTAKE) > 0
         steps = int(is_step.sum())
         seconds_of_others = (n - steps) * predicting / n
         return (seconds - seconds_of_others) / max(steps, 1), steps / n
