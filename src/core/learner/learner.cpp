@@ -291,11 +291,11 @@ void Learner::release_store() noexcept {
   for (auto* column : {&task_ids_, &clusters_, &arrivals_}) release(*column);
 }
 
-std::size_t Learner::lowest_arrival(const double* scores, std::size_t n) const {
-  return lowest_arrival(scores, n, simd().extremes(scores, n));
+std::size_t Learner::argmin_oldest(const double* scores, std::size_t n) const {
+  return argmin_oldest(scores, n, simd().extremes(scores, n));
 }
 
-std::size_t Learner::lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const {
+std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Extremes& of) const {
   const double tied = of.least * (1.0 + 1e-10) + 1e-12 * of.largest;  // a score that is tiny beside the largest may be a rounded 0
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, tied);
   // No score is within the limit if rounding made the least one negative, or if all are NaN.

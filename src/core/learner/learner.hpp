@@ -184,8 +184,8 @@ class Learner {
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
   // The slot with the lowest score; among scores equal up to rounding, the one that arrived first. Pass the extremes of the scores
   // if they are known already.
-  std::size_t lowest_arrival(const double* scores, std::size_t n) const;
-  std::size_t lowest_arrival(const double* scores, std::size_t n, const Extremes& of) const;
+  std::size_t argmin_oldest(const double* scores, std::size_t n) const;
+  std::size_t argmin_oldest(const double* scores, std::size_t n, const Extremes& of) const;
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all stored examples
 
   Bytes bytes_;

@@ -79,7 +79,7 @@ class WithSpan : public Base {
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
-    return this->lowest_arrival(span_.scores.data(), this->size());
+    return this->argmin_oldest(span_.scores.data(), this->size());
   }
 
   // The example that was projected last replaces the one in slot r, which is projected on it and on the others. Its β is size · step.

@@ -1,9 +1,11 @@
-// mtbprj, the Budget Projectron.   H is the Gram matrix of S in the multitask kernel, k_t its row for x_t.
+// mtbprj, the Budget Projectron. S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, and
+// k_t its row for the new example t.
 //
 //   on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //     δ ≤ η:   β ← β + y_t α
 //     else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
-//              r = argmin over the old of ‖β_j‖ / √P_jj,   γ_j = −P_jr / P_rr,   β_j += β_r γ_j (t too),   S ← S ∖ {r}
+//              r = argmin of ‖β_j‖ / √P_jj over the stored j (not t),   γ_j = −P_jr / P_rr
+//              β_j += β_r γ_j for all j (also t),   S ← S ∖ {r}
 #include <cstddef>
 #include <cstdint>
 

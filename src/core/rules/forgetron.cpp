@@ -1,7 +1,10 @@
 // mtforg, the Self-Tuned Forgetron.
 //
+// M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, c_G² the largest diagonal entry of A⁻¹ (the
+// coupling of the tasks).
+//
 //   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
-//     r = the oldest,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
+//     r = the oldest example,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
 //     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for classes)
 //     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
 //   Under a byte budget one long sparse row may evict several examples at once: then σ = Σσ_r and σμ = Σσ_r μ_r.
@@ -33,7 +36,7 @@ class Forgetron final : public CoefficientLearner {
     Vec<std::size_t>& evicted = evicted_;
     if (store_->fits(example.x)) {
       evicted.assign(full() ? 1 : 0, full() ? simd().oldest(arrivals_.data(), size()) : 0);
-    } else {  // a long sparse row: the oldest examples, as few as make space
+    } else {  // a long sparse row evicts as many of the oldest examples as its entries need
       evicted.resize(size());
       for (std::size_t j = 0; j < evicted.size(); ++j) evicted[j] = j;
       std::sort(evicted.begin(), evicted.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
@@ -69,12 +72,13 @@ class Forgetron final : public CoefficientLearner {
   }
 
  private:
-  // Multiplies all weights by φ, which bounds the effect of the eviction, and returns φ. `near` is K'(x_t, x_j).
-  double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* near) {
+  // Multiplies all coefficients by φ, which bounds the effect of the eviction, and returns φ. `kernel_row` is the kernel between the rows
+  // of the new example and each stored one, without the coupling of their tasks.
+  double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* kernel_row) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : evicted) {
       task_row_of_slot(r, false, oldest_row_.data());
-      double to_newest = near[r];
+      double to_newest = kernel_row[r];
       config_.similarity->multiply({task_ids_[r], clusters_[r]}, &example.task.id, &example.task.cluster, 1, &to_newest, workspace());
       std::size_t plus = 0, minus = 0;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) {

@@ -1,9 +1,10 @@
-// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
+// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ is that of the Gaussian kernel, D the number of
+// frequencies u_q, η the rate, w the weights of the features.
 //
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
 //   y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// The signs g_i make ψ the features of the multitask kernel; see the NumPy definition.
+// g_i are random signs of task i. They make ψ the features of the multitask kernel; see the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -47,45 +48,45 @@ class FourierSgd final : public Learner {
  protected:
   bool stores() const override { return false; }
   void size_scratch(Scratch& s) const override {
-    auto& own = s.rule_scratch<Features>();
-    own.phase.resize(count_);
-    own.g.resize(count_);
-    own.psi.resize(2 * count_);
+    auto& work = s.rule_scratch<Features>();
+    work.phase.resize(count_);
+    work.g.resize(count_);
+    work.psi.resize(2 * count_);
   }
 
   void score(const Instance& x, Task task, Scratch& s) const override {
-    auto& own = s.rule_scratch<Features>();
+    auto& work = s.rule_scratch<Features>();
     const double scale = std::sqrt(2.0 * config_.kernel.gamma) / 32.0;
-    phases(x, own.phase.data());
+    phases(x, work.phase.data());
     double largest = 0;
-    for (std::size_t q = 0; q < count_; ++q) largest = std::max(largest, std::abs(own.phase[q]));
-    if (largest * scale < 1e6) {
-      simd().cos_sin(own.phase.data(), count_, scale, own.psi.data());
+    for (std::size_t q = 0; q < count_; ++q) largest = std::max(largest, std::abs(work.phase[q]));
+    if (largest * scale < 1e6) {  // the fast cosine is accurate only up to there
+      simd().cos_sin(work.phase.data(), count_, scale, work.psi.data());
     } else {
       for (std::size_t q = 0; q < count_; ++q) {
-        own.psi[2 * q] = std::cos(own.phase[q] * scale);
-        own.psi[2 * q + 1] = std::sin(own.phase[q] * scale);
+        work.psi[2 * q] = std::cos(work.phase[q] * scale);
+        work.psi[2 * q + 1] = std::sin(work.phase[q] * scale);
       }
     }
-    couple(task, own.g.data());
+    couple(task, work.g.data());
     for (std::size_t q = 0; q < count_; ++q) {
-      own.psi[2 * q] *= own.g[q];
-      own.psi[2 * q + 1] *= own.g[q];
+      work.psi[2 * q] *= work.g[q];
+      work.psi[2 * q + 1] *= work.g[q];
     }
-    for (std::size_t o = 0; o < config_.n_outputs; ++o) s.margins[o] = simd().dot(weights(o), own.psi.data(), 2 * count_);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) s.margins[o] = simd().dot(weights(o), work.psi.data(), 2 * count_);
   }
 
   std::uint8_t update(const Example& example, Scratch& s) override {
     Step step;
-    const std::uint8_t wrong = mistaken(example, s, step) ? kMistake : 0;
+    const std::uint8_t mistake = mistaken(example, s, step) ? kMistake : 0;
     const bool paired = step.minus < config_.n_outputs;
     const double y_f = paired ? s.margins[step.plus] - s.margins[step.minus] : step.sign * s.margins[0];
-    if (!(margin_ - y_f > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
+    if (!(margin_ - y_f > 1e-10 * margin_) || !(example.weight > 0)) return mistake;
     const double tau = step.sign * rate_ * example.weight / static_cast<double>(count_);
     const double* psi = s.rule_scratch<Features>().psi.data();
     simd().axpy(tau, psi, 2 * count_, weights(step.plus));
     if (paired) simd().axpy(-tau, psi, 2 * count_, weights(step.minus));
-    return static_cast<std::uint8_t>(wrong | kUpdated);
+    return static_cast<std::uint8_t>(mistake | kUpdated);
   }
 
   void grow(std::size_t) override {}
@@ -108,8 +109,8 @@ class FourierSgd final : public Learner {
   // each time, because a table would have d × D entries.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {
-      if (config_.single) return dense(x.rows->dense_f32 + x.at * config_.d, phase);
-      return dense(x.rows->dense_f64 + x.at * config_.d, phase);
+      if (config_.single) return dense_phases(x.rows->dense_f32 + x.at * config_.d, phase);
+      return dense_phases(x.rows->dense_f64 + x.at * config_.d, phase);
     }
     std::fill_n(phase, count_, 0.0);
     for (auto e = x.rows->indptr[x.at]; e < x.rows->indptr[x.at + 1]; ++e) {
@@ -119,12 +120,12 @@ class FourierSgd final : public Learner {
     }
   }
   template <class T>
-  void dense(const T* x, double* phase) const {
-    constexpr std::size_t kPiece = 64;  // columns at a time, so that rows of any length fit into an array on the stack
-    double z[kPiece];
+  void dense_phases(const T* x, double* phase) const {
+    constexpr std::size_t kBlock = 64;  // columns at a time, so that rows of any length fit into an array on the stack
+    double z[kBlock];
     std::fill_n(phase, count_, 0.0);
-    for (std::size_t from = 0; from < config_.d; from += kPiece) {
-      const std::size_t n = std::min(kPiece, config_.d - from);
+    for (std::size_t from = 0; from < config_.d; from += kBlock) {
+      const std::size_t n = std::min(kBlock, config_.d - from);
       for (std::size_t j = 0; j < n; ++j) z[j] = static_cast<double>(x[from + j]);
       for (std::size_t j = 0; j < n; ++j) {
         if (z[j] == 0) continue;
@@ -135,7 +136,7 @@ class FourierSgd final : public Learner {
     }
   }
 
-  // Sets g of a task.
+  // Computes g of a task.
   void couple(Task task, double* g) const {
     if (clique_) {
       const double share = clique_->off / clique_->diagonal;
@@ -156,10 +157,10 @@ class FourierSgd final : public Learner {
   // Random signs of a task or a cluster: the bits of its hashes, 64 at a time.
   template <class Use>
   static void signs(std::int64_t name, std::size_t from, std::size_t to, Use use) {
-    const std::uint64_t own = mix64(name);
+    const std::uint64_t name_hash = mix64(name);
     std::uint64_t bits = 0;
     for (std::size_t q = from; q < to; ++q) {
-      if (q == from || q % 64 == 0) bits = mix64(own ^ mix64(static_cast<std::uint64_t>(q / 64)));
+      if (q == from || q % 64 == 0) bits = mix64(name_hash ^ mix64(static_cast<std::uint64_t>(q / 64)));
       use(q, bits >> (q % 64) & 1 ? 1.0 : -1.0);
     }
   }

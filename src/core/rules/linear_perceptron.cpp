@@ -1,5 +1,7 @@
 // LinearPerceptron: the multitask Perceptron with one vector per task, and the multitask p-norm Perceptron.
 //
+// A is the coupling of the tasks, w_j the weights of task j. n runs over all entries of v, which are those of all tasks.
+//
 //   on a mistake of task i:   v_j ← v_j + y (A⁻¹)_ji x for every task j
 //   no norm:   f_i(x) = v_i·x
 //   p-norm:    f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w_n = φ(v_n)/‖v‖_p^{p−2},   φ(v) = sign(v)|v|^{p−1}
@@ -8,7 +10,7 @@
 // the u_j of its cluster. So a mistake changes one row and one sum. For a p-norm, each cluster also stores, per column, the sums
 // Φ = Σ_j φ(v_j) and Σ_j |v_j|^p; a mistake recomputes those of its columns. On an explicit graph v itself is stored, for all tasks.
 //
-// φ and |v|^p are those of v/unit_, a power of two, because |v|^p overflows.
+// |v|^p can overflow. So φ and |v|^p are computed from v/unit_, where unit_ is a power of two.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -72,8 +74,8 @@ class LinearPerceptron final : public PrimalLearner {
   }
 
   void score(const Instance& x, Task task, Scratch& s) const override {
-    const double size = p_ > 0 && norm_ > 0 ? unit_ * std::pow(norm_, 2.0 / p_ - 1.0) : 0.0;
-    if (explicit_) return score_explicit(x, task, size, s);
+    const double scale = p_ > 0 && norm_ > 0 ? unit_ * std::pow(norm_, 2.0 / p_ - 1.0) : 0.0;
+    if (explicit_) return score_explicit(x, task, scale, s);
     const std::uint32_t r = row_of(task.id), c = sum_of(task.cluster);
     const double a = clique_->diagonal, o = clique_->off;
     for (std::size_t k = 0; k < config_.n_outputs; ++k) {
@@ -89,10 +91,10 @@ class LinearPerceptron final : public PrimalLearner {
       each_value(x, [&](std::size_t n, double value) {
         const double shared = sum ? o * sum[n] : 0.0, phi = power(((own ? (a - o) * own[n] : 0.0) + shared) / unit_);
         double w = (a - o) * phi;
-        if (sum) w += o * (sum[width_ + n] + (own || known() ? 0.0 : phi));
+        if (sum) w += o * (sum[width_ + n] + (own || n_tasks_known() ? 0.0 : phi));
         f += w * value;
       });
-      f *= size;
+      f *= scale;
     }
   }
 
@@ -157,26 +159,26 @@ class LinearPerceptron final : public PrimalLearner {
   }
 
  private:
-  static constexpr double kRange = 65536.0;  // |v|/unit_ is at most this
+  static constexpr double kRange = 65536.0;  // when |v|/unit_ exceeds this, unit_ is chosen again
 
   bool coupled() const { return clique_ && clique_->off != 0.0; }
-  bool known() const { return config_.n_tasks != 0; }
-  // Tasks of a clique that are known to exist and have no row; each has v = o s.
-  double missing() const {
+  bool n_tasks_known() const { return config_.n_tasks != 0; }
+  // How many tasks of the clique have no row, if the number of its tasks is known. Each of them has v = o s.
+  double n_missing() const {
     return config_.n_tasks > rows_.size() ? static_cast<double>(config_.n_tasks - rows_.size()) : 0.0;
   }
   std::uint32_t sum_of(std::int64_t cluster) const { return sums_.find({cluster, true}); }
 
   double power(double z) const { return z == 0 ? 0.0 : std::copysign(std::pow(std::abs(z), p_ - 1.0), z); }
-  // Adds φ(v) and |v|^p of one weight.
-  void add(double v, double times, double& phi_sum, double& norm_sum) {
+  // Adds φ(v) and |v|^p of `times` equal weights v to the two sums.
+  void add_powers(double v, double times, double& phi_sum, double& norm_sum) {
     const double z = v / unit_, phi = power(z);
     if (std::abs(z) > kRange) rescale_ = true;
     phi_sum += times * phi;
     norm_sum += times * phi * z;
   }
 
-  void score_explicit(const Instance& x, Task task, double size, Scratch& s) const {
+  void score_explicit(const Instance& x, Task task, double scale, Scratch& s) const {
     const double* column = p_ > 0 ? explicit_->column(task.id, s.workspace.get()) : nullptr;
     for (std::size_t k = 0; k < config_.n_outputs; ++k) {
       if (p_ == 0) {
@@ -186,7 +188,7 @@ class LinearPerceptron final : public PrimalLearner {
       double f = 0;
       for (std::size_t j = 0; j < rows_.size(); ++j)
         if (column[j] != 0) f += column[j] * product(phi_.data() + j * width_ + k * config_.d, x);
-      s.margins[k] = size * f;
+      s.margins[k] = scale * f;
     }
   }
 
@@ -202,14 +204,14 @@ class LinearPerceptron final : public PrimalLearner {
           v[n] += y * column[j] * value;
           if (!phi) return;
           phi[n] = 0.0;
-          add(v[n], 1.0, phi[n], norm_);
+          add_powers(v[n], 1.0, phi[n], norm_);
         });
       }
     });
   }
 
   void learn_clique(const Example& example, const Step& step) {
-    const std::uint32_t r = opened(example.task), c = coupled() ? sum_of(example.task.cluster) : RowTable::kNone;
+    const std::uint32_t r = row_for(example.task), c = coupled() ? sum_of(example.task.cluster) : RowTable::kNone;
     const double a = clique_->diagonal, o = clique_->off;
     each_output(step, [&](std::size_t k, double y) {
       const std::size_t at = k * config_.d;
@@ -220,7 +222,7 @@ class LinearPerceptron final : public PrimalLearner {
           if (p_ > 0) norm_ -= power(a * own / unit_) * (a * own / unit_);
           own += y * value;
           double unused = 0;
-          if (p_ > 0) add(a * own, 1.0, unused, norm_);
+          if (p_ > 0) add_powers(a * own, 1.0, unused, norm_);
           return;
         }
         double* sum = sums_.values(c) + n;
@@ -231,8 +233,8 @@ class LinearPerceptron final : public PrimalLearner {
         double& norm = sum[2 * width_];
         norm_ -= norm;
         phi = norm = 0.0;
-        double same_phi = 0, same_norm = 0;  // of the tasks that have v = o s here
-        add(o * *sum, 1.0, same_phi, same_norm);
+        double same_phi = 0, same_norm = 0;  // of a task with u = 0 in this column, so that v = o s
+        add_powers(o * *sum, 1.0, same_phi, same_norm);
         for (std::size_t j = 0; j < rows_.size(); ++j) {
           if (rows_.row(j).cluster != example.task.cluster) continue;
           const double u = rows_.values(j)[n];
@@ -240,29 +242,29 @@ class LinearPerceptron final : public PrimalLearner {
             phi += same_phi;
             norm += same_norm;
           } else {
-            add((a - o) * u + o * *sum, 1.0, phi, norm);
+            add_powers((a - o) * u + o * *sum, 1.0, phi, norm);
           }
         }
-        phi += missing() * same_phi;
-        norm += missing() * same_norm;
+        phi += n_missing() * same_phi;
+        norm += n_missing() * same_norm;
         norm_ += norm;
       });
     });
   }
 
-  // Returns the row of a task, and adds it if there is none. A new row is counted in the sums of its cluster, unless the graph knows the
-  // number of tasks: then it was counted already.
-  std::uint32_t opened(Task task) {
+  // Returns the row of a task, and adds it if there is none. A new row is counted in the sums of its cluster. If the number of tasks is
+  // known, the sums count it already, as one of the tasks without a row.
+  std::uint32_t row_for(Task task) {
     if (coupled() && sum_of(task.cluster) == RowTable::kNone) sums_.add({task.cluster, true}, task.cluster);
     const std::uint32_t row = row_of(task.id);
     if (row != RowTable::kNone) return row;
-    const bool counted = missing() > 0;
+    const bool counted = n_missing() > 0;
     const std::uint32_t r = rows_.add({task.id, false}, task.cluster);
     if (p_ == 0 || counted || !coupled()) return r;
     double* sum = sums_.values(sum_of(task.cluster));
     for (std::size_t n = 0; n < width_; ++n) {
       norm_ -= sum[2 * width_ + n];
-      add(clique_->off * sum[n], 1.0, sum[width_ + n], sum[2 * width_ + n]);
+      add_powers(clique_->off * sum[n], 1.0, sum[width_ + n], sum[2 * width_ + n]);
       norm_ += sum[2 * width_ + n];
     }
     return r;
@@ -288,19 +290,19 @@ class LinearPerceptron final : public PrimalLearner {
       for (std::size_t n = 0; n < width_; ++n) {
         const double v = (explicit_ ? 1.0 : a - o) * rows_.values(r)[n] + shared(r, n);
         if (sum) {
-          add(v, 1.0, sum[width_ + n], sum[2 * width_ + n]);
+          add_powers(v, 1.0, sum[width_ + n], sum[2 * width_ + n]);
         } else if (explicit_) {
           phi_[r * width_ + n] = 0.0;
-          add(v, 1.0, phi_[r * width_ + n], norm_);
+          add_powers(v, 1.0, phi_[r * width_ + n], norm_);
         } else {
-          add(v, 1.0, unused, norm_);
+          add_powers(v, 1.0, unused, norm_);
         }
       }
     }
     for (std::size_t c = 0; c < sums_.size(); ++c)
       for (std::size_t n = 0; n < width_; ++n) {
         double* sum = sums_.values(c) + n;
-        if (missing() > 0) add(o * *sum, missing(), sum[width_], sum[2 * width_]);
+        if (n_missing() > 0) add_powers(o * *sum, n_missing(), sum[width_], sum[2 * width_]);
         norm_ += sum[2 * width_];
       }
     peak_ = norm_;

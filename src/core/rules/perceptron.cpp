@@ -1,6 +1,8 @@
 // Perceptron (the paper's unbounded baseline).
 //
 //   on a mistake   y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
+//
+// Example t has the row x_t, the task i_t and the label y_t. S is the set of stored examples, β_t the coefficient of example t in f.
 #include <cstdint>
 #include <stdexcept>
 

@@ -1,4 +1,6 @@
-// Projectron and Projectron++. At the budget, they project all further examples, or evict.
+// Projectron and Projectron++. When the budget B is used up, they project all further examples, or evict.
+//
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t its row for the example t.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
 //   on a mistake, δ ≤ η, or |S| = B without eviction:         β ← β + y_t α
@@ -7,7 +9,8 @@
 //     norm, squared:   τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1),  or with δ²/η,  if ℓ is above that
 //     budget:          τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
-// η and margins are in K̃ = K/c_G²; b = β/c_G² is stored where there are margin updates. See the NumPy definition.
+// η and margins are in the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹ (the coupling of the tasks).
+// Projectron++ stores β/c_G² instead of β. See the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -51,8 +54,8 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     double delta2 = span_.project(scratch.task_row.data(), kk, rows());
     // Below the rounding error of float32 rows, δ² counts as 0 in every precision, so that rounding does not change the step.
     if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;
-    const double twice = paired && convention_ != Convention::budget ? 2.0 : 1.0;
-    const double tau = size() ? step_of(loss, twice * (kk - delta2) / c2_, twice * delta2 / c2_) : 0.0;
+    const double n_changed = paired && convention_ != Convention::budget ? 2.0 : 1.0;  // a step for two classes changes two outputs
+    const double tau = size() ? step_of(loss, n_changed * (kk - delta2) / c2_, n_changed * delta2 / c2_) : 0.0;
     if (!(tau > 0)) return 0;
     add(step, tau / unit_, span_.alpha.data());
     return kUpdated;
@@ -106,7 +109,9 @@ class Projectron final : public WithSpan<CoefficientLearner> {
 
   const Convention convention_;
   const bool plus_, evicts_;
-  const double eta_, c2_, unit_, u_;
+  const double eta_, c2_;  // η and c_G²
+  const double unit_;      // stored coefficients are β/unit_
+  const double u_;         // U
 };
 
 const Registered registered("projectron", {"eta", "plus", "convention", "evict"}, make_counted<Projectron>);

@@ -1,7 +1,8 @@
 // mtrbp, the Randomized Budget Perceptron (Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007).
 //
-//   on a mistake:  if |S| = B: remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
+//   on a mistake:  if |S| = B: evict a uniformly random example;  S ← S ∪ {t},  β_t = y_t
 //
+// S is the set of stored examples, B the budget, β_t the coefficient of example t, y_t its label.
 // The generator is splitmix64, with one draw per eviction.
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,14 @@
 // SecondOrderPerceptron: the multitask second-order Perceptron in dual form, also within a budget.
 //
+// S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its row for the new example t, and
+// P = K_SS⁻¹. α and δ² are the projection of x_t on the stored examples and its squared distance from it (span.hpp).
+//
 //   R = (aI + K_SS)⁻¹,   β = R y_S
 //   on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,  e = (ρ, −1):   R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s
-//   δ² = 0, or x_t is the example of least loss:   e = ρ − α, and x_t is not stored
+//   if δ² = 0, or evicting x_t itself loses least:   e = ρ − α, and x_t is not stored
 //   eviction of r, γ = −P_·r/P_rr:   β_j += γ_j β_r,   R_ij += γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j
 //
-// The B + 1 examples of a full store are never stored at once: the new one takes the slot of the evicted one.
+// A full store never holds B + 1 examples, not even for a moment: the new example takes the slot of the evicted one.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -23,7 +26,7 @@ namespace {
 class SecondOrderPerceptron final : public CoefficientLearner {
  public:
   explicit SecondOrderPerceptron(const Config& config)
-      : CoefficientLearner(config), ridge_(config.parameters.real("ridge", 1.0)), r_(bytes_), labels_(bytes_), rho_(bytes_), e_(bytes_), row_(bytes_), miss_(bytes_, config.n_outputs) {
+      : CoefficientLearner(config), ridge_(config.parameters.real("ridge", 1.0)), r_(bytes_), labels_(bytes_), rho_(bytes_), e_(bytes_), row_(bytes_), residual_(bytes_, config.n_outputs) {
     if (!(ridge_ > 0)) throw std::invalid_argument("_core.make: the ridge of a SecondOrderPerceptron must be above 0");
     if (!unbounded()) span_ = std::make_unique<Span>(bytes_, capacity(), true, config.single && !config.sparse);
     if (span_) bytes_.used += sizeof(Span);
@@ -66,14 +69,14 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     }
     const std::size_t n = size();
     const double s = innovation(k, kk);
-    set_miss(step, scratch.margins.data());
+    set_residual(step, scratch.margins.data());
     if (!full()) {
       if (span_) span_->append(k, kk, delta2);
       append(example);
       extend(n, s, step);
       return kMistake | kUpdated | kStored;
     }
-    const std::size_t victim = cheapest_of_all(s, delta2);
+    const std::size_t victim = cheapest_or_new(s, delta2);
     if (victim == n) {
       learn_projected(k, kk, step, scratch.margins.data());
       return kMistake | kUpdated;
@@ -81,12 +84,12 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     span_->replace(victim, k, kk, delta2);
     replace_in_matrix(victim, s);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      const double before = beta(o)[victim] - rho_[victim] * miss_[o] / s;
-      simd().axpy(-miss_[o] / s, rho_.data(), n, beta(o));
-      beta(o)[victim] = miss_[o] / s;
+      const double before = beta(o)[victim] - rho_[victim] * residual_[o] / s;
+      simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
+      beta(o)[victim] = residual_[o] / s;
       const double share = span_->gamma[victim];
       simd().axpy(before, span_->gamma.data(), n, beta(o));  // includes the new example, whose share is gamma[victim]
-      beta(o)[victim] = miss_[o] / s + before * share;
+      beta(o)[victim] = residual_[o] / s + before * share;
     }
     replace(victim, example);
     set_labels(victim, step);
@@ -130,7 +133,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
       task_row_of_slot(j, true, row_.data());
       multiply(row_.data(), j);
       const double s = innovation(row_.data(), row_[j], j);
-      for (std::size_t o = 0; o < config_.n_outputs; ++o) miss_[o] = labels_[o * stride_ + j] - simd().dot(beta(o), row_.data(), j);
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) residual_[o] = labels_[o * stride_ + j] - simd().dot(beta(o), row_.data(), j);
       grow_matrix(j, s);
     }
   }
@@ -184,9 +187,9 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
     return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));
   }
-  // y_t − f.
-  void set_miss(const Step& step, const double* f) {
-    for (std::size_t o = 0; o < config_.n_outputs; ++o) miss_[o] = label(step, o) - f[o];
+  // Computes y_t − f.
+  void set_residual(const Step& step, const double* f) {
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) residual_[o] = label(step, o) - f[o];
   }
   static double label(const Step& step, std::size_t o) { return o == step.plus ? step.sign : o == step.minus ? -step.sign : 0.0; }
   void set_labels(std::size_t slot, const Step& step) {
@@ -197,19 +200,19 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     for (std::size_t i = 0; i < size(); ++i) simd().axpy(factor * e[i], e, size(), &r(i, 0));
     mirror(size());
   }
-  // Copies the lower triangle of R, which is the one that is saved, to the upper one: rounding may have made them differ.
+  // Copies the lower triangle of R to the upper one, because rounding may have made them differ. Only the lower one is saved.
   void mirror(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j) r(j, i) = r(i, j);
   }
 
-  // The new example is projected on the stored ones; span_->alpha is its projection.
+  // Learns the new example without storing it: span_->alpha is its projection on the stored examples.
   void learn_projected(const double* k, double kk, const Step& step, const double* f) {
     const double s = innovation(k, kk);
-    set_miss(step, f);
+    set_residual(step, f);
     for (std::size_t j = 0; j < size(); ++j) e_[j] = rho_[j] - span_->alpha[j];
     add_square(e_.data(), 1.0 / s);
-    for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-miss_[o] / s, e_.data(), size(), beta(o));
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-residual_[o] / s, e_.data(), size(), beta(o));
   }
 
   // Extends R, β and the labels by the new example, which is in the last slot n.
@@ -225,21 +228,21 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     r(n, n) = 1.0 / s;
     mirror(n);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      simd().axpy(-miss_[o] / s, rho_.data(), n, beta(o));
-      beta(o)[n] = miss_[o] / s;
+      simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
+      beta(o)[n] = residual_[o] / s;
     }
   }
 
-  // The argmin of ‖β_j‖/√P_jj over the slots and the new example, which is size(), after its step; the oldest of ties.
-  std::size_t cheapest_of_all(double s, double delta2) {
+  // The argmin of ‖β_j‖/√P_jj over the slots and the new example (as index size()), with β after the step; of ties, the oldest.
+  std::size_t cheapest_or_new(double s, double delta2) {
     const std::size_t n = size();
     double newest = 0;
-    for (std::size_t o = 0; o < config_.n_outputs; ++o) newest += miss_[o] * miss_[o];
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) newest += residual_[o] * residual_[o];
     newest = std::sqrt(newest * delta2) / s;
     for (std::size_t j = 0; j < n; ++j) {
       double square = 0;
       for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-        const double b = beta(o)[j] - rho_[j] * miss_[o] / s;
+        const double b = beta(o)[j] - rho_[j] * residual_[o] / s;
         square += b * b;
       }
       span_->scores[j] = std::sqrt(square) / span_->root_diagonal(j, delta2);
@@ -249,7 +252,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     return simd().oldest_within(span_->scores.data(), arrivals_.data(), n, tied);
   }
 
-  // R with the new example in the place of `victim`, which is projected on it and the others by span_->gamma.
+  // Changes R: the new example takes the slot of `victim`, and `victim` is projected on it and the others, with span_->gamma.
   void replace_in_matrix(std::size_t victim, double s) {
     const std::size_t n = size();
     add_square(rho_.data(), 1.0 / s);
@@ -265,11 +268,11 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     mirror(n);
   }
 
-  // Evicts the example of least loss without a new one; returns its slot. Call span_->settle() first.
+  // Evicts the stored example whose eviction loses least; returns its slot. Call span_->settle() first.
   std::size_t evict() {
     const std::size_t n = size();
     for (std::size_t j = 0; j < n; ++j) span_->scores[j] = norm(j) / span_->root_diagonal(j);
-    const std::size_t victim = lowest_arrival(span_->scores.data(), n);
+    const std::size_t victim = argmin_oldest(span_->scores.data(), n);
     span_->set_eviction(victim);
     std::copy_n(&r(victim, 0), n, e_.data());
     const double *gamma = span_->gamma.data(), own = e_[victim];
@@ -288,7 +291,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   const double ridge_;  // a
   std::unique_ptr<Span> span_;  // null without a budget, where nothing is projected
   Vec<double> r_, labels_;      // R, and y of the stored examples
-  Vec<double> rho_, e_, row_, miss_;
+  Vec<double> rho_, e_, row_, residual_;
   std::size_t stride_ = 0;
 };
 

@@ -1,7 +1,9 @@
 // ShiftingPerceptron: all weights shrink at every mistake.
 //
-//   on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
-//   φ = M/(λ + M)   or   φ = 1 − a,  a = ln(B)/B where none is given
+//   on a mistake, after M earlier mistakes:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest example is evicted
+//   φ = M/(λ + M),   or   φ = 1 − a with a fixed a,  ln(B)/B by default
+//
+// S is the set of stored examples, B the budget, β_t the coefficient of example t, y_t its label.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -30,7 +32,7 @@ class ShiftingPerceptron final : public CoefficientLearner {
     else if (n_mistakes_ > 0)
       scale_ *= earlier / (amount_ + earlier);
     if (scale_ < 1e-100) fold_scale();
-    set(stored(example), step, 1.0 / scale_);
+    set(store(example), step, 1.0 / scale_);
     return kMistake | kUpdated | kStored;
   }
 
@@ -40,8 +42,8 @@ class ShiftingPerceptron final : public CoefficientLearner {
     return config.parameters.real("amount", std::log(b) / b);
   }
 
-  // Stores the example after the removal of the oldest ones: one for its slot, possibly more for a long sparse row.
-  std::size_t stored(const Example& example) {
+  // Evicts the oldest examples, and stores the new one in their place. A long sparse row may evict several examples.
+  std::size_t store(const Example& example) {
     if (config_.pool == 0) {
       if (!full()) return append(example);
       const auto oldest = static_cast<std::size_t>(std::min_element(arrivals_.begin(), arrivals_.end()) - arrivals_.begin());

@@ -32,7 +32,7 @@ inline bool factors(const Evictions& e, size_t from, double* const* row, double 
     double a[Rows];
     for (size_t q = 0; q < Rows; ++q) a[q] = factor[m][q] = negligible(factor[m][q]) ? 0.0 : factor[m][q];
     for (size_t l = m + 1; l < e.count; ++l)
-      for (size_t q = 0; q < Rows; ++q) factor[l][q] += a[q] * e.among[m * kMaxEvictions + l];
+      for (size_t q = 0; q < Rows; ++q) factor[l][q] += a[q] * e.between[m * kMaxEvictions + l];
   }
   return true;
 }

@@ -45,7 +45,7 @@ struct Evictions {
   const std::uint32_t* slots;
   const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
-  const double* among;  // [m · kMaxEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
+  const double* between;  // [m · kMaxEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
   bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
 };
 

@@ -1,5 +1,4 @@
-// BudgetSgd: steps on the hinge loss (margin_learner.hpp), with a choice of budget maintenance: what happens when the
-// budget is full.
+// BudgetSgd: gradient steps on the hinge loss (margin_learner.hpp). The parameter `maintenance` selects what happens when the store is full.
 #include <memory>
 #include <stdexcept>
 

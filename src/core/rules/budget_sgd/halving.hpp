@@ -1,9 +1,10 @@
-// Budget maintenance that projects the smaller half of a full store on the larger half (Ahpatron), with ν = ‖f‖:
+// Budget maintenance that projects one half of a full store on the other (Ahpatron). L are the B/2 examples with the largest ‖β_j‖ √K_jj,
+// D the others. ν = ‖f‖ before, and f_L is f after the projection:
 //
-//   L = the B/2 largest ‖β_j‖ √K_jj, D = the others:   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
+//   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 //
-// H is the Gram matrix in K̃; in K the ridge is ϱc_G². No Gram matrix is stored: a store is halved only once in B/2 updates, so its
-// rows are computed then.
+// S is the set of stored examples, β their coefficients, ϱ the ridge. H is the Gram matrix in the normalised kernel K̃ = K/c_G²; in K the
+// ridge is ϱc_G². No Gram matrix is stored: a store is halved only once in B/2 updates, so its rows are computed then.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class Halving final : public MarginLearner {
         gram_(std::make_unique<CholeskyGram>(bytes_, config.capacity / 2)),
         order_(bytes_, capacity()),
         products_(bytes_, config.capacity / 2),
-        share_(bytes_, config.capacity / 2) {}
+        projected_(bytes_, config.capacity / 2) {}
 
  protected:
   std::uint8_t learn_step(const Example& example, const Update& u, Scratch& scratch) override {
@@ -52,10 +53,10 @@ class Halving final : public MarginLearner {
   }
 
  private:
-  void halve(Vec<double>& near) {
+  void halve(Vec<double>& task_row) {
     const std::size_t n = size(), half = n / 2;
     const double before = exact_norm2();
-    choose(half);
+    sort_by_size(half);
     const auto row_of = [&](std::size_t i, double* row) {  // row i of H_LL + ϱI
       task_row_of_slot(order_[i], false, row_.data());
       for (std::size_t j = 0; j < half; ++j) row[j] = row_[order_[j]];
@@ -63,30 +64,30 @@ class Halving final : public MarginLearner {
     };
     gram_->rebuild(half, row_of, 1e-15);
     for (std::size_t o = 0; o < config_.n_outputs && half; ++o) {
-      // H_LD β_D: the rows of L against β with its part on L set to zero.
+      // products_ = H_LD β_D
       for (std::size_t i = 0; i < half; ++i) {
         task_row_of_slot(order_[i], false, row_.data());
         double sum = 0;
         for (std::size_t j = half; j < n; ++j) sum += row_[order_[j]] * beta(o)[order_[j]];
         products_[i] = sum;
       }
-      gram_->project(products_.data(), 0.0, share_.data());
-      for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += share_[i];
+      gram_->project(products_.data(), 0.0, projected_.data());
+      for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += projected_[i];
     }
-    // From the last slot down, because remove() moves the last slot: it must not be one that is still to be removed.
+    // From the last slot down: remove() moves the last slot into the gap, and that must not be a slot that is still to be removed.
     std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.begin() + static_cast<std::ptrdiff_t>(n), [](auto a, auto b) { return a > b; });
     for (std::size_t i = half; i < n; ++i) {
-      move_last(near, order_[i], size() - 1);
+      move_last(task_row, order_[i], size() - 1);
       remove(order_[i]);
     }
     const double after = exact_norm2();
     if (after > 0) scale_ *= std::sqrt(std::max(before, 0.0) / after);
-    fold_scale();  // the factor may be above 1; elsewhere it only shrinks, and only underflow is prevented
+    fold_scale();  // here the factor may grow without bound; elsewhere it only shrinks, and only underflow must be prevented
     norm2_ = after > 0 ? before : 0.0;
   }
 
   // Sorts the slots into order_: L first, then D. Scores within a factor of 1 + 1e-10 are ties, of which the oldest belong to L.
-  void choose(std::size_t half) {
+  void sort_by_size(std::size_t half) {
     sizes();
     const std::size_t n = size();
     for (std::size_t j = 0; j < n; ++j) order_[j] = j;
@@ -104,7 +105,7 @@ class Halving final : public MarginLearner {
   const double ridge_;
   std::unique_ptr<CholeskyGram> gram_;
   Vec<std::size_t> order_;
-  Vec<double> products_, share_;
+  Vec<double> products_, projected_;
 };
 
 }  // namespace budgetron

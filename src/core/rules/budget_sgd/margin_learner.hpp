@@ -1,8 +1,9 @@
-// Learners that take a step whenever the margin is below ϑ. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
+// Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, c_G² the largest
+// diagonal entry of A⁻¹ (the coupling of the tasks). With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
 //
-//   every example:   β ← (1 − η_t λ) β
-//   ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
-//   at the end:      β ← β min(1, U/‖f‖)
+//   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization
+//   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
+//   after each step:    β ← β min(1, U/‖f‖)                   U: radius, a bound of ‖f‖
 //
 // The coefficients are stored as b = β/c_G², so that f = Σ_j b_j K(x_j, ·) as in every other learner. See the NumPy definition.
 #pragma once
@@ -19,12 +20,12 @@ namespace budgetron {
 
 enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
 
-// One step: the new coefficient is b = size_of() · step, in units of the common factor scale_.
+// One step. Its coefficient is size_of() · step, in units of the common factor scale_.
 struct Update {
   Step step;
   double tau, weight;
   double kk;     // K_tt
-  double norm2;  // ‖K̃_t‖², 2K̃_tt where two classes take the step
+  double norm2;  // ‖K̃_t‖²: K̃_tt, or 2K̃_tt if the step changes two classes
 };
 
 class MarginLearner : public CoefficientLearner {
@@ -39,7 +40,7 @@ class MarginLearner : public CoefficientLearner {
         margin_(config.parameters.real("margin", 1.0)),
         radius_(config.parameters.real("radius", 0.0) * std::sqrt(static_cast<double>(config.capacity))),
         skip_(config.parameters.flag("skip", true)),
-        own_(bytes_, capacity()),
+        diagonal_(bytes_, capacity()),
         roots_(bytes_, capacity()),
         scores_(bytes_, capacity() + 1),
         row_(bytes_, capacity()) {
@@ -51,30 +52,30 @@ class MarginLearner : public CoefficientLearner {
 
   void forget(std::int64_t task_id) override {
     CoefficientLearner::forget(task_id);
-    measure();
+    recompute_norm();
   }
 
  protected:
-  // Learns an example and stays within the budget. Returns kUpdated and kStored.
+  // Learns an example and stays within the budget. Returns which of the flags kUpdated and kStored apply.
   virtual std::uint8_t learn_step(const Example& example, const Update& update, Scratch& scratch) = 0;
 
   std::uint8_t update(const Example& example, Scratch& scratch) override {
     Step step;
-    const std::uint8_t wrong = mistaken(example, scratch, step) ? kMistake : 0;
+    const std::uint8_t mistake = mistaken(example, scratch, step) ? kMistake : 0;
     const auto& f = scratch.margins;
     const bool paired = step.minus < config_.n_outputs;
     const double y_f = paired ? f[step.plus] - f[step.minus] : step.sign * f[0], loss = margin_ - y_f;
     const double eta = eta_t(), factor = shrink(eta);
-    if (!(loss > 1e-10 * margin_) || !(example.weight > 0)) return wrong;
+    if (!(loss > 1e-10 * margin_) || !(example.weight > 0)) return mistake;
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
-    if (kk <= eta2_) return wrong;
+    if (kk <= eta2_) return mistake;
     const double norm2 = kk * per_unit_ * (paired ? 2.0 : 1.0);
     const double tau = kind_ == StepSize::passive_aggressive ? std::min(rate_ * example.weight, loss / norm2) : eta * example.weight;
-    norm_before_ = norm2_;
+
     y_f_ = factor * y_f;
-    const std::uint8_t done = learn_step(example, {step, tau, example.weight, kk, norm2}, scratch);
-    if (done) cap();
-    return static_cast<std::uint8_t>(wrong | done);
+    const std::uint8_t outcome = learn_step(example, {step, tau, example.weight, kk, norm2}, scratch);
+    if (outcome) bound_norm();
+    return static_cast<std::uint8_t>(mistake | outcome);
   }
 
   // |b| of a step.
@@ -83,10 +84,11 @@ class MarginLearner : public CoefficientLearner {
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
-  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it at the loss `lost` = ‖b_r‖² · residual of
-  // an eviction. If both are equal, the example is learned. This occurs if x_r with β_r = C is the only other example of its task.
-  bool skips(const Update& u, double lost) const {
-    return may_skip() && 0.5 * unit_ * lost > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
+  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is that of the
+  // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both are equal, the example is learned. This occurs if
+  // x_r with β_r = C is the only other example of its task.
+  bool skips(const Update& u, double loss) const {
+    return may_skip() && 0.5 * unit_ * loss > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }
 
   // Sets scores_ to ‖b_j‖ √K_jj, and returns the least and the largest.
@@ -97,28 +99,28 @@ class MarginLearner : public CoefficientLearner {
     return simd().extremes(scores_.data(), n);
   }
   // The slot with the least score, or size() if the new example's score `newest` is the least. Of ties, the oldest.
-  std::size_t least(const Extremes& of, double newest) const {
-    const double tied = std::min(of.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(of.largest, newest);
+  std::size_t least_or_new(const Extremes& range, double newest) const {
+    const double tied = std::min(range.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(range.largest, newest);
     return simd().oldest_within(scores_.data(), arrivals_.data(), size(), tied);
   }
   std::size_t smallest() {
-    const Extremes of = sizes();
-    return lowest_arrival(scores_.data(), size(), of);
+    const Extremes range = sizes();
+    return argmin_oldest(scores_.data(), size(), range);
   }
 
-  void set_own(std::size_t slot, double kk) {
-    own_[slot] = kk;
+  void set_diagonal(std::size_t slot, double kk) {
+    diagonal_[slot] = kk;
     roots_[slot] = std::sqrt(kk);
   }
   std::size_t append_step(const Example& example, const Update& u) {
     const std::size_t slot = append(example);
-    set_own(slot, u.kk);
+    set_diagonal(slot, u.kk);
     set(slot, u.step, size_of(u));
     return slot;
   }
   void replace_step(std::size_t slot, const Example& example, const Update& u) {
     replace(slot, example);
-    set_own(slot, u.kk);
+    set_diagonal(slot, u.kk);
     set(slot, u.step, size_of(u));
   }
 
@@ -127,22 +129,22 @@ class MarginLearner : public CoefficientLearner {
   bool bounded() const { return radius_ > 0; }
   // Adds a step to ‖f‖². Uses y_f_, because an eviction may have changed f(x_t) since the margin was computed.
   void add_norm(const Update& u) { norm2_ += u.tau * (u.tau * u.norm2 + 2.0 * y_f_); }
-  // Subtracts example r, which is about to be removed. If `u` is not null, that step was added already but is not stored yet;
-  // `near` is then K(x_r, x_t).
-  void subtract_norm(std::size_t r, const Update* u, double near) {
+  // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, ‖f‖² includes that step already, but the step is not stored
+  // yet; `kernel_value` is then K(x_r, x_t).
+  void subtract_norm(std::size_t r, const Update* u, double kernel_value) {
     task_row_of_slot(r, false, row_.data());
     double sum = 0;
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
       const double b = scale_ * beta(o)[r];
       double f = scale_ * simd().dot(beta(o), row_.data(), size());
-      if (u && o == u->step.plus) f += u->step.sign * u->tau / unit_ * near;
-      if (u && o == u->step.minus) f -= u->step.sign * u->tau / unit_ * near;
-      sum += b * (b * own_[r] - 2.0 * f);
+      if (u && o == u->step.plus) f += u->step.sign * u->tau / unit_ * kernel_value;
+      if (u && o == u->step.minus) f -= u->step.sign * u->tau / unit_ * kernel_value;
+      sum += b * (b * diagonal_[r] - 2.0 * f);
     }
     norm2_ += unit_ * sum;
   }
   // Recomputes ‖f‖² if it is bounded.
-  void measure() {
+  void recompute_norm() {
     if (bounded()) norm2_ = exact_norm2();
   }
   double exact_norm2() {
@@ -155,43 +157,43 @@ class MarginLearner : public CoefficientLearner {
   }
 
   void grow(std::size_t capacity) override {
-    own_.resize(capacity);
+    diagonal_.resize(capacity);
     roots_.resize(capacity);
     scores_.resize(capacity + 1);
     row_.resize(capacity);
     CoefficientLearner::grow(capacity);
   }
   void slot_removed(std::size_t slot, std::size_t last) override {
-    own_[slot] = own_[last];
+    diagonal_[slot] = diagonal_[last];
     roots_[slot] = roots_[last];
     CoefficientLearner::slot_removed(slot, last);
   }
-  void kernel_changed() override { measure(); }
+  void kernel_changed() override { recompute_norm(); }
   void save_rule(State& state) override {
     CoefficientLearner::save_rule(state);
-    state.reals["own"].assign(own_.begin(), own_.begin() + static_cast<std::ptrdiff_t>(size()));
+    state.reals["own"].assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(size()));
     if (bounded()) state.reals["norm2"] = {norm2_};
   }
   void load_rule(const State& state) override {
     CoefficientLearner::load_rule(state);
     const auto& own = state.reals.at("own");
     if (own.size() != size()) throw std::invalid_argument("load: own must have one entry per stored example");
-    for (std::size_t j = 0; j < size(); ++j) set_own(j, own[j]);
+    for (std::size_t j = 0; j < size(); ++j) set_diagonal(j, own[j]);
     const auto saved = state.reals.find("norm2");
     if (saved != state.reals.end())
       norm2_ = saved->second.at(0);
     else
-      measure();
+      recompute_norm();
   }
 
   const double unit_, per_unit_;  // c_G² and 1/c_G²: a product is much faster than a division
   const StepSize kind_;
   const double rate_, lambda_, margin_, radius_;
   const bool skip_;
-  Vec<double> own_, roots_;  // K_jj and √K_jj
+  Vec<double> diagonal_, roots_;  // K_jj and √K_jj
   Vec<double> scores_;  // of the slots, and of a new example
   Vec<double> row_;     // the kernel row of a stored example
-  double norm2_ = 0, norm_before_ = 0, y_f_ = 0;  // ‖f‖², the same before this step, and y f(x_t)
+  double norm2_ = 0, y_f_ = 0;  // ‖f‖² and y f(x_t)
 
  private:
   double eta_t() const {
@@ -199,7 +201,7 @@ class MarginLearner : public CoefficientLearner {
     return kind_ == StepSize::pegasos ? 1.0 / (lambda_ * t) : kind_ == StepSize::root ? rate_ / std::sqrt(t) : rate_;
   }
 
-  // β ← (1 − η λ) β; returns the factor.
+  // β ← (1 − η λ) β; returns 1 − η λ.
   double shrink(double eta) {
     if (lambda_ == 0 || kind_ == StepSize::passive_aggressive) return 1.0;
     const double factor = 1.0 - eta * lambda_;
@@ -209,7 +211,8 @@ class MarginLearner : public CoefficientLearner {
     return factor;
   }
 
-  void cap() {
+  // β ← β min(1, U/‖f‖)
+  void bound_norm() {
     if (!bounded() || norm2_ <= radius_ * radius_) return;
     scale_ *= radius_ / std::sqrt(norm2_);
     norm2_ = radius_ * radius_;

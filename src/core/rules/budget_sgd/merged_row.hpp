@@ -1,6 +1,6 @@
-// The row z = h a + (1 − h) b of two rows, dense or sparse, in memory that is allocated beforehand.
+// Computes the row z = h a + (1 − h) b from two rows, dense or sparse, in memory that is allocated beforehand. Used by merging.hpp.
 //
-// A sparse z has the features of both, so it needs at most the non-zeros of both.
+// A sparse z has at most as many non-zeros as a and b together.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class MergedRow {
     }
   }
 
-  // Sparse rows: allocates space for rows of n non-zeros. If it throws, some parts may be larger than needed.
+  // Sparse rows: allocates space for rows of n non-zeros. If it throws, some arrays may be larger than needed.
   void reserve(std::size_t n) {
     n = std::min(n, max_nonzeros_);
     if (!sparse_ || n <= z_features_.size()) return;

@@ -1,10 +1,10 @@
-// Budget maintenance that merges the smallest example m with another example n of its task, κ = K'(x_m, x_n). Only for the Gaussian
-// kernel (Wang, Crammer and Vucetic, JMLR 13, 2012).
+// Budget maintenance that merges the example m of smallest coefficient with another example n of its task into one row z. Only for the
+// Gaussian kernel K' (Wang, Crammer and Vucetic, JMLR 13, 2012). κ = K'(x_m, x_n).
 //
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
 //   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example of least loss, and z takes over its arrival number
 //
-// p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
+// In the code, p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Pair {
     return p * std::exp(-2.0 * L * a * a) + q * std::exp(-2.0 * L * h * h) + 2.0 * s * std::exp(-L * (a * a + h * h));
   }
 
-  // Golden-section search: the maximum within [low, high] up to 1e-4; of equal values, the one with the lower h.
+  // Golden-section search for the maximum within [low, high], with an error of at most 1e-4; of equal values, the lower h.
   double golden(double low, double high) const {
     const double ratio = (std::sqrt(5.0) - 1.0) / 2.0;
     double left = high - ratio * (high - low), right = low + ratio * (high - low);
@@ -49,15 +49,15 @@ struct Pair {
     return (low + high) / 2.0;
   }
 
-  // Improves h by Newton's method. A search by values alone finds only half of the digits, because they are flat at a maximum.
-  double polished(double h) const {
+  // Improves h by Newton's method. A search that compares values finds only half of the digits, because a function is flat at its maximum.
+  double polish(double h) const {
     for (int i = 0; i < 6; ++i) {
       const double a = 1.0 - h;
       const double u = p * std::exp(-2.0 * L * a * a), v = q * std::exp(-2.0 * L * h * h), w = s * std::exp(-L * (a * a + h * h));
       const double slope = 4.0 * (u * a - v * h + w * (a - h));
-      const double bend = 4.0 * (u * (4.0 * L * a * a - 1.0) + v * (4.0 * L * h * h - 1.0) + 2.0 * w * (L * (a - h) * (a - h) - 1.0));
-      if (bend >= 0 || std::abs(slope) > 1e-2 * -bend) return h;
-      h -= slope / bend;
+      const double curvature = 4.0 * (u * (4.0 * L * a * a - 1.0) + v * (4.0 * L * h * h - 1.0) + 2.0 * w * (L * (a - h) * (a - h) - 1.0));
+      if (curvature >= 0 || std::abs(slope) > 1e-2 * -curvature) return h;
+      h -= slope / curvature;
     }
     return h;
   }
@@ -66,21 +66,21 @@ struct Pair {
   double merge(double& h) const {
     h = 0.0;  // z = x_n
     if (L <= 0) return 0.0;  // the two are equal
-    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging is removing, and the peaks are too narrow for a search
+    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging only removes m, and the peaks are too narrow for a search
     double best = value(h);
-    const auto look = [&](double low, double high) {
-      const double at = polished(golden(low, high)), value_there = value(at);
-      if (value_there > best * kEqual) {
-        best = value_there;
+    const auto try_candidate = [&](double low, double high) {
+      const double at = polish(golden(low, high)), candidate_value = value(at);
+      if (candidate_value > best * kEqual) {
+        best = candidate_value;
         h = at;
       }
     };
     if (s * s >= p * q * (1.0 - 1e-12)) {
-      s >= 0 ? look(0.0, 1.0) : look(-5.0, 0.0);
+      s >= 0 ? try_candidate(0.0, 1.0) : try_candidate(-5.0, 0.0);
     } else {
-      look(0.0, 1.0);
-      look(-5.0, 0.0);
-      look(1.0, 6.0);
+      try_candidate(0.0, 1.0);
+      try_candidate(-5.0, 0.0);
+      try_candidate(1.0, 6.0);
     }
     return std::max(p + q + 2.0 * s * std::exp(-L) - best, 0.0);
   }
@@ -88,10 +88,10 @@ struct Pair {
   static constexpr double kEqual = 1.0 + 1e-12;
 };
 
-// A lower bound of the loss, from a table, which makes most searches unnecessary. For one output, the loss in units of p depends on
-// u = √(1 − κ), t = √(p/q) ≤ 1 and the sign of s. It grows with u; it falls with t for equal signs and grows with t for opposite
-// signs. So the least corner of a cell of (u, t) is a bound. With several outputs the loss is concave in s, hence at least the linear
-// interpolation between s = √(pq) and s = −√(pq).
+// A lower bound of the loss, from a table. It makes most searches unnecessary. For one output, loss/p depends only on u = √(1 − κ),
+// t = √(p/q) ≤ 1 and the sign of s. It grows with u. It falls with t if s > 0, and grows with t if s < 0. So the table divides (u, t)
+// into cells, and the loss at one corner of a cell is a bound for the whole cell. With several outputs the loss is concave in s, so it is
+// at least the linear interpolation between s = √(pq) and s = −√(pq).
 class LossBound {
  public:
   static double of(const Pair& pair, double kappa) {
@@ -110,7 +110,7 @@ class LossBound {
     for (int sign = 0; sign < 2; ++sign)
       for (std::size_t u = 0; u < kCells; ++u)
         for (std::size_t t = 0; t < kCells; ++t)
-          // The least corner: the lower u, and the upper t for equal signs or the lower t for opposite signs. 1e-4 covers rounding.
+          // The corner of least loss has the lower u, and the upper t if s > 0 or the lower t if s < 0. 1e-4 covers rounding.
           cell_[sign][u][t] = static_cast<float>((1.0 - 1e-4) * corner(u, sign ? t : t + 1, sign ? -1.0 : 1.0));
   }
   static double corner(std::size_t u, std::size_t t, double sign) {
@@ -142,7 +142,7 @@ class Merging final : public MarginLearner {
     if (!store_->fits_alone(example.x)) return 0;
     while (!store_->fits(example.x)) {
       for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j);
-      const std::size_t r = lowest_arrival(scores_.data(), size());
+      const std::size_t r = argmin_oldest(scores_.data(), size());
       move_last(scratch.row, r, size() - 1);
       remove(r);
     }
@@ -152,36 +152,36 @@ class Merging final : public MarginLearner {
     }
     const std::size_t newest = size();
     for (std::size_t j = 0; j < newest; ++j) scores_[j] = scale_ * norm(j);
-    const std::size_t m = least(simd().extremes(scores_.data(), newest), u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
+    const std::size_t m = least_or_new(simd().extremes(scores_.data(), newest), u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
     const double* kappa = scratch.row.data();
     if (m != newest) {
       store_->kernel_row_of_slot(config_.kernel, m, false, row_.data());
       kappa = row_.data();
     }
-    const Partner with = partner(m, kappa, m == newest ? 0.0 : scratch.row[m], example, u);
-    if (with.slot == kNone) {  // m is the only example of its task: it is removed
+    const Partner partner = find_partner(m, kappa, m == newest ? 0.0 : scratch.row[m], example, u);
+    if (partner.slot == kNone) {  // m is the only example of its task: it is removed
       if (m == newest) return 0;
       replace_step(m, example, u);
       return kUpdated | kStored;
     }
-    const double far = 1.0 - with.h, of_m = std::exp(-with.L * far * far), of_n = std::exp(-with.L * with.h * with.h);
+    const double other_h = 1.0 - partner.h, factor_m = std::exp(-partner.L * other_h * other_h), factor_n = std::exp(-partner.L * partner.h * partner.h);
     if (m == newest) {
-      merged_.merge(*store_, example.x, with.slot, with.h);
-      store_merged(with.slot);
-      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + of_step(u, o) * of_m;
+      merged_.merge(*store_, example.x, partner.slot, partner.h);
+      store_merged(partner.slot);
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[partner.slot] = beta(o)[partner.slot] * factor_n + step_coefficient(u, o) * factor_m;
       return kUpdated;
     }
-    if (with.slot == newest) {
-      merged_.merge(*store_, example.x, m, far);
+    if (partner.slot == newest) {
+      merged_.merge(*store_, example.x, m, other_h);
       store_merged(m);
       arrivals_[m] = n_seen_;
-      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[m] = beta(o)[m] * of_m + of_step(u, o) * of_n;
+      for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[m] = beta(o)[m] * factor_m + step_coefficient(u, o) * factor_n;
       return kUpdated | kStored;
     }
-    merged_.merge(*store_, m, with.slot, with.h);
-    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[with.slot] = beta(o)[with.slot] * of_n + beta(o)[m] * of_m;
+    merged_.merge(*store_, m, partner.slot, partner.h);
+    for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[partner.slot] = beta(o)[partner.slot] * factor_n + beta(o)[m] * factor_m;
     replace_step(m, example, u);  // before the merger is stored: a pool has space for both only without m and n
-    store_merged(with.slot);
+    store_merged(partner.slot);
     return kUpdated | kStored;
   }
 
@@ -192,23 +192,23 @@ class Merging final : public MarginLearner {
     double h = 0, L = 0, loss = 0;
   };
 
-  double of_step(const Update& u, std::size_t o) const {
+  double step_coefficient(const Update& u, std::size_t o) const {
     return o == u.step.plus ? u.step.sign * size_of(u) : o == u.step.minus ? -u.step.sign * size_of(u) : 0.0;
   }
 
-  // The partner of least loss among the examples of m's task; the oldest of ties. `near` is K'(x_m, x_t).
-  Partner partner(std::size_t m, const double* kappa, double near, const Example& example, const Update& u) const {
+  // The partner of least loss among the examples of m's task; of ties, the oldest. `to_new` is K'(x_m, x_t), for the new example t.
+  Partner find_partner(std::size_t m, const double* kappa, double to_new, const Example& example, const Update& u) const {
     const std::size_t newest = size(), outputs = config_.n_outputs;
     const std::int64_t task_id = m == newest ? example.task.id : task_ids_[m];
-    const auto weight = [&](std::size_t j, std::size_t o) { return j == newest ? of_step(u, o) : beta(o)[j]; };
-    const auto similar = [&](std::size_t n) { return n == newest ? near : kappa[n]; };
-    const auto fits = [&](std::size_t n) { return n != m && (n == newest ? example.task.id : task_ids_[n]) == task_id; };
+    const auto weight = [&](std::size_t j, std::size_t o) { return j == newest ? step_coefficient(u, o) : beta(o)[j]; };
+    const auto kappa_of = [&](std::size_t n) { return n == newest ? to_new : kappa[n]; };
+    const auto is_candidate = [&](std::size_t n) { return n != m && (n == newest ? example.task.id : task_ids_[n]) == task_id; };
     const auto arrival = [&](std::size_t n) { return n == newest ? n_seen_ : arrivals_[n]; };
     double p = 0;
     for (std::size_t o = 0; o < outputs; ++o) p += weight(m, o) * weight(m, o);
     Partner best;
-    const auto look = [&](std::size_t n) {
-      const double k = similar(n);
+    const auto try_candidate = [&](std::size_t n) {
+      const double k = kappa_of(n);
       Pair pair{p, 0, 0, 0};
       for (std::size_t o = 0; o < outputs; ++o) {
         pair.q += weight(n, o) * weight(n, o);
@@ -222,14 +222,14 @@ class Merging final : public MarginLearner {
       const bool less = candidate.loss * (1.0 + 1e-10) + tie < best.loss, tied = !(best.loss * (1.0 + 1e-10) + tie < candidate.loss);
       if (best.slot == kNone || less || (tied && arrival(n) < arrival(best.slot))) best = candidate;
     };
-    // The nearest example first: its loss is often the least, so that the bound excludes most of the others.
+    // Try the nearest example first: its loss is often the least, and then the bound excludes most of the others.
     std::size_t nearest = kNone;
     for (std::size_t n = 0; n <= newest; ++n)
-      if (fits(n) && (nearest == kNone || similar(n) > similar(nearest))) nearest = n;
+      if (is_candidate(n) && (nearest == kNone || kappa_of(n) > kappa_of(nearest))) nearest = n;
     if (nearest == kNone) return best;
-    look(nearest);
+    try_candidate(nearest);
     for (std::size_t n = 0; n <= newest; ++n)
-      if (fits(n) && n != nearest) look(n);
+      if (is_candidate(n) && n != nearest) try_candidate(n);
     return best;
   }
 

@@ -1,7 +1,11 @@
 // Budget maintenance of NOGD: once the store is full, its examples stay, and learning continues in the span of the k largest
 // eigenvectors of their Gram matrix (the Nyström approximation).
 //
-//   |S| = B, at the next loss:   H = VΛVᵀ,  M = Λ_k^(−½) V_kᵀ,  β ← V_k V_kᵀ β          every step:  β ← β + τ y MᵀM k_t
+//   once, when the B examples are stored:   H = VΛVᵀ,  M = Λ_k^(−½) V_kᵀ,  β ← V_k V_kᵀ β
+//   at every further step τ y:              β ← β + τ y MᵀM k_t
+//
+// H is the Gram matrix of the stored examples, β their coefficients, k_t the kernel row of the new example. Λ_k and V_k are the k largest
+// eigenvalues and their eigenvectors.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,11 @@
-// Budget maintenance that projects the evicted example on all others, P = H⁻¹ of the B + 1 instances:
+// Budget maintenance that projects the evicted example r on all others. S is the set of stored examples, β their coefficients, H their
+// Gram matrix in the multitask kernel K, P = H⁻¹ of the B stored examples and the new one; τ y is the step. The new example has the
+// projection α on the stored ones, at the distance δ.
 //
 //   δ ≤ η:   β ← β + τ y α, nothing is stored
 //   else:    r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}
 //
-// r is one of all B + 1 examples. With passive-aggressive steps it is one of the B stored ones, and the new one may be skipped.
+// r may be the new example. With passive-aggressive steps r is a stored one, and the new one may be skipped instead.
 #pragma once
 
 #include <cmath>
@@ -23,7 +25,7 @@ class Projecting final : public WithSpan<MarginLearner> {
 
   void forget(std::int64_t task_id) override {
     WithSpan<MarginLearner>::forget(task_id);
-    measure();
+    recompute_norm();
   }
 
  protected:
@@ -37,7 +39,7 @@ class Projecting final : public WithSpan<MarginLearner> {
     if (!store_->fits_alone(example.x)) return 0;
     while (!store_->fits(example.x)) {
       span_.settle();
-      const std::size_t r = to_evict([&](std::size_t j) { return span_.root_diagonal(j); });
+      const std::size_t r = choose_evicted([&](std::size_t j) { return span_.root_diagonal(j); });
       move_last(scratch.task_row, r, size() - 1);
       evict(r);
       delta2 = span_.project(k, u.kk, rows());
@@ -48,28 +50,28 @@ class Projecting final : public WithSpan<MarginLearner> {
       return kUpdated | kStored;
     }
     const auto root_diagonal = [&](std::size_t j) { return span_.root_diagonal(j, delta2); };
-    std::size_t r = to_evict(root_diagonal);
+    std::size_t r = choose_evicted(root_diagonal);
     if (kind_ == StepSize::passive_aggressive) {
-      const double lost = scale_ * norm(r) / root_diagonal(r);
-      if (skips(u, lost * lost)) return 0;
+      const double loss = scale_ * norm(r) / root_diagonal(r);
+      if (skips(u, loss * loss)) return 0;
     } else {
-      r = least(simd().extremes(scores_.data(), size()), kSmallest ? score_of(u) : score_of(u) * std::sqrt(delta2 / u.kk));  // 1/√P_tt is δ
+      r = least_or_new(simd().extremes(scores_.data(), size()), kSmallest ? score_of(u) : score_of(u) * std::sqrt(delta2 / u.kk));  // 1/√P_tt is δ
     }
     if (r == size()) {
       add(u.step, size_of(u), span_.alpha.data());
       return kUpdated;
     }
     replace_projected(r, example, u.kk, delta2, u.step, size_of(u), scratch);
-    set_own(r, u.kk);
+    set_diagonal(r, u.kk);
     return kUpdated | kStored;
   }
 
  private:
   template <class RootDiagonal>
-  std::size_t to_evict(RootDiagonal root_diagonal) {
+  std::size_t choose_evicted(RootDiagonal root_diagonal) {
     if (kSmallest) return smallest();
     for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) / root_diagonal(j);
-    return lowest_arrival(scores_.data(), size());
+    return argmin_oldest(scores_.data(), size());
   }
 };
 

@@ -1,8 +1,10 @@
-// Budget maintenance in O(B): the smallest, the oldest or a random example is removed, or one is projected on the new example.
+// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project one on the new example t. β are the
+// coefficients of the B stored examples, K is the multitask kernel, τ y the step.
 //
-//   remove     r = argmin ‖β_j‖ √K_jj over all B + 1          oldest   r = the oldest
-//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  ‖β_j‖ ≤ ηγ;  p_j = 1/B, or 1 − (B−1) w_j/Σw, w_j = ‖β_j‖ √K_jj
-//   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  or the example is skipped
+//   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
+//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then ‖β_j‖ is cut to ηγ (η: rate, γ: clip)
+//              p_j = 1/B, or 1 − (B−1) w_j/Σw with w_j = ‖β_j‖ √K_jj
+//   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  or the new example is skipped
 #pragma once
 
 #include <algorithm>
@@ -44,7 +46,7 @@ class Removing final : public MarginLearner {
     if (kOldest) {
       r = oldest();
     } else {
-      r = least(sizes(), score_of(u));
+      r = least_or_new(sizes(), score_of(u));
       if (r == size()) return 0;
     }
     if (bounded()) {
@@ -114,7 +116,7 @@ class RandomRemoving final : public MarginLearner {
       }
     }
     scale_ = 1.0;
-    if (rescales_ && max_norm_ > 0) {  // in O(1), through the common factor
+    if (rescales_ && max_norm_ > 0) {  // all coefficients shrink at once, through the common factor
       double largest = 0;
       for (std::size_t j = 0; j < n; ++j)
         if (j != r) largest = std::max(largest, norm(j));
@@ -137,9 +139,9 @@ class Replacing final : public MarginLearner {
     if (!store_->fits_alone(example.x)) return 0;
     const double* k = scratch.task_row.data();
     if (full() && may_skip()) {
-      const Extremes of = losses(k, u.kk);
-      if (skips(u, of.least)) return 0;
-      if (store_->fits(example.x)) return take_place(lowest_arrival(scores_.data(), size(), of), example, u, k);
+      const Extremes range = losses(k, u.kk);
+      if (skips(u, range.least)) return 0;
+      if (store_->fits(example.x)) return replace_and_project(argmin_oldest(scores_.data(), size(), range), example, u, k);
     }
     // Under a byte budget, a long row may replace several examples, one after the other.
     carried_.assign(config_.n_outputs, 0.0);
@@ -149,34 +151,35 @@ class Replacing final : public MarginLearner {
       move_last(scratch.task_row, r, size() - 1);
       remove(r);
     }
-    if (full()) return take_place(cheapest(k, u.kk), example, u, k);
+    if (full()) return replace_and_project(cheapest(k, u.kk), example, u, k);
     const std::size_t slot = append_step(example, u);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[slot] += carried_[o];
     return kUpdated | kStored;
   }
 
  private:
-  std::uint8_t take_place(std::size_t r, const Example& example, const Update& u, const double* k) {
+  // Stores the new example in slot r, and adds the projection of the replaced example to its coefficient.
+  std::uint8_t replace_and_project(std::size_t r, const Example& example, const Update& u, const double* k) {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[r] *= k[r] / u.kk;
     replace(r, example);
-    set_own(r, u.kk);
+    set_diagonal(r, u.kk);
     beta(u.step.plus)[r] += u.step.sign * size_of(u);
     if (u.step.minus < config_.n_outputs) beta(u.step.minus)[r] -= u.step.sign * size_of(u);
     return kUpdated | kStored;
   }
 
   std::size_t cheapest(const double* k, double kk) {
-    const Extremes of = losses(k, kk);
-    return lowest_arrival(scores_.data(), size(), of);
+    const Extremes range = losses(k, kk);
+    return argmin_oldest(scores_.data(), size(), range);
   }
   // Sets scores_[j] to the loss of replacing example j by the new one.
   Extremes losses(const double* k, double kk) {
-    if (config_.n_outputs == 1) return simd().residuals(scale_, beta(0), own_.data(), k, kk, size(), scores_.data());
-    for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(own_[j] - k[j] * k[j] / kk, 0.0);
+    if (config_.n_outputs == 1) return simd().residuals(scale_, beta(0), diagonal_.data(), k, kk, size(), scores_.data());
+    for (std::size_t j = 0; j < size(); ++j) scores_[j] = scale_ * norm(j) * scale_ * norm(j) * std::max(diagonal_[j] - k[j] * k[j] / kk, 0.0);
     return simd().extremes(scores_.data(), size());
   }
 
-  Vec<double> carried_{bytes_, config_.n_outputs};
+  Vec<double> carried_{bytes_, config_.n_outputs};  // the projections of the replaced examples on the new one, per output
 };
 
 }  // namespace budgetron

@@ -1,7 +1,7 @@
-// C as a full k × k matrix.
+// The matrix C of a RelationPerceptron as a full k × k matrix, where k is the number of tasks and w_i are the weights of task i.
 //
 //   logdet  C = κI + ηΣ      von Neumann  C = κ exp(ηΣ)      covariance  C = cov(w)      batch  C = G^½/tr G^½
-//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, changed by each step; Σ = the sum of the G of all mistakes
+//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, changed by each step; Σ = the sum of the G at all mistakes
 //
 // Then C is scaled to the trace κk, unless `as_printed`.
 #pragma once
@@ -28,30 +28,30 @@ class FullRelations final : public Relations {
   }
   void add() override {
     ++n_;
-    each([&](Square& matrix) { matrix.clear(n_ - 1, n_); });
+    each_matrix([&](Square& matrix) { matrix.clear(n_ - 1, n_); });
     c_.at(n_ - 1, n_ - 1) = settings_.unit;
   }
   void drop(std::size_t r) override {
-    each([&](Square& matrix) { matrix.move(n_ - 1, r, n_); });
+    each_matrix([&](Square& matrix) { matrix.move(n_ - 1, r, n_); });
     --n_;
     if (settings_.kind == Relation::spectral) spectral();
   }
   double entry(std::size_t i, std::size_t j) const override { return c_.at(i, j); }
 
-  void relate(const RowTable& rows) override {
-    double further = 0;  // the trace over tasks that have no weights
+  void recompute(const RowTable& rows) override {
+    double missing_trace = 0;  // the part of the trace that belongs to tasks without weights
     const double kappa = settings_.unit, eta = settings_.rate, missing = settings_.n_tasks(n_) - static_cast<double>(n_);
     if (settings_.accumulates()) each_pair([&](std::size_t i, std::size_t j) { sigma_.at(i, j) += gram_.at(i, j); });
     switch (settings_.kind) {
       case Relation::logdet:
         each_pair([&](std::size_t i, std::size_t j) { next(i, j) = (i == j ? kappa : 0.0) + eta * sigma_.at(i, j); });
-        further = kappa * missing;
+        missing_trace = kappa * missing;
         break;
       case Relation::von_neumann: {
         decompose([&](std::size_t i, std::size_t j) { return sigma_.at(i, j); });
         const double shift = settings_.as_printed ? 0.0 : std::max(values_[n_ - 1], 0.0);  // exp() must not overflow
         compose([&](double value) { return kappa * std::exp(eta * (value - shift)); });
-        further = kappa * missing * std::exp(-eta * shift);
+        missing_trace = kappa * missing * std::exp(-eta * shift);
         break;
       }
       case Relation::covariance:
@@ -70,13 +70,13 @@ class FullRelations final : public Relations {
       }
     }
     if (settings_.as_printed && !settings_.accumulates()) invert();
-    double trace = further;
+    double trace = missing_trace;
     for (std::size_t i = 0; i < n_; ++i) trace += next(i, i);
     const double factor = factor_for(trace);
     if (factor > 0) each_pair([&](std::size_t i, std::size_t j) { c_.at(i, j) = factor * next(i, j); });
   }
 
-  void stepped(const double* c, const double* g, double y, double square) override {
+  void after_step(const double* c, const double* g, double y, double square) override {
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t j = 0; j < n_; ++j) gram_.at(i, j) += y * (c[i] * g[j] + g[i] * c[j]) + square * c[i] * c[j];
   }
@@ -94,20 +94,20 @@ class FullRelations final : public Relations {
   }
 
   void save(State& state) const override {
-    put(state, "gram", gram_);
-    if (settings_.kind != Relation::spectral) put(state, "relations", c_);
-    if (settings_.accumulates()) put(state, "sigma", sigma_);
+    save_matrix(state, "gram", gram_);
+    if (settings_.kind != Relation::spectral) save_matrix(state, "relations", c_);
+    if (settings_.accumulates()) save_matrix(state, "sigma", sigma_);
   }
   void load(const State& state, const RowTable& rows) override {
     if (state.reals.count("gram")) {
-      get(state, "gram", gram_);
+      load_square(state, "gram", gram_);
     } else {
       const std::size_t width = settings_.n_outputs * settings_.d;
       each_pair([&](std::size_t i, std::size_t j) { gram_.at(i, j) = simd().dot(rows.values(i), rows.values(j), width); });
     }
     if (settings_.kind == Relation::spectral) return spectral();
-    get(state, "relations", c_);
-    if (settings_.accumulates()) get(state, "sigma", sigma_);
+    load_square(state, "relations", c_);
+    if (settings_.accumulates()) load_square(state, "sigma", sigma_);
   }
 
  private:
@@ -135,7 +135,7 @@ class FullRelations final : public Relations {
   };
 
   template <class Use>
-  void each(Use use) {
+  void each_matrix(Use use) {
     use(gram_);
     use(c_);
     if (settings_.accumulates()) use(sigma_);
@@ -151,10 +151,10 @@ class FullRelations final : public Relations {
     each_pair([&](std::size_t i, std::size_t j) { vectors_[i * n_ + j] = entry(i, j); });
     symmetric_eigen(vectors_.data(), n_, values_.data(), work_.data());
   }
-  // next = Σ_q of(λ_q) u_q u_qᵀ
-  template <class Of>
-  void compose(Of of) {
-    for (std::size_t q = 0; q < n_; ++q) values_[q] = of(values_[q]);
+  // next = Σ_q function(λ_q) u_q u_qᵀ, for the eigenvalues λ_q and eigenvectors u_q that decompose() has computed.
+  template <class Function>
+  void compose(Function function) {
+    for (std::size_t q = 0; q < n_; ++q) values_[q] = function(values_[q]);
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t j = 0; j <= i; ++j) {
         double sum = 0;
@@ -162,7 +162,7 @@ class FullRelations final : public Relations {
         next(i, j) = next(j, i) = sum;
       }
   }
-  // The pseudoinverse of next.
+  // Replaces `next` by its pseudoinverse.
   void invert() {
     decompose([&](std::size_t i, std::size_t j) { return next(i, j); });
     double largest = 0;
@@ -170,11 +170,11 @@ class FullRelations final : public Relations {
     compose([&](double value) { return std::abs(value) > 1e-12 * largest ? 1.0 / value : 0.0; });
   }
 
-  void put(State& state, const char* name, const Square& matrix) const {
+  void save_matrix(State& state, const char* name, const Square& matrix) const {
     auto& out = state.reals[name];
     for (std::size_t i = 0; i < n_; ++i) out.insert(out.end(), matrix.values.data() + i * matrix.stride, matrix.values.data() + i * matrix.stride + n_);
   }
-  void get(const State& state, const char* name, Square& matrix) {
+  void load_square(const State& state, const char* name, Square& matrix) {
     load_matrix(state, name, n_ * n_, next_.data());
     each_pair([&](std::size_t i, std::size_t j) { matrix.at(i, j) = next(i, j); });
   }

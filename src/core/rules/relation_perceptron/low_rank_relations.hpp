@@ -1,8 +1,9 @@
-// C = base·I + F Fᵀ with r columns, in O(k r) numbers.
+// The matrix C of a RelationPerceptron as base·I + F Fᵀ, where F has r columns: O(k r) numbers for k tasks with weights W.
 //
-// logdet and von Neumann: Σ ≈ L Lᵀ by frequent directions. L becomes the r largest singular vectors of [L W], and the (r+1)-th squared
-// singular value is subtracted from the squares of the others. covariance and batch: the r largest eigenvectors of C. Singular vectors
-// are computed from the smaller of the two Gram matrices, that over the tasks or that over the columns.
+// logdet and von Neumann: Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). L becomes the r
+// largest left singular vectors of [L W], and the (r+1)-th squared singular value is subtracted from the squares of the others.
+// covariance and batch: F consists of the r largest eigenvectors of C. Singular vectors are computed from the smaller of the two Gram
+// matrices: that of the tasks or that of the columns.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -43,14 +44,14 @@ class LowRankRelations final : public Relations {
     return (i == j ? base_ : 0.0) + simd().dot(factor_.data() + i * rank_, factor_.data() + j * rank_, rank_);
   }
 
-  void relate(const RowTable& rows) override {
+  void recompute(const RowTable& rows) override {
     if (settings_.kind == Relation::covariance) means(rows, means_.data());
     decompose(rows);
     const double kappa = settings_.unit, eta = settings_.rate;
     double base = 0;
     if (settings_.accumulates()) {
-      const double lost = squares_[rank_];
-      for (std::size_t q = 0; q < rank_; ++q) squares_[q] = std::max(squares_[q] - lost, 0.0);
+      const double subtracted = squares_[rank_];
+      for (std::size_t q = 0; q < rank_; ++q) squares_[q] = std::max(squares_[q] - subtracted, 0.0);
       for (std::size_t j = 0; j < n_; ++j)
         for (std::size_t q = 0; q < rank_; ++q) sketch_[j * rank_ + q] = left_[j * rank_ + q] * std::sqrt(squares_[q]);
       const bool logdet = settings_.kind == Relation::logdet;
@@ -72,7 +73,7 @@ class LowRankRelations final : public Relations {
     for (std::size_t j = 0; j < n_; ++j)
       for (std::size_t q = 0; q < rank_; ++q) factor_[j * rank_ + q] = left_[j * rank_ + q] * std::sqrt(factor * squares_[q]);
   }
-  void stepped(const double*, const double*, double, double) override {}  // G is computed from the weights when it is needed
+  void after_step(const double*, const double*, double, double) override {}  // G is computed from the weights when it is needed
 
   void save(State& state) const override {
     state.reals["factor"].assign(factor_.begin(), factor_.begin() + static_cast<std::ptrdiff_t>(n_ * rank_));
@@ -93,7 +94,7 @@ class LowRankRelations final : public Relations {
     return (rows.values(j)[a] - means_[j * settings_.n_outputs + a / settings_.d]) / std::sqrt(divisor());
   }
 
-  // The `rank_` largest left singular vectors as left_ (n × rank), and the squares of rank_ + 1 singular values.
+  // Computes the `rank_` largest left singular vectors as left_ (n × rank), and the squares of rank_ + 1 singular values.
   void decompose(const RowTable& rows) {
     const std::size_t m = std::min(n_, columns_);
     const bool over_tasks = n_ <= columns_;

@@ -87,16 +87,16 @@ class RelationPerceptron final : public PrimalLearner {
       column_[r] = 1.0;
     } else {
       relations_->column(r, column_.data());
-      if (n_seen_ >= 0 && static_cast<std::uint64_t>(n_seen_) >= start_) relations_->relate(rows_);
+      if (n_seen_ >= 0 && static_cast<std::uint64_t>(n_seen_) >= start_) relations_->recompute(rows_);
     }
     each_output(step, [&](std::size_t o, double y) {
       for (std::size_t j = 0; j < n; ++j) {
         double* w = rows_.values(j) + o * config_.d;
         if (settings_.rank == 0) products_[j] = product(w, example.x);
-        const double by = y * column_[j];
-        if (by != 0) each_value(example.x, [&](std::size_t f, double value) { w[f] += by * value; });
+        const double step_size = y * column_[j];
+        if (step_size != 0) each_value(example.x, [&](std::size_t f, double value) { w[f] += step_size * value; });
       }
-      relations_->stepped(column_.data(), products_.data(), y, norm2);
+      relations_->after_step(column_.data(), products_.data(), y, norm2);
     });
     if (spectral()) static_cast<FullRelations&>(*relations_).spectral();
     return kMistake | kUpdated;

@@ -1,6 +1,6 @@
-// The matrix C of a RelationPerceptron, which relates its tasks, and how C is computed from the weights of the tasks.
+// Interface of the matrix C of a RelationPerceptron, which relates its tasks and is computed from their weights.
 //
-// Rows of C are in the order of the rows of weights. reserve() allocates, and nothing else does.
+// Rows of C are in the order of the rows of weights. Only reserve() allocates.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,12 @@ struct RelationSettings {
   Relation kind;
   double rate, power;  // η, p
   bool as_printed;
-  std::size_t tasks, rank;  // 0: none is given
+  std::size_t tasks, rank;  // 0: not given
   std::size_t n_outputs, d;
-  double unit;  // κ
+  double unit;  // κ: the diagonal of C before anything is learned
 };
 
-constexpr double kLargestTrace = 1e12;  // as printed: C is frozen beyond, in units of κk
+constexpr double kLargestTrace = 1e12;  // as printed: C no longer changes if its trace exceeds this, in units of κk
 constexpr double kNoRelation = 1e-9;    // a smaller C_ii counts as 0, in units of κ
 
 class Relations {
@@ -53,14 +53,14 @@ class Relations {
   virtual ~Relations() = default;
 
   std::size_t size() const { return n_; }
-  virtual void reserve(std::size_t n) = 0;  // for n tasks in all. If it throws, C is unchanged
-  virtual void add() = 0;                   // a task that is unrelated to all others
-  virtual void drop(std::size_t r) = 0;     // the last task takes its place
+  virtual void reserve(std::size_t n) = 0;  // allocates memory for n tasks in total. If it throws, C is unchanged
+  virtual void add() = 0;                   // adds a task that is unrelated to all others
+  virtual void drop(std::size_t r) = 0;     // removes a task; the last task takes its index
   virtual double entry(std::size_t i, std::size_t j) const = 0;
   // Computes C from the weights before the step of this mistake.
-  virtual void relate(const RowTable& rows) = 0;
+  virtual void recompute(const RowTable& rows) = 0;
   // Called after a step that adds y c_j x to the weights of each task j in one output. g_j is w_j·x before the step, `square` is ‖x‖².
-  virtual void stepped(const double* c, const double* g, double y, double square) = 0;
+  virtual void after_step(const double* c, const double* g, double y, double square) = 0;
   virtual void save(State& state) const = 0;
   virtual void load(const State& state, const RowTable& rows) = 0;
 
@@ -81,7 +81,7 @@ class Relations {
       }
   }
   double divisor() const { return static_cast<double>(settings_.d > 1 ? settings_.d - 1 : 1); }
-  // The factor of a C with this trace; 0: the former C stays.
+  // By which factor to scale a new C of this trace. 0 means: keep the old C.
   double factor_for(double trace) const {
     const double target = settings_.unit * settings_.n_tasks(n_);
     if (settings_.as_printed) return trace <= kLargestTrace * target ? 1.0 : 0.0;

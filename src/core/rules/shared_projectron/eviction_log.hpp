@@ -1,8 +1,9 @@
-// The last evictions, which have not been applied yet to most rows of coefficients. Eviction m takes C_lr, sets it to 0 and adds
-// C_lr γ_j to C_lj, for every row l. One blocked product for kMaxEvictions of them reads the rows once instead of kMaxEvictions times.
+// A log of the last evictions of a SharedProjectron, which have not been applied yet to most rows of coefficients C. The eviction of
+// example r sets C_lr to 0 and adds C_lr γ_j to C_lj, for every row l. Applying kMaxEvictions evictions together reads every row once
+// instead of kMaxEvictions times.
 //
-// A row may also be brought up to date alone, whenever it is read or updated. Both add the same numbers in the same order, so
-// coefficients do not depend on when that is done. Only the flushing of numbers below 1e-300 does; that happens when the log is full.
+// A row may also be brought up to date alone, whenever it is read or updated. Both ways add the same numbers in the same order, so
+// coefficients do not depend on which of them is used. Only when the log is full are numbers below 1e-300 set to 0.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +18,12 @@ namespace budgetron {
 
 class EvictionLog {
  public:
-  explicit EvictionLog(Bytes& bytes) : slots_(bytes), shares_(bytes), among_(bytes) {}
+  explicit EvictionLog(Bytes& bytes) : slots_(bytes), shares_(bytes), between_(bytes) {}
 
   // If it throws, the log is unchanged.
   void allocate(std::size_t capacity) {
     resize_exactly(slots_, kMaxEvictions);
-    resize_exactly(among_, kMaxEvictions * kMaxEvictions);
+    resize_exactly(between_, kMaxEvictions * kMaxEvictions);
     resize_exactly(shares_, kMaxEvictions * capacity + kLongestRegister);
     stride_ = capacity;
   }
@@ -30,16 +31,16 @@ class EvictionLog {
   std::size_t size() const { return size_; }
   bool full() const { return size_ == kMaxEvictions; }
   void clear() { size_ = begin_ = 0; }
-  // The log of a loaded model, all of whose rows are up to date: it counts the evictions so far and has none of them.
+  // For a loaded model, where all rows are up to date: the log counts the evictions so far, without storing them.
   void resume(std::size_t size) { size_ = begin_ = size; }
 
-  // r is evicted; γ_r, if it is not 0, is the share of the new example that takes its slot.
+  // Logs the eviction of r. γ_r is the share of the new example that takes slot r, or 0 if there is none.
   void append(std::size_t r, const double* gamma, std::size_t n) {
     const std::size_t l = size_++;
     slots_[l] = static_cast<std::uint32_t>(r);
-    std::fill_n(among_.begin() + static_cast<std::ptrdiff_t>(l * kMaxEvictions), kMaxEvictions, 0.0);
+    std::fill_n(between_.begin() + static_cast<std::ptrdiff_t>(l * kMaxEvictions), kMaxEvictions, 0.0);
     for (std::size_t m = begin_; m < l; ++m) {
-      among_[m * kMaxEvictions + l] = shares_[m * stride_ + r];
+      between_[m * kMaxEvictions + l] = shares_[m * stride_ + r];
       shares_[m * stride_ + r] = 0.0;
     }
     double* share = shares_.data() + l * stride_;
@@ -47,17 +48,17 @@ class EvictionLog {
     std::fill(share + n, share + stride_, 0.0);
   }
 
-  // Applies the evictions from number `from` on to some rows of n numbers; with `flush`, tiny numbers become 0 in those that change.
+  // Applies all evictions from index `from` on to `count` rows of n numbers. With `flush`, tiny numbers become 0 in rows that change.
   void replay(std::size_t from, std::size_t n, double* const* rows, std::size_t count, bool flush = false) const {
     if (from == size_ || count == 0) return;
-    simd().replay({size_, slots_.data(), shares_.data(), stride_, among_.data(), flush}, from, n, rows, count);
+    simd().replay({size_, slots_.data(), shares_.data(), stride_, between_.data(), flush}, from, n, rows, count);
   }
 
  private:
   Vec<std::uint32_t> slots_;
-  Vec<double> shares_, among_;  // see Evictions in simd.hpp
+  Vec<double> shares_, between_;  // see Evictions in simd.hpp
   std::size_t stride_ = 0, size_ = 0;
-  std::size_t begin_ = 0;  // the entries before this one do not exist
+  std::size_t begin_ = 0;  // earlier entries are counted, but not stored, see resume()
 };
 
 }  // namespace budgetron

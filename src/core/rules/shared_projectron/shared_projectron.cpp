@@ -1,11 +1,12 @@
-// mtbprj-2, the projection that ignores tasks.   H is the Gram matrix of K' alone; task l has weights (β_l)_j.
+// mtbprj-2, the Budget Projectron whose projection ignores tasks. K' is the kernel of the rows, without the coupling A⁻¹ of the tasks. S is
+// the set of stored examples, H their Gram matrix in K', k' its row for the new example t. Task l has the weight (β_l)_j for example j.
 //
 //   f_l(x) = Σ_j (β_l)_j K'(x_j, x)
 //   on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
 //     δ ≤ η:   (β_l)_j += α_j y_t (A⁻¹)_{l,i_t}  for all l
 //     else:    S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t}.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
-//              r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,  γ_j = −P_jr / P_rr,
-//              (β_l)_j += γ_j (β_l)_r for every l and j ≠ r (t too),  S ← S ∖ {r}
+//              r = argmin of ‖((β_1)_j … (β_k)_j)‖ / √P_jj over the stored j (not t),  γ_j = −P_jr / P_rr,
+//              (β_l)_j += γ_j (β_l)_r for every l and j ≠ r (also t),  S ← S ∖ {r}
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -41,10 +42,10 @@ class SharedProjectron final : public Learner {
                 [&](std::size_t o, double similarity, const double* row) { simd().axpy(similarity, row, size(), out + o * size()); });
   }
 
-  // Σ_l C_lj over the tasks.
+  // Σ_l C_lj over the tasks; C is that of task_coefficients.hpp.
   void coefficients(double* out) const override {
     std::fill(out, out + config_.n_outputs * size(), 0.0);
-    beta_.add_all(size(), out);
+    beta_.add_task_rows(size(), out);
   }
 
   void forget(std::int64_t task_id) override {
@@ -72,7 +73,7 @@ class SharedProjectron final : public Learner {
     if (!mistaken(example, scratch, step)) return 0;
     const double eta2 = eta_ * eta_, kk = example.self;
     if (kk <= eta2) return kMistake;
-    beta_.open(example.task, n_seen_, size(), workspace());
+    beta_.ensure_rows(example.task, n_seen_, size(), workspace());
     const double* k = scratch.row.data();
     double delta2 = span_.project(k, kk, rows());
     if (delta2 <= eta2) {
@@ -110,12 +111,12 @@ class SharedProjectron final : public Learner {
 
   bool rule_grows_little(std::size_t n, const std::int64_t* task_ids) const override {
     const std::size_t few = std::max<std::size_t>(64, beta_.rows());
-    // Looking up every task may cost more than learning the block, so it is done only if the answer can matter.
-    return beta_.limited() || 2 * n <= few || beta_.missing(0, n, task_ids, task_ids) <= few;
+    // Looking up every task may cost more than learning the examples, so it is done only if the answer can matter.
+    return beta_.limited() || 2 * n <= few || beta_.count_missing(0, n, task_ids, task_ids) <= few;
   }
 
   void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) override {
-    beta_.reserve(beta_.missing(from, to, task_ids, clusters));
+    beta_.reserve(beta_.count_missing(from, to, task_ids, clusters));
   }
   void end_reserve() noexcept override { beta_.end_reserve(); }
 
@@ -153,11 +154,11 @@ class SharedProjectron final : public Learner {
   std::size_t cheapest(RootDiagonal root_diagonal) {
     auto& scores = span_.scores;
     beta_.squared_norms(size(), scores.data());
-    // The squares are updated from step to step, so a square that should have become 0 is a rounding error instead.
+    // The squares are updated step by step. So a square that should be 0 may be a rounding error, which counts as 0.
     const double negligible = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
     for (std::size_t j = 0; j < size(); ++j)
       scores[j] = scores[j] > negligible ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;
-    return lowest_arrival(scores.data(), size());
+    return argmin_oldest(scores.data(), size());
   }
 
   void evict(std::size_t r) {

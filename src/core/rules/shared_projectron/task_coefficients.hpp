@@ -1,11 +1,12 @@
 // The weights of all tasks over the stored examples: (β_l)_j for task l and slot j.
 //
-// Stored is C with β = A⁻¹C: an update changes only the row of one task, for any number of tasks. For cliques (A⁻¹ = (d − o) I + o J
-// inside a cluster) β_i needs row i and the cluster's common row s, the sum of the rows of its tasks.
+// The table stores C, where β = A⁻¹C and A is the coupling of the tasks. So an update changes only the row of one task, for any number
+// of tasks. For cliques (A⁻¹ = (d − o) I + o J inside a cluster, J all ones) β_i is computed from row i and the cluster's common row s,
+// the sum of the rows of its tasks.
 //
 // An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. For a clique, evictions
 // are then logged (EvictionLog) and applied to all rows together, and a row that is read or updated in between is brought up to date
-// alone. On other graphs every margin reads every row, so that nothing would be saved.
+// alone. On other graphs every margin reads every row, so a log would save nothing.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +29,7 @@ class TaskCoefficients {
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
         n_outputs_(config.n_outputs),
         max_rows_(max_rows),
-        // The memory planner counts on the same rule: the matrix has at most an eighth of the bytes that the rows may have.
+        // The memory planner in Python uses the same rule: the Gram matrix has at most an eighth of the bytes that the rows may have.
         may_use_gram_(config.capacity != 0 && (max_rows == 0 || max_rows / 4 >= config.capacity)),
         table_(bytes, config.n_outputs * capacity, max_rows, config.hash_seed),
         norms_(bytes, config, table_, capacity),
@@ -42,7 +43,7 @@ class TaskCoefficients {
   std::size_t rows() const { return table_.size(); }
   bool limited() const { return max_rows_ != 0; }
 
-  // Calls use(output, factor, row) for rows that make up β of a task. `space` has space for one row of one output.
+  // Calls use(output, factor, row) for rows of which the sum, times their factors, is β of a task. `space` has room for one row.
   template <class Use>
   void visit(Task task, std::size_t n, Similarity::Workspace* workspace, double* space, Use use) const {
     if (clique_) {
@@ -54,7 +55,7 @@ class TaskCoefficients {
       if (common != RowTable::kNone) visit_row(common, off, n, space, use);
       return;
     }
-    // The rows are added up first: several at a time, which reads them faster than one inner product per row.
+    // The rows are added up first, several at a time, which is faster than one inner product per row.
     const double* column = explicit_->column(task.id, workspace);
     for (std::size_t o = 0; o < n_outputs_; ++o) {
       std::fill_n(space, n, 0.0);
@@ -64,7 +65,7 @@ class TaskCoefficients {
   }
 
   // Adds the rows of all tasks to out (n_outputs × n).
-  void add_all(std::size_t n, double* out) const {
+  void add_task_rows(std::size_t n, double* out) const {
     std::vector<double> space(n);
     for (std::uint32_t at = 0; at < table_.size(); ++at)
       if (!table_.row(at).name.common)
@@ -75,8 +76,8 @@ class TaskCoefficients {
   void squared_norms(std::size_t n, double* scores) const { norms_.read(n, scores); }
 
   // The number of tasks and clusters among these examples that have no row yet.
-  std::size_t missing(std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) const {
-    const auto among = [&](const std::int64_t* ids, bool common) -> std::size_t {
+  std::size_t count_missing(std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) const {
+    const auto count_absent = [&](const std::int64_t* ids, bool common) -> std::size_t {
       if (to - from == 1) return table_.find({ids[from], common}) == RowTable::kNone;
       Bytes temporary;
       Vec<std::int64_t> absent(temporary);
@@ -86,7 +87,7 @@ class TaskCoefficients {
       }
       return count_distinct(absent);
     };
-    return among(task_ids, false) + (coupled() ? among(clusters, true) : 0);
+    return count_absent(task_ids, false) + (coupled() ? count_absent(clusters, true) : 0);
   }
 
   void reserve(std::size_t more) {
@@ -99,25 +100,25 @@ class TaskCoefficients {
   void grow(std::size_t capacity) {
     norms_.grow(capacity);
     table_.widen(n_outputs_ * capacity);  // nothing below can fail
-    const std::size_t old = stride_;
+    const std::size_t old_stride = stride_;
     for (std::size_t at = 0; at < table_.size(); ++at)  // from the last output back, so that nothing is overwritten
       for (std::size_t o = n_outputs_; o-- > 1;) {
         double* row = table_.values(at);
-        std::copy_backward(row + o * old, row + o * old + old, row + o * capacity + old);
-        std::fill(row + o * old, row + std::min(o * capacity, o * old + old), 0.0);
+        std::copy_backward(row + o * old_stride, row + o * old_stride + old_stride, row + o * capacity + old_stride);
+        std::fill(row + o * old_stride, row + std::min(o * capacity, o * old_stride + old_stride), 0.0);
       }
     stride_ = capacity;
     norms_.set_stride(capacity);
   }
 
   // Makes sure that the task has a row and its cluster a common row, and marks both as the most recently updated.
-  void open(Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
-    open_row({task.id, false}, task, stamp, n, workspace);
-    if (coupled()) open_row({task.cluster, true}, task, stamp, n, workspace);
-    reweigh(n);
+  void ensure_rows(Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
+    ensure_row({task.id, false}, task, stamp, n, workspace);
+    if (coupled()) ensure_row({task.cluster, true}, task, stamp, n, workspace);
+    apply_counted_members(n);
     if (!batched() && norms_.gram_allocated() && clique_ && table_.size() > stride_) norms_.rebuild(true, n, workspace);
   }
-  // Applies changes of the norms that still wait. To be called if no update follows open().
+  // Applies pending changes of the norms. Call it if no update follows ensure_rows().
   void settle(std::size_t n) { norms_.settle(n); }
 
   // C_{i_t} += step ⊗ v, and the same to the common row.
@@ -133,7 +134,7 @@ class TaskCoefficients {
     }
   }
 
-  // Removes the row of a task, and its part in the common row.
+  // Removes the row of a task, and subtracts it from the common row of its cluster.
   void forget(std::int64_t task_id, std::size_t n, Similarity::Workspace* workspace) {
     const auto at = table_.find({task_id, false});
     if (at == RowTable::kNone) return;
@@ -146,7 +147,7 @@ class TaskCoefficients {
       norms_.add_common(common, 1.0, n);
     }
     drop_task_row(at, n, workspace);
-    reweigh(n);
+    apply_counted_members(n);
     norms_.settle(n);
   }
 
@@ -158,16 +159,16 @@ class TaskCoefficients {
       if (log_.full()) end_batch(n);
       return;
     }
-    double* squares = norms_.squares();
+    double* squares = norms_.squares_to_recompute();
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = values(at, o);
-        const double lost = row[r];
+        const double coefficient = row[r];
         row[r] = 0.0;
         if (squares && !table_.row(at).name.common)
-          simd().axpy_squares(lost, gamma, n, row, squares);
+          simd().axpy_squares(coefficient, gamma, n, row, squares);
         else
-          simd().axpy(lost, gamma, n, row);
+          simd().axpy(coefficient, gamma, n, row);
       }
   }
 
@@ -215,7 +216,7 @@ class TaskCoefficients {
     const bool in_batches = evictions != state.integers.end() && clique_ && may_use_gram_;
     if (in_batches) {
       if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMaxEvictions))
-        throw std::invalid_argument("saved model: it contains evictions that it does not count");
+        throw std::invalid_argument("saved model: the number of logged evictions is out of range");
       allocate_batches();
       log_.resume(static_cast<std::size_t>(evictions->second[0]));
     }
@@ -320,7 +321,7 @@ class TaskCoefficients {
     return at;
   }
 
-  void open_row(RowTable::Name name, Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
+  void ensure_row(RowTable::Name name, Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.find(name);
     if (at == RowTable::kNone) {
       if (table_.at_limit()) drop_oldest(task, n, workspace);
@@ -341,17 +342,17 @@ class TaskCoefficients {
     return rows;
   }
 
-  // The weight of a common row in the norms depends on its members. At the limit of rows one task often takes the place of another
-  // one of the same cluster, and the two changes cancel. So changes are counted here, and reweigh() applies their sum.
+  // The factor of a common row in the norms depends on the number of its members. At the limit of rows, a new task often replaces another
+  // task of the same cluster, and the two changes cancel. So changes are counted here, and apply_counted_members() applies their sum.
   void count_member(std::int64_t cluster, std::int64_t more, std::size_t n) {
     const auto common = table_.find({cluster, true});
     if (common == RowTable::kNone) return;
-    if (cluster != counted_cluster_) reweigh(n);
+    if (cluster != counted_cluster_) apply_counted_members(n);
     table_.row(common).members += more;
     counted_cluster_ = cluster;
     counted_ += more;
   }
-  void reweigh(std::size_t n) {
+  void apply_counted_members(std::size_t n) {
     const auto common = counted_ ? table_.find({counted_cluster_, true}) : RowTable::kNone;
     if (common != RowTable::kNone) {
       bring_up_to_date(common, n);
@@ -360,7 +361,7 @@ class TaskCoefficients {
     counted_ = 0;
   }
 
-  // Drops the least recently updated row that is not the current example's. A task's part in the common row stays.
+  // Evicts the least recently updated row that the current example does not need. The common row still contains an evicted task row.
   void drop_oldest(Task task, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.oldest();
     while (at != RowTable::kNone &&
@@ -368,7 +369,7 @@ class TaskCoefficients {
       at = table_.newer(at);
     if (at == RowTable::kNone) return;
     if (!table_.row(at).name.common) return drop_task_row(at, n, workspace);
-    reweigh(n);
+    apply_counted_members(n);
     bring_up_to_date(at, n);
     norms_.remove(at, n, workspace);
     table_.drop(at);

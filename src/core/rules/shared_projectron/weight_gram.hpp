@@ -1,5 +1,6 @@
-// G = βᵀβ, the B × B Gram matrix of the tasks' weights: Σ_l β_lj² are its diagonal. An update costs B²/2, whatever the number of
-// tasks; computing the norms from the weights would cost tasks × B per eviction.
+// G = βᵀβ, the B × B Gram matrix of the tasks' weights. β_lj is the weight of the stored example j for task l. The diagonal of G has the
+// squared norms Σ_l β_lj². An update costs B²/2, whatever the number of tasks; computing the norms from the weights would cost
+// tasks × B per eviction.
 //
 //   β_lj += γ_j β_lr for j ≠ r, β_lr ← γ_r β_lr:   u = G_·r,  G_r· = G_·r = 0,  G += γ mᵀ + m γᵀ,  m = u (0 at r) + ½ G_rr γ
 //   β_l += step · v:                               G += v mᵀ + m vᵀ,  m = Σ_l step_l β_l + ½ Σ_l step_l² v
@@ -26,14 +27,14 @@ class WeightGram {
     resize_exactly(g_, triangle(capacity));
   }
   bool allocated() const { return !g_.empty(); }
-  double* vector() { return m_.data(); }  // for m of add_step()
+  double* vector() { return m_.data(); }  // the caller writes m here before add_step()
 
-  // out_j = G_jj; rounding may have made one negative.
+  // out_j = G_jj, or 0 if rounding has made it negative.
   void diagonal(std::size_t n, double* out) const {
     for (std::size_t j = 0; j < n; ++j) out[j] = std::max(0.0, g_[triangle(j) + j] + c_ * a_[j] * a_[j]);
   }
 
-  // G += c a aᵀ. The pass over G waits for the next change, which passes over it too; settle() ends the wait.
+  // G += c a aᵀ. This is postponed to the next change of G, which passes over G anyway; settle() does it at once.
   void add(double c, const double* a, std::size_t n) {
     settle(n);
     c_ = c;
@@ -45,7 +46,7 @@ class WeightGram {
     c_ = 0.0;
   }
 
-  // r is evicted, and its weight distributed as γ.
+  // Example r is evicted, and its weights are distributed to the others in proportion to γ.
   void evict(std::size_t r, const double* gamma, std::size_t n) {
     double* row = g_.data() + triangle(r);
     for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);
@@ -72,7 +73,7 @@ class WeightGram {
     for (std::size_t j = slot + 1; j < n; ++j) g_[triangle(j) + slot] += m_[j];
   }
 
-  // The last slot takes the place of a removed one, whose entries are 0.
+  // The last slot takes the index of a removed slot, whose entries are 0.
   void slot_removed(std::size_t slot, std::size_t last) {
     settle(last + 1);
     double* from = g_.data() + triangle(last);

@@ -1,14 +1,15 @@
-// Σ_l β_lj², the squared norms of the tasks' weights in each slot j, where β = A⁻¹C. They are updated with C, because computing
-// them from C would cost tasks × slots per eviction. With n tasks in a clique (A⁻¹ = (d − o) I + o J), whose rows add up to s:
+// Σ_l β_lj², the squared norms over the tasks l of the weights in each slot j, where β = A⁻¹C (task_coefficients.hpp). They are updated
+// with C, because computing them from C would cost tasks × slots per eviction. In a clique, A⁻¹ = (d − o) I + o J, where J is all ones; it
+// has n tasks, and s is the sum of their rows of C.
 //
 //   clique:        Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j²
 //   other graphs:  Σ_l β_lj² = C_jᵀ A⁻² C_j
 //
-// There are two ways. `squares_` is Σ_l C_lj² for cliques, and Σ_l β_lj² for other graphs. With many tasks `gram_` = βᵀβ takes its
-// place: for cliques the sum of the products C_lᵀC_l and sᵀs with the weights above, for other graphs CᵀA⁻²C. Then an eviction
-// reads none of the rows and needs no solve.
+// The norms are stored in one of two forms. `squares_` is Σ_l C_lj² for cliques, and Σ_l β_lj² for other graphs. With many tasks `gram_` =
+// βᵀβ is stored instead: for cliques the sum of the products C_lᵀC_l and sᵀs with the factors above, for other graphs CᵀA⁻²C. Then an
+// eviction reads none of the rows and needs no solve.
 //
-// Changes are announced before the rows change. The rows concerned must be up to date (see EvictionLog).
+// The caller calls these functions before it changes the rows. The rows that change must be up to date (see EvictionLog).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace budgetron {
 
-// What a step adds to a row, times its size: a vector, or 1 in one slot.
+// The direction of a step, which adds a multiple of it to a row: a vector, or 1 in one slot.
 struct Direction {
   const double* values;  // nullptr: 1 in `slot`
   std::size_t slot;
@@ -47,7 +48,7 @@ class WeightNorms {
   void set_stride(std::size_t stride) noexcept { stride_ = stride; }
 
   bool uses_gram() const { return uses_gram_; }
-  void use_gram() { uses_gram_ = true; }  // while there are no rows
+  void use_gram() { uses_gram_ = true; }  // only while there are no rows
   void allocate_gram(std::size_t capacity) { gram_.allocate(capacity); }
   bool gram_allocated() const { return gram_.allocated(); }
 
@@ -67,13 +68,13 @@ class WeightNorms {
     }
   }
 
-  // The row of a task and the common row of its cluster, unless that is kNone, change by step · v.
+  // The row of a task, and the common row of its cluster unless `common` is kNone, change by step · v.
   void step(std::uint32_t own, std::uint32_t common, const Step& step, Direction v, std::size_t n, Similarity::Workspace* workspace) {
     const Signed outputs[] = {{step.plus, step.sign}, {step.minus, -step.sign}};
     change(own, common, outputs, step.minus < n_outputs_ ? 2 : 1, v, n, workspace);
   }
 
-  // A row leaves the table.
+  // A row is removed from the table.
   void remove(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
     for (std::size_t o = 0; o < n_outputs_; ++o) {
       if (uses_gram_ && clique_) {
@@ -84,11 +85,11 @@ class WeightNorms {
       }
     }
   }
-  // The weight of a common row grows by `factor` times itself; 1 and −1 add the row and remove it.
+  // Adds a common row to the norms (factor 1), or subtracts it (factor −1).
   void add_common(std::uint32_t at, double factor, std::size_t n) {
     for (std::size_t o = 0; o < n_outputs_ && uses_gram_; ++o) gram_.add(factor * weight(at), values(at, o), n);
   }
-  // The cluster of a common row has `more` tasks more, some of which may be less.
+  // The cluster of a common row gains `more` tasks; it loses tasks if `more` is negative.
   void add_members(std::uint32_t at, std::int64_t more, std::size_t n) {
     if (n_tasks_ || !uses_gram_) return;
     const double change = static_cast<double>(more) * clique_->off * clique_->off;
@@ -98,7 +99,7 @@ class WeightNorms {
   // C_lj += γ_j C_lr in every row l, and C_lr becomes γ_r C_lr.
   void evict(std::size_t r, const double* gamma, std::size_t n, Similarity::Workspace* workspace) {
     if (uses_gram_) return gram_.evict(r, gamma, n);
-    if (clique_) {  // the caller adds them up again, see squares()
+    if (clique_) {  // the caller adds up the squares again, see squares_to_recompute()
       std::fill_n(squares_.begin(), n, 0.0);
       return;
     }
@@ -115,8 +116,8 @@ class WeightNorms {
     for (std::size_t j = 0; j < n; ++j) squares_[j] += gamma[j] * (2.0 * cross_[j] + gamma[j] * square);
     squares_[r] = gamma[r] * gamma[r] * square;
   }
-  // Where the squares of task rows are added up after an eviction; nullptr: they need not be.
-  double* squares() { return clique_ && !uses_gram_ ? squares_.data() : nullptr; }
+  // The array to which the caller adds the squares of all task rows after an eviction; nullptr if this is not necessary.
+  double* squares_to_recompute() { return clique_ && !uses_gram_ ? squares_.data() : nullptr; }
 
   void slot_removed(std::size_t slot, std::size_t last) {
     if (uses_gram_) return gram_.slot_removed(slot, last);
@@ -124,12 +125,14 @@ class WeightNorms {
     squares_[last] = 0.0;
   }
 
-  // Call it at the end of a call that changes rows: a change that waits would be rounded differently in a model that is loaded.
+  // Applies a pending change. Call it at the end of every operation that changes rows: a saved model has no pending changes, and would
+  // round differently after loading.
   void settle(std::size_t n) {
     if (uses_gram_) gram_.settle(n);
   }
 
-  // q_j += sign Σ_l factor_l C_lj, for some of the slots. The factors are 0 outside of a task's cluster, so that its rows are enough.
+  // q_j += sign Σ_l factor_l C_lj, for the slots from `begin` to `end`. With `cluster`, only the rows of that cluster are read: the factors
+  // of all other tasks are 0.
   static constexpr std::int64_t kAllClusters = -1;
   void add_rows(const double* factor, std::size_t output, double sign, std::size_t begin, std::size_t end, double* q,
                 std::int64_t cluster = kAllClusters) const {
@@ -148,7 +151,7 @@ class WeightNorms {
     simd().add_rows(block, factors, count, end - begin, q + begin);
   }
 
-  // Computes the norms from all rows; from now on as a matrix, if it is allocated and wanted.
+  // Computes the norms from all rows, in the form of a Gram matrix (which must be allocated) if `as_gram`.
   void rebuild(bool as_gram, std::size_t n, Similarity::Workspace* workspace) {
     uses_gram_ = as_gram;
     std::fill(squares_.begin(), squares_.end(), 0.0);
@@ -177,7 +180,7 @@ class WeightNorms {
     else
       state.reals["table_squares"].assign(squares_.begin(), squares_.begin() + static_cast<std::ptrdiff_t>(n));
   }
-  // Returns false if the state has no norms, or in the form that this model does not use.
+  // Returns false if the state has no norms, or has them in the form that this model does not use.
   bool load(const State& state, bool as_gram, std::size_t n) {
     const auto saved = state.reals.find(as_gram ? "table_gram" : "table_squares");
     if (saved == state.reals.end() || saved->second.size() != (as_gram ? WeightGram::triangle(n) : n)) return false;
@@ -198,6 +201,7 @@ class WeightNorms {
   const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
   bool coupled() const { return clique_ && clique_->off != 0.0; }
 
+  // The factor of the row of a task, and that of any row, in the formula for cliques above.
   double own_weight() const {
     if (!coupled()) return 1.0;
     const double d = clique_->diagonal - clique_->off;
@@ -210,11 +214,11 @@ class WeightNorms {
     return 2.0 * d * o + members * o * o;
   }
 
-  // The row of a task, and its common row, change by sign · v in some outputs. With βᵀβ as a function of C, q is its derivative and
-  // `self` twice the coefficient of v vᵀ.
+  // The row of a task, and its common row, change by sign · v in `count` outputs. βᵀβ is quadratic in C: it changes by v qᵀ + q vᵀ +
+  // self · v vᵀ, where q is a sum of rows of C.
   void change(std::uint32_t own, std::uint32_t common, const Signed* outputs, std::size_t count, Direction v, std::size_t n,
               Similarity::Workspace* workspace) {
-    // The squares of a slot need only this slot of the rows.
+    // If only the squares of one slot change, only that slot of the rows is read.
     const std::size_t begin = v.values || uses_gram_ ? 0 : v.slot, end = v.values || uses_gram_ ? n : v.slot + 1;
     double self = static_cast<double>(count);
     if (clique_ && !uses_gram_) {
@@ -229,12 +233,12 @@ class WeightNorms {
     }
     double* q = begin_sum(n);
     if (clique_) {
-      const double mine = own_weight(), shared = common == RowTable::kNone ? 0.0 : weight(common);
+      const double task_weight = own_weight(), common_weight = common == RowTable::kNone ? 0.0 : weight(common);
       for (std::size_t i = 0; i < count; ++i) {
-        simd().axpy(outputs[i].sign * mine, values(own, outputs[i].output), n, q);
-        if (common != RowTable::kNone) simd().axpy(outputs[i].sign * shared, values(common, outputs[i].output), n, q);
+        simd().axpy(outputs[i].sign * task_weight, values(own, outputs[i].output), n, q);
+        if (common != RowTable::kNone) simd().axpy(outputs[i].sign * common_weight, values(common, outputs[i].output), n, q);
       }
-      self *= mine + shared;
+      self *= task_weight + common_weight;
     } else {
       const double* twice = squared_column(table_.row(own).name.id, workspace);
       for (std::size_t i = 0; i < count; ++i) add_rows(twice, outputs[i].output, outputs[i].sign, begin, end, q, table_.row(own).cluster);
@@ -254,13 +258,13 @@ class WeightNorms {
     }
   }
 
-  // A vector of zeros for a sum of rows: m of the matrix, if there is one.
+  // A vector of zeros for a sum of rows. With a Gram matrix it is the vector m that WeightGram::add_step() reads.
   double* begin_sum(std::size_t n) {
     double* q = uses_gram_ ? gram_.vector() : cross_.data();
     std::fill_n(q, n, 0.0);
     return q;
   }
-  // A⁻² e_i over all tasks. The column of A⁻¹ was solved for the margin, so this is one solve.
+  // Column i of A⁻². Column i of A⁻¹ was computed for the margin, so this costs one further solve.
   const double* squared_column(std::int64_t task_id, Similarity::Workspace* workspace) {
     double* twice = explicit_->vector(workspace);
     std::copy_n(explicit_->column(task_id, workspace), explicit_->tasks(), twice);
