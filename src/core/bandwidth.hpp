@@ -1,8 +1,8 @@
 // Estimates γ of a Gaussian kernel from the first rows: 1/(d v), where v is the variance of all their entries.
 //
-// γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does not
-// depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For sparse rows,
-// d v is nearly the mean of ‖x‖², which even one row estimates well.
+// d is the number of columns. γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the
+// result does not depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd row. For
+// sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
 #pragma once
 
 #include <cmath>
@@ -12,33 +12,34 @@
 namespace budgetron {
 
 struct Bandwidth {
-  static constexpr std::int64_t kRows = 64, kFewestDense = 32;
+  static constexpr std::int64_t kRows = 64, kMinDenseRows = 32;
 
   bool used = false;
   double mean = 0, m2 = 0;  // of the entries so far: the mean, and the sum of squared differences from it
 
-  // Whether γ is to be estimated after n rows, and whether row n (from 0) counts.
+  // Whether γ is to be estimated after n rows.
   bool due(std::int64_t n) const { return used && n > 0 && n <= kRows && (n & (n - 1)) == 0; }
+  // Whether row n (from 0) is part of the estimate.
   bool counts(std::int64_t n) const { return used && n < kRows; }
 
   double gamma(std::int64_t n, std::size_t d, bool sparse) const {
-    const double spread = m2 / static_cast<double>(n);  // d v
-    const bool usable = (sparse || n >= kFewestDense) && spread > 1e-300 && spread < HUGE_VAL;
-    return 1.0 / (usable ? spread : static_cast<double>(d));
+    const double scale = m2 / static_cast<double>(n);  // d v
+    const bool usable = (sparse || n >= kMinDenseRows) && scale > 1e-300 && scale < HUGE_VAL;
+    return 1.0 / (usable ? scale : static_cast<double>(d));
   }
 
   // Adds row n: these values, and zeros up to d. Mean and m2 are updated as in Chan, Golub and LeVeque (1983).
   template <class T>
   void add(const T* values, std::size_t count, std::size_t d, std::int64_t n) {
     const double width = static_cast<double>(d);
-    double sum = 0, around = 0;
+    double sum = 0, row_m2 = 0;
     for (std::size_t e = 0; e < count; ++e) sum += static_cast<double>(values[e]);
-    const double middle = sum / width, rows = static_cast<double>(n + 1);
-    for (std::size_t e = 0; e < count; ++e) around += (static_cast<double>(values[e]) - middle) * (static_cast<double>(values[e]) - middle);
-    around += static_cast<double>(d - count) * middle * middle;
-    const double apart = middle - mean;
-    mean += apart / rows;
-    m2 += around + apart * apart * width * static_cast<double>(n) / rows;
+    const double row_mean = sum / width, rows = static_cast<double>(n + 1);
+    for (std::size_t e = 0; e < count; ++e) row_m2 += (static_cast<double>(values[e]) - row_mean) * (static_cast<double>(values[e]) - row_mean);
+    row_m2 += static_cast<double>(d - count) * row_mean * row_mean;
+    const double difference = row_mean - mean;
+    mean += difference / rows;
+    m2 += row_m2 + difference * difference * width * static_cast<double>(n) / rows;
   }
 };
 

@@ -1,4 +1,4 @@
-// Operations that processors have and C++17 does not name: compiler built-ins where they exist, plain C++ elsewhere.
+// Processor operations that have no name in C++17: compiler built-ins where they exist, plain C++ elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline int floor_log2(std::uint64_t n) {
 #endif
 }
 
-// The upper 64 bits of a · b. In 32-bit halves: a type of 128 bits is an extension that not every compiler has.
+// The upper 64 bits of a · b, computed from 32-bit halves, because not every compiler has a 128-bit integer type.
 inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t low = 0xFFFFFFFF;
   const std::uint64_t middle = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);  // at most 2^64 - 2^32

@@ -1,4 +1,4 @@
-// Counted memory: every container of a learner allocates through its `Bytes`, so memory_bytes is exact by construction.
+// Counted memory: every container of a learner allocates through the learner's `Bytes`, so memory_bytes is exact by construction.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace budgetron {
 
-// A number that decays step by step becomes 0 below this, not a subnormal number: those are a hundred times slower to compute with.
+// Numbers that decay step by step are set to 0 below this. They would become subnormal, and arithmetic on subnormal numbers is a hundred
+// times slower.
 constexpr double kTiny = 1e-300;
 inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0.0 : value; }
 
@@ -16,7 +17,7 @@ struct Bytes {
   std::size_t used = 0;
 };
 
-// A member that counts the object itself, for objects that are allocated separately.
+// Adds the size of an object to `Bytes` for as long as the object exists. Objects that are allocated separately have it as a member.
 class CountedSize {
  public:
   CountedSize(Bytes& bytes, std::size_t size) : bytes_(&bytes), size_(size) { bytes.used += size; }
@@ -88,7 +89,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash: two rounds of xor, multiply and shift. Values that collide cannot be chosen without knowing the seed.
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. Whoever does not know the seed cannot choose values that collide.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

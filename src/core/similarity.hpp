@@ -1,8 +1,8 @@
-// Task similarities: the entries (A⁻¹)_ij of the interaction matrix, between the task i of an example and the tasks j of the
+// Task similarities: the entries (A⁻¹)_ij of the inverse interaction matrix A, between the task i of an example and the tasks j of the
 // stored examples.
 //
-// (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits, so entries are always read from column i: results then do not depend on
-// which columns are in the cache.
+// (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits. Entries are always read from column i, so that results do not depend on which
+// columns are in the cache.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +108,7 @@ class Factored final : public Similarity {
   double largest_ = 0;
 };
 
-// A graph on k named tasks: A⁻¹ as a dense table, or solved column by column from the sparse matrix A.
+// A graph on k named tasks. A⁻¹ is a dense table, or its columns are computed on demand from the sparse matrix A.
 class Explicit final : public Similarity {
  public:
   using Similarity::multiply;
@@ -124,7 +124,7 @@ class Explicit final : public Similarity {
       : k_(k),
         c_g2_(c_g2),
         inverse_(std::make_unique<SparseInverse>(a, std::move(a.component), a.singular)),
-        cached_(std::max<std::size_t>(1, cache_bytes / column_bytes())) {}
+        max_cached_(std::max<std::size_t>(1, cache_bytes / column_bytes())) {}
 
   struct ColumnWorkspace final : Workspace {
     ColumnWorkspace(Bytes& bytes, std::size_t k, const SparseInverse* inverse)
@@ -135,7 +135,7 @@ class Explicit final : public Similarity {
     }
     CountedSize size_;
     Vec<double> vector;  // for A⁻¹ v
-    Column held;         // the column of the cache that was read last: this reference keeps it alive if the cache evicts it
+    Column held;         // the cached column that was read last; this reference keeps it alive if the cache evicts it
     Vec<double> solved;  // the column of the task `solved_for`, which is not in the cache if there was no memory for it
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
@@ -159,32 +159,32 @@ class Explicit final : public Similarity {
   // A column of A⁻¹. It stays valid until the next call with the same workspace.
   const double* column(std::int64_t i, Workspace* workspace) const {
     if (!inverse_) return dense_.data() + static_cast<std::size_t>(i) * k_;
-    auto& own = static_cast<ColumnWorkspace&>(*workspace);
+    auto& work = static_cast<ColumnWorkspace&>(*workspace);
     {
       std::lock_guard<std::mutex> hold(mutex_);
-      const auto found = where_.find(i);
-      if (found != where_.end()) {
-        recent_.splice(recent_.begin(), recent_, found->second);
-        own.held = found->second->second;
-        return own.held->data();
+      const auto entry = index_.find(i);
+      if (entry != index_.end()) {
+        recent_.splice(recent_.begin(), recent_, entry->second);
+        work.held = entry->second->second;
+        return work.held->data();
       }
     }
-    if (own.solved_for != i) {
-      inverse_->column(i, own.solved.data(), *own.work);
-      own.solved_for = i;
+    if (work.solved_for != i) {
+      inverse_->column(i, work.solved.data(), *work.work);
+      work.solved_for = i;
     }
-    cache(i, own.solved.data());
-    return own.solved.data();
+    cache(i, work.solved.data());
+    return work.solved.data();
   }
 
   // A⁻¹ v over all k tasks, in place; v must be of size k.
   void apply(double* v, Workspace* workspace) const {
-    auto& own = static_cast<ColumnWorkspace&>(*workspace);
+    auto& work = static_cast<ColumnWorkspace&>(*workspace);
     if (inverse_) {
-      inverse_->apply(v, v, *own.work);
+      inverse_->apply(v, v, *work.work);
       return;
     }
-    double* applied = own.vector.data() + k_;
+    double* applied = work.vector.data() + k_;
     simd().symmetric_multiply(dense_.data(), k_, v, applied);
     std::copy_n(applied, k_, v);
   }
@@ -201,16 +201,16 @@ class Explicit final : public Similarity {
   }
 
  private:
-  // One column in the cache, with its nodes in the list and in the map.
-  std::size_t column_bytes() const { return 8 * k_ + kNodes; }
-  static constexpr std::size_t kNodes = 160;  // an upper bound of two nodes, a bucket and the shared_ptr's counters
+  // Bytes of one column in the cache, including its nodes in the list and in the map.
+  std::size_t column_bytes() const { return 8 * k_ + kNodeBytes; }
+  static constexpr std::size_t kNodeBytes = 160;  // an upper bound of two nodes, a bucket and the shared_ptr's counters
 
   // The cache only saves time: if memory runs out, the column is not stored.
   void cache(std::int64_t i, const double* solved) const noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
-    if (where_.find(i) != where_.end()) return;
-    while (recent_.size() >= cached_) {
-      where_.erase(recent_.back().first);
+    if (index_.find(i) != index_.end()) return;
+    while (recent_.size() >= max_cached_) {
+      index_.erase(recent_.back().first);
       recent_.pop_back();
     }
     try {
@@ -219,7 +219,7 @@ class Explicit final : public Similarity {
       return;
     }
     try {
-      where_[i] = recent_.begin();
+      index_[i] = recent_.begin();
     } catch (const std::bad_alloc&) {
       recent_.pop_front();
     }
@@ -229,10 +229,10 @@ class Explicit final : public Similarity {
   double c_g2_;
   std::vector<double> dense_;
   std::unique_ptr<SparseInverse> inverse_;
-  std::size_t cached_ = 0;  // how many columns the cache may hold; the least recently used is evicted
+  std::size_t max_cached_ = 0;  // how many columns the cache may hold; the least recently used is evicted
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::int64_t, Column>> recent_;
-  mutable std::unordered_map<std::int64_t, std::list<std::pair<std::int64_t, Column>>::iterator> where_;
+  mutable std::unordered_map<std::int64_t, std::list<std::pair<std::int64_t, Column>>::iterator> index_;
 };
 
 }  // namespace budgetron

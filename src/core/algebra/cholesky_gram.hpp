@@ -1,7 +1,7 @@
-// The Gram matrix as its Cholesky factor L, H = L Lᵀ.
+// The Gram matrix H of the stored instances (gram.hpp), represented by its Cholesky factor L, H = L Lᵀ.
 //
 // Replacing an instance removes its row of L and appends a new last row, because only a last row can be added in O(B²). So the
-// rows of L are not in the order of the slots: order_ says which slot a row belongs to.
+// rows of L are not in the order of the slots: slot_of_row_ says which slot a row belongs to.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,19 @@ namespace budgetron {
 class CholeskyGram final : public Gram {
  public:
   CholeskyGram(Bytes& bytes, std::size_t capacity)
-      : size_(bytes, sizeof(CholeskyGram)), l_(bytes), diagonal_(bytes), order_(bytes), place_(bytes), v_(bytes), work_(bytes) {
+      : size_(bytes, sizeof(CholeskyGram)), l_(bytes), diagonal_(bytes), slot_of_row_(bytes), row_of_slot_(bytes), v_(bytes), work_(bytes) {
     reserve(capacity);
   }
 
   std::size_t size() const override { return n_; }
 
   double project(const double* k, double kk, double* alpha) override {
-    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
+    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[slot_of_row_[i]];
     forward(v_.data());
     const double delta2 = kk - simd().dot(v_.data(), v_.data(), n_);
     for (std::size_t i = 0; i < n_; ++i) work_[i] = v_[i];
     backward(work_.data());
-    for (std::size_t i = 0; i < n_; ++i) alpha[order_[i]] = work_[i];
+    for (std::size_t i = 0; i < n_; ++i) alpha[slot_of_row_[i]] = work_[i];
     return delta2;
   }
 
@@ -41,51 +41,51 @@ class CholeskyGram final : public Gram {
   void column(std::size_t r, double* h) override {
     double* x = work_.data();
     std::fill_n(x, n_, 0.0);
-    x[place_[r]] = 1.0;
+    x[row_of_slot_[r]] = 1.0;
     forward(x);
     backward(x);
-    for (std::size_t i = 0; i < n_; ++i) h[order_[i]] = x[i];
+    for (std::size_t i = 0; i < n_; ++i) h[slot_of_row_[i]] = x[i];
   }
 
   void append(const double*, double, const double* alpha, double delta2) override {
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] += alpha[j] * alpha[j] / delta2;
     diagonal_[n_] = 1.0 / delta2;
-    put_last(n_, delta2);
+    append_row(n_, delta2);
   }
 
   void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
                const double* h) override {
-    const double share = alpha[r] / h[r], wider = delta2 + alpha[r] * share;  // `wider`: δ² after r was removed
+    const double share = alpha[r] / h[r], new_delta2 = delta2 + alpha[r] * share;  // δ² after r was removed
     for (std::size_t j = 0; j < n_; ++j) {
       const double a = j == r ? -1.0 : alpha[j] - h[j] * share;
-      diagonal_[j] += a * a / wider - h[j] * h[j] / h[r];
+      diagonal_[j] += a * a / new_delta2 - h[j] * h[j] / h[r];
     }
-    cut(place_[r]);
-    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[order_[i]];
+    remove_row(row_of_slot_[r]);
+    for (std::size_t i = 0; i < n_; ++i) v_[i] = k[slot_of_row_[i]];
     forward(v_.data());
-    put_last(r, kk - simd().dot(v_.data(), v_.data(), n_));
-    age();
+    append_row(r, kk - simd().dot(v_.data(), v_.data(), n_));
+    count_change();
   }
 
   void remove(std::size_t r) override {
     double* h = v_.data();
     column(r, h);
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] -= h[j] * h[j] / h[r];
-    cut(place_[r]);
+    remove_row(row_of_slot_[r]);
     const std::size_t last = n_;  // n_ is one less now
     if (r != last) {
       diagonal_[r] = diagonal_[last];
-      place_[r] = place_[last];
-      order_[place_[r]] = static_cast<std::uint32_t>(r);
+      row_of_slot_[r] = row_of_slot_[last];
+      slot_of_row_[row_of_slot_[r]] = static_cast<std::uint32_t>(r);
     }
-    age();
+    count_change();
   }
 
   void reserve(std::size_t capacity) override {
     if (capacity <= diagonal_.size()) return;
     l_.resize(triangle(capacity));
-    order_.resize(capacity);
-    place_.resize(capacity);
+    slot_of_row_.resize(capacity);
+    row_of_slot_.resize(capacity);
     v_.resize(2 * capacity);
     work_.resize(capacity);
     diagonal_.resize(capacity);  // last, because its size is the capacity
@@ -93,15 +93,15 @@ class CholeskyGram final : public Gram {
   void release() noexcept override {
     n_ = 0;
     for (auto* values : {&l_, &diagonal_, &v_, &work_}) budgetron::release(*values);
-    for (auto* values : {&order_, &place_}) budgetron::release(*values);
+    for (auto* values : {&slot_of_row_, &row_of_slot_}) budgetron::release(*values);
   }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {
     state.reals["factor"].assign(l_.begin(), l_.begin() + static_cast<std::ptrdiff_t>(triangle(n_)));
     state.reals["inverse_diagonal"].assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(n_));
-    state.integers["factor_order"].assign(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(n_));
-    state.integers["factor_age"] = {static_cast<std::int64_t>(age_)};
+    state.integers["factor_order"].assign(slot_of_row_.begin(), slot_of_row_.begin() + static_cast<std::ptrdiff_t>(n_));
+    state.integers["factor_age"] = {static_cast<std::int64_t>(changes_)};
   }
 
   bool load(const State& state, std::size_t n) override {
@@ -121,10 +121,10 @@ class CholeskyGram final : public Gram {
     std::copy(l->second.begin(), l->second.end(), l_.begin());
     std::copy(d->second.begin(), d->second.end(), diagonal_.begin());
     for (std::size_t i = 0; i < n; ++i) {
-      order_[i] = static_cast<std::uint32_t>(o->second[i]);
-      place_[order_[i]] = static_cast<std::uint32_t>(i);
+      slot_of_row_[i] = static_cast<std::uint32_t>(o->second[i]);
+      row_of_slot_[slot_of_row_[i]] = static_cast<std::uint32_t>(i);
     }
-    age_ = static_cast<std::size_t>(a->second[0]);
+    changes_ = static_cast<std::size_t>(a->second[0]);
     return true;
   }
 
@@ -143,18 +143,19 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  void put_last(std::size_t slot, double pivot2) {  // v_ holds L⁻¹ k
+  // Appends the row (L⁻¹ k, √pivot2) for `slot`; v_ holds L⁻¹ k.
+  void append_row(std::size_t slot, double pivot2) {
     double* row = l_.data() + triangle(n_);
     std::copy(v_.begin(), v_.begin() + static_cast<std::ptrdiff_t>(n_), row);
     row[n_] = std::sqrt(pivot2);
-    order_[n_] = static_cast<std::uint32_t>(slot);
-    place_[slot] = static_cast<std::uint32_t>(n_);
+    slot_of_row_[n_] = static_cast<std::uint32_t>(slot);
+    row_of_slot_[slot] = static_cast<std::uint32_t>(n_);
     ++n_;
   }
 
   // Removes row `at` of the factor. The rows below it lose their entry in column `at`, so a rank-one update by Givens rotations
   // adds these entries again (Golub and Van Loan, Matrix Computations, 4th ed., section 6.5.4).
-  void cut(std::size_t at) {
+  void remove_row(std::size_t at) {
     double* lost = work_.data();
     for (std::size_t i = at + 1; i < n_; ++i) {
       double* from = l_.data() + triangle(i);
@@ -162,8 +163,8 @@ class CholeskyGram final : public Gram {
       double* to = l_.data() + triangle(i - 1);
       std::copy(from, from + at, to);
       std::copy(from + at + 1, from + i + 1, to + at);
-      order_[i - 1] = order_[i];
-      place_[order_[i - 1]] = static_cast<std::uint32_t>(i - 1);
+      slot_of_row_[i - 1] = slot_of_row_[i];
+      row_of_slot_[slot_of_row_[i - 1]] = static_cast<std::uint32_t>(i - 1);
     }
     --n_;
     // The factor of L Lᵀ + lost lostᵀ, row by row: all earlier rotations (c, s) are applied to the row, then a new one makes its
@@ -186,9 +187,9 @@ class CholeskyGram final : public Gram {
 
   // Updating the diagonal of P accumulates rounding errors, so it is computed again after every n changes. That costs O(B³) every
   // B changes, as much as the changes themselves.
-  void age() {
-    if (++age_ < std::max<std::size_t>(n_, 16)) return;
-    age_ = 0;
+  void count_change() {
+    if (++changes_ < std::max<std::size_t>(n_, 16)) return;
+    changes_ = 0;
     refresh_diagonal();
   }
 
@@ -202,16 +203,16 @@ class CholeskyGram final : public Gram {
       }
       double sum = 0;
       for (std::size_t i = c; i < n_; ++i) sum += x[i] * x[i];
-      diagonal_[order_[c]] = sum;
+      diagonal_[slot_of_row_[c]] = sum;
     }
   }
 
   CountedSize size_;
   std::size_t n_ = 0;
   Vec<double> l_, diagonal_;
-  Vec<std::uint32_t> order_, place_;  // factor row i is slot order_[i]; place_ is its inverse
+  Vec<std::uint32_t> slot_of_row_, row_of_slot_;  // the slot of each row of L, and the row of L of each slot
   Vec<double> v_, work_;
-  std::size_t age_ = 0;  // changes since the diagonal was computed
+  std::size_t changes_ = 0;  // changes since the diagonal was computed
 };
 
 }  // namespace budgetron

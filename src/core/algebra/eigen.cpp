@@ -11,7 +11,7 @@ namespace budgetron {
 
 namespace {
 
-// d and e become the diagonal and the subdiagonal; v the orthogonal matrix of the reduction.
+// Reduces v to a tridiagonal matrix: d becomes its diagonal, e its subdiagonal, and v the orthogonal matrix of the reduction.
 void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   const auto at = [&](std::size_t i, std::size_t j) -> double& { return v[i * n + j]; };
   for (std::size_t j = 0; j < n; ++j) d[j] = at(n - 1, j);
@@ -82,7 +82,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   e[0] = 0;
 }
 
-// d and e are the diagonal and the subdiagonal; afterwards d holds the eigenvalues, and the columns of v are their eigenvectors.
+// Diagonalises the tridiagonal matrix with diagonal d and subdiagonal e: d becomes the eigenvalues, and the columns of v their eigenvectors.
 void diagonalise(double* v, std::size_t n, double* d, double* e) {
   for (std::size_t i = 1; i < n; ++i) e[i - 1] = e[i];
   e[n - 1] = 0;

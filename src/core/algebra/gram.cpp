@@ -13,7 +13,7 @@ namespace budgetron {
 
 namespace {
 
-// Writes the packed Cholesky factor of H into l. `row` is working memory for n numbers. Pivots are raised as rebuild() says.
+// Writes the packed Cholesky factor of H into l. `row` is working memory for n numbers. `least` is that of Gram::rebuild().
 void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row);
@@ -34,7 +34,7 @@ void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* ro
 void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;
   terms_ = 0;
-  double* row = unused_.data();
+  double* row = work_.data();
   cholesky(n, row_of, least, row, p_.data());
   for (std::size_t i = 0; i < n; ++i) {  // row i of L⁻¹ needs the rows of L⁻¹ before it
     double* at = p_.data() + triangle(i);
@@ -55,8 +55,8 @@ void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
 void CholeskyGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;
   cholesky(n, row_of, least, work_.data(), l_.data());
-  for (std::size_t i = 0; i < n; ++i) order_[i] = place_[i] = static_cast<std::uint32_t>(i);
-  age_ = 0;
+  for (std::size_t i = 0; i < n; ++i) slot_of_row_[i] = row_of_slot_[i] = static_cast<std::uint32_t>(i);
+  changes_ = 0;
   refresh_diagonal();
 }
 

@@ -1,11 +1,13 @@
 // The Gram matrix H of the stored instances, in a form in which projecting on their span costs O(B²).
 //
-//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          coefficients and squared distance of x_t from the span
+//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          projection of x_t on the span of the stored instances, and its squared distance
 //   P = H⁻¹;  P_jj and one column of P              for evictions
 //
-// There are two implementations. The inverse P itself (inverse_gram.hpp) takes one pass over memory per mistake, and is accurate
-// if no stored δ is below 1e-2 √K, hence for η ≥ 1e-2 √K. The Cholesky factor L (cholesky_gram.hpp) serves smaller η and is about
-// 2.5 times slower.
+// k is the kernel row of the new instance x_t, K_tt its kernel with itself, B the number of stored instances.
+//
+// There are two implementations. The inverse P itself (inverse_gram.hpp) takes one pass over memory per mistake. It is accurate if every
+// stored instance had δ of at least 1e-2 √K_tt. A rule that stores only instances with δ > η can use it for η ≥ 1e-2 √K_tt. The Cholesky
+// factor L (cholesky_gram.hpp) is accurate for smaller η, and about 2.5 times slower.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,7 @@ class Gram {
 
   virtual ~Gram() = default;
   virtual std::size_t size() const = 0;
-  // Sets α, and returns δ², of an instance with kernel row k and K_tt = kk. Rounding may make δ² negative.
+  // Computes α, and returns δ², of an instance with kernel row k and K_tt = kk. Rounding may make δ² negative.
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
   virtual void settle() = 0;                                 // applies pending updates; project() does so too
@@ -39,13 +41,13 @@ class Gram {
   // Allocates space for `capacity` instances, because rebuild() and append() do not allocate. If it throws, H is unchanged.
   virtual void reserve(std::size_t capacity) = 0;
   virtual void release() noexcept = 0;                       // removes all instances and frees their memory
-  // Computes it again from rows of H. A pivot below `least` · H_ii, which only rounding causes, is raised to that value.
+  // Computes the representation again from rows of H. A pivot below `least` · H_ii, which only rounding causes, is raised to that value.
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;
   virtual void save(State& state) = 0;
   virtual bool load(const State& state, std::size_t n) = 0;  // false: the state has no such matrix; rebuild instead
 };
 
-// With small_eta, η is too small for the inverse; see above.
+// `small_eta`: whether η is too small for the inverse, see above.
 std::unique_ptr<Gram> make_gram(Bytes& bytes, std::size_t capacity, bool small_eta);
 
 }  // namespace budgetron

@@ -1,7 +1,7 @@
-// The Gram matrix as its inverse P, a packed triangle.
+// The Gram matrix H of the stored instances (gram.hpp), represented by its inverse P, a packed triangle.
 //
 // An update of P is not applied at once: the next projection, which reads all of P anyway, applies it in the same pass. P has
-// B²/2 numbers, so the time of an update is the time to read it from memory.
+// B²/2 numbers for B instances, so the time of an update is the time to read P from memory.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace budgetron {
 class InverseGram final : public Gram {
  public:
   InverseGram(Bytes& bytes, std::size_t capacity)
-      : size_(bytes, sizeof(InverseGram)), p_(bytes), diagonal_(bytes), a_(bytes), h_(bytes), unused_(bytes) {
+      : size_(bytes, sizeof(InverseGram)), p_(bytes), diagonal_(bytes), a_(bytes), h_(bytes), work_(bytes) {
     reserve(capacity);
   }
 
@@ -29,11 +29,12 @@ class InverseGram final : public Gram {
 
   double diagonal(std::size_t j) const override { return diagonal_[j]; }
 
-  void settle() override {  // the same arithmetic as project(), so that P does not depend on which of them applies an update
+  // The arithmetic is that of project(), so that P is the same whichever of the two applies an update.
+  void settle() override {
     if (!terms_) return;
-    std::fill(unused_.begin(), unused_.end(), 0.0);
-    simd().symmetric_pass(p_.data(), n_, terms_, ca_, a_.data(), ch_, h_.data(), unused_.data(),
-                         unused_.data() + diagonal_.size());
+    std::fill(work_.begin(), work_.end(), 0.0);
+    simd().symmetric_pass(p_.data(), n_, terms_, ca_, a_.data(), ch_, h_.data(), work_.data(),
+                         work_.data() + diagonal_.size());
     terms_ = 0;
   }
 
@@ -55,11 +56,15 @@ class InverseGram final : public Gram {
     row[n_] = 0.0;
     diagonal_[n_] = 0.0;
     ++n_;
-    pend(1, 1.0 / delta2, 0.0);
+    set_pending(1, 1.0 / delta2, 0.0);
   }
 
-  // Removes r and adds the new instance, both in the pass of the next project(). The inverse of all B + 1 points is never computed,
-  // because it is ill-conditioned.
+  // Removes r and adds the new instance in its slot, both in the pass of the next project():
+  //
+  //   P − h hᵀ/h_r + a aᵀ/(δ² + α_r²/h_r),   a = α − h α_r/h_r, with a_r = −1        h = P_·r
+  //
+  // a is minus the projection of the new instance on the others without r. The inverse of all B + 1 instances is never computed, because
+  // it is ill-conditioned.
   void replace(std::size_t r, const double*, double, const double* alpha, double delta2, const double* h) override {
     settle();
     const double share = alpha[r] / h[r];
@@ -68,7 +73,7 @@ class InverseGram final : public Gram {
       h_[j] = h[j];
     }
     a_[r] = -1.0;
-    pend(2, 1.0 / (delta2 + alpha[r] * share), -1.0 / h[r]);
+    set_pending(2, 1.0 / (delta2 + alpha[r] * share), -1.0 / h[r]);
   }
 
   void remove(std::size_t r) override {
@@ -94,13 +99,13 @@ class InverseGram final : public Gram {
     p_.resize(triangle(capacity));
     a_.resize(capacity);
     h_.resize(capacity);
-    unused_.resize(2 * capacity);
+    work_.resize(2 * capacity);
     diagonal_.resize(capacity);  // last, because its size is the capacity
   }
   void release() noexcept override {
     n_ = 0;
     terms_ = 0;
-    for (auto* values : {&p_, &diagonal_, &a_, &h_, &unused_}) budgetron::release(*values);
+    for (auto* values : {&p_, &diagonal_, &a_, &h_, &work_}) budgetron::release(*values);
   }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
@@ -123,7 +128,8 @@ class InverseGram final : public Gram {
   }
 
  private:
-  void pend(int terms, double ca, double ch) {
+  // Sets the pending update, and applies it to the diagonal.
+  void set_pending(int terms, double ca, double ch) {
     terms_ = terms;
     ca_ = ca;
     ch_ = ch;
@@ -136,10 +142,10 @@ class InverseGram final : public Gram {
   CountedSize size_;
   std::size_t n_ = 0;
   Vec<double> p_, diagonal_;
-  int terms_ = 0;  // pending: P += ca a aᵀ (+ ch h hᵀ)
+  int terms_ = 0;  // pending: nothing (0), P += ca a aᵀ (1), or P += ca a aᵀ + ch h hᵀ (2)
   double ca_ = 0, ch_ = 0;
   Vec<double> a_, h_;
-  Vec<double> unused_;  // working memory of settle() and rebuild()
+  Vec<double> work_;  // working memory of settle() and rebuild()
 };
 
 }  // namespace budgetron

@@ -1,12 +1,15 @@
 // The span of the stored instances: projection of a new instance on it, and eviction of a stored one.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
-//   eviction of r, with P the inverse of the B + 1 points (new one included):  γ_j = −P_jr / P_rr
+//   eviction of r, with P the inverse Gram matrix of the B stored instances and the new one:  γ_j = −P_jr / P_rr
+//
+// H is the Gram matrix of the stored instances, k the kernel row of the new instance t, K_tt its kernel with itself. The evicted r is
+// replaced by its projection Σ_j γ_j x_j on the others.
 //
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
 //
-// The inverse of the B + 1 points is never computed. Its entries follow from P of the B stored ones:  P_jj + α_j²/δ²,
+// The inverse for B + 1 instances is never computed. Its entries follow from P of the B stored ones:  P_jj + α_j²/δ²,
 // P_jr + α_j α_r/δ²,  and −α_r/δ² between r and the new one.
 #pragma once
 
@@ -47,7 +50,7 @@ class Span {
   }
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
-  // √P_jj of the B + 1 points, or of the B stored ones. 1/√P_jj is the distance of j from the span of the others.
+  // √P_jj of the B + 1 instances, or (without delta2) of the B stored ones. 1/√P_jj is the distance of j from the span of the others.
   double root_diagonal(std::size_t j, double delta2) const {
     return std::sqrt(gram_->diagonal(j) + alpha[j] * alpha[j] / delta2);
   }
@@ -55,20 +58,20 @@ class Span {
 
   void append(const double* k, double kk, double delta2) {
     gram_->append(k, kk, alpha.data(), delta2);
-    changed();
+    count_change();
   }
 
-  // The new instance takes slot r. Sets gamma: the coefficients of the evicted r on the others, gamma[r] on the new one.
+  // The new instance takes slot r. Computes gamma, the projection of the evicted r: gamma[r] is the coefficient of the new instance.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
     gram_->column(r, h_.data());
-    const double share = alpha[r] / delta2, p_rr = h_[r] + alpha[r] * share;  // P_rr of the B + 1 points
+    const double share = alpha[r] / delta2, p_rr = h_[r] + alpha[r] * share;  // P_rr of the B + 1 instances
     for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / p_rr;
     gamma[r] = share / p_rr;
     gram_->replace(r, k, kk, alpha.data(), delta2, h_.data());
-    changed();
+    count_change();
   }
 
-  // Sets gamma for the eviction of r without a new instance; remove(r) follows. Call settle() or project() first.
+  // Computes gamma for the eviction of r without a new instance. Call settle() or project() before it, and remove(r) after it.
   void set_eviction(std::size_t r) {
     gram_->column(r, h_.data());
     for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -h_[j] / h_[r];
@@ -76,11 +79,11 @@ class Span {
   }
   void remove(std::size_t r) {
     gram_->remove(r);
-    changed();
+    count_change();
   }
 
   // For a kernel that has changed: evicts every stored instance that lies within η of the span of the others, the nearest first.
-  // Under the new kernel it would not have been stored, and its entries of the inverse have no bound.
+  // Under the new kernel such an instance would not have been stored, and its entries of the inverse could be arbitrarily large.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
     while (gram_->size() > 1) {
@@ -122,7 +125,7 @@ class Span {
   Vec<double> alpha, gamma, scores;
 
  private:
-  void changed() {
+  void count_change() {
     if (wait_ > 0) --wait_;
   }
 

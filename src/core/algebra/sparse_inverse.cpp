@@ -10,11 +10,11 @@ namespace budgetron {
 namespace {
 
 constexpr std::size_t kDegree = 4;      // the largest number of neighbours of a task that is eliminated
-constexpr std::size_t kBytes = 32;      // per entry of A: the memory limit of factor and remaining matrix
-constexpr std::size_t kEntryBytes = 12;  // of an entry of the remaining matrix: its column and its value
+constexpr std::size_t kBytesPerEntry = 32;  // the factor and the remaining matrix may use this many bytes per entry of A
+constexpr std::size_t kEntryBytes = 12;     // bytes of an entry of either: its column and its value
 
-void require_symmetric(bool holds) {
-  if (!holds) throw std::invalid_argument("a graph's matrix must be symmetric");
+void require_symmetric(bool symmetric) {
+  if (!symmetric) throw std::invalid_argument("a graph's matrix must be symmetric");
 }
 
 }  // namespace
@@ -24,14 +24,14 @@ struct SparseInverse::Elimination {
   std::vector<std::vector<Entry>> rows;
   std::vector<double> diagonal;
   std::vector<double> sum;  // of each row, including its diagonal
-  bool laplacian = true;    // no entry off the diagonal is positive; elimination preserves this
-  std::vector<std::int32_t> where;  // working memory of eliminate_in(): the place of a neighbour in a row, or −1
-  std::vector<std::vector<std::int32_t>> waiting;  // tasks by number of neighbours; next() skips entries that are out of date
-  std::vector<bool> gone;
+  bool no_positive_off_diagonal = true;  // as in a Laplacian plus a diagonal; elimination preserves this
+  std::vector<std::int32_t> position_in_row;  // working memory of eliminate_in(): the position of a neighbour in a row, or −1
+  std::vector<std::vector<std::int32_t>> queues;  // per number of neighbours, the tasks to eliminate; next() skips outdated entries
+  std::vector<bool> eliminated;
   std::size_t entries = 0;
 
   Elimination(const SparseMatrix& a, bool singular)
-      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), where(rows.size(), -1), waiting(kDegree + 1), gone(rows.size()) {
+      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), position_in_row(rows.size(), -1), queues(kDegree + 1), eliminated(rows.size()) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         if (static_cast<std::size_t>(a.indices[e]) == i)
@@ -39,56 +39,58 @@ struct SparseInverse::Elimination {
         else if (a.data[e] != 0.0)
           rows[i].push_back({a.indices[e], a.data[e]});
         if (!singular) sum[i] += a.data[e];
-        laplacian &= static_cast<std::size_t>(a.indices[e]) == i || a.data[e] <= 0.0;
+        no_positive_off_diagonal &= static_cast<std::size_t>(a.indices[e]) == i || a.data[e] <= 0.0;
       }
       entries += rows[i].size();
-      wait(static_cast<std::int32_t>(i));
+      enqueue(static_cast<std::int32_t>(i));
     }
   }
 
-  void wait(std::int32_t i) {
+  // Marks a task as a candidate for elimination, unless it has more than kDegree neighbours.
+  void enqueue(std::int32_t i) {
     const std::size_t degree = rows[static_cast<std::size_t>(i)].size();
-    if (degree <= kDegree) waiting[degree].push_back(i);
+    if (degree <= kDegree) queues[degree].push_back(i);
   }
 
   // Returns a task with the fewest neighbours, or −1 if every task has more than kDegree.
   std::int32_t next() {
     for (std::size_t degree = 0; degree <= kDegree; ++degree)
-      while (!waiting[degree].empty()) {
-        const std::int32_t i = waiting[degree].back();
-        waiting[degree].pop_back();
-        if (!gone[static_cast<std::size_t>(i)] && rows[static_cast<std::size_t>(i)].size() == degree) return i;
+      while (!queues[degree].empty()) {
+        const std::int32_t i = queues[degree].back();
+        queues[degree].pop_back();
+        if (!eliminated[static_cast<std::size_t>(i)] && rows[static_cast<std::size_t>(i)].size() == degree) return i;
       }
     return -1;
   }
 
-  // Eliminates the task `from` in the row `into`, whose entry for it is `value`. Its neighbours become neighbours of `into`.
+  // Eliminates the task `from` from the row of the task `into`, where its entry is `value`. Its neighbours become neighbours of `into`.
   void eliminate_in(std::size_t into, std::size_t from, double value) {
     auto& row = rows[into];
     const double share = value / diagonal[from];
     entries -= row.size();
-    const auto back = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return static_cast<std::size_t>(e.to) == from; });
-    require_symmetric(back != row.end());
-    row.erase(back);
-    for (std::size_t q = 0; q < row.size(); ++q) where[static_cast<std::size_t>(row[q].to)] = static_cast<std::int32_t>(q);
-    const std::size_t before = row.size();
+    const auto entry = std::find_if(row.begin(), row.end(), [&](const Entry& e) { return static_cast<std::size_t>(e.to) == from; });
+    require_symmetric(entry != row.end());
+    row.erase(entry);
+    for (std::size_t q = 0; q < row.size(); ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = static_cast<std::int32_t>(q);
+    const std::size_t old_size = row.size();
     for (const Entry& e : rows[from]) {
       if (static_cast<std::size_t>(e.to) == into) continue;
-      const std::int32_t at = where[static_cast<std::size_t>(e.to)];
+      const std::int32_t at = position_in_row[static_cast<std::size_t>(e.to)];
       if (at >= 0)
         row[static_cast<std::size_t>(at)].value -= share * e.value;
       else
         row.push_back({e.to, -share * e.value});
     }
-    for (std::size_t q = 0; q < before; ++q) where[static_cast<std::size_t>(row[q].to)] = -1;
+    for (std::size_t q = 0; q < old_size; ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    if (laplacian) {  // the diagonal as a sum of terms of one sign: no digits cancel, even if the weights differ by many orders
+    // Compute the diagonal as a sum of terms of one sign, so that no digits cancel, even if the weights differ by orders of magnitude.
+    if (no_positive_off_diagonal) {
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;
     }
     entries += row.size();
-    wait(static_cast<std::int32_t>(into));
+    enqueue(static_cast<std::int32_t>(into));
   }
 };
 
@@ -96,14 +98,15 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     : component_(std::move(component)), singular_(singular), l_begin_{0} {
   Elimination remaining(a, singular);
   const std::vector<double> original = remaining.diagonal;
-  const std::size_t k = size(), most = kBytes * a.indices.size();
-  while (kEntryBytes * (remaining.entries + kDegree * (kDegree - 1)) + 12 * l_to_.size() <= most) {
+  const std::size_t k = size(), memory_limit = kBytesPerEntry * a.indices.size();
+  // One elimination adds at most kDegree (kDegree − 1) entries to the remaining matrix.
+  while (kEntryBytes * (remaining.entries + kDegree * (kDegree - 1) + l_to_.size()) <= memory_limit) {
     const std::int32_t task = remaining.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
-    // A task is not eliminated if its pivot is 0, as for the last task of a component of a Laplacian, or mostly rounding error.
-    if ((singular && remaining.rows[i].empty()) || !(remaining.diagonal[i] > (remaining.laplacian ? 0.0 : 1e-10 * original[i]))) continue;
-    remaining.gone[i] = true;
+    // A task is not eliminated if its pivot is 0 (the last task of a component of a Laplacian), or consists mostly of rounding error.
+    if ((singular && remaining.rows[i].empty()) || !(remaining.diagonal[i] > (remaining.no_positive_off_diagonal ? 0.0 : 1e-10 * original[i]))) continue;
+    remaining.eliminated[i] = true;
     order_.push_back(task);
     pivot_.push_back(remaining.diagonal[i]);
     for (const Entry& e : remaining.rows[i]) {
@@ -115,32 +118,32 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     std::vector<Entry>().swap(remaining.rows[i]);
     l_begin_.push_back(static_cast<std::int64_t>(l_to_.size()));
   }
-  const std::size_t eliminated = order_.size();
-  std::vector<std::int32_t> place(k);
+  const std::size_t n_eliminated = order_.size();
+  std::vector<std::int32_t> position(k);
   for (std::size_t i = 0; i < k; ++i)
-    if (!remaining.gone[i]) order_.push_back(static_cast<std::int32_t>(i));
-  for (std::size_t p = 0; p < k; ++p) place[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
-  for (auto& to : l_to_) to = place[static_cast<std::size_t>(to)];
-  // The remaining matrix of a Laplacian is singular: on each component, a constant may be added to the solution. So the solution is
-  // fixed at 0 for one task per component, the one with the largest diagonal, and center() adds the constant later. On the singular
-  // matrix itself the iteration would not converge, because a rounded right-hand side has no solution.
+    if (!remaining.eliminated[i]) order_.push_back(static_cast<std::int32_t>(i));
+  for (std::size_t p = 0; p < k; ++p) position[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
+  for (auto& to : l_to_) to = position[static_cast<std::size_t>(to)];
+  // The remaining matrix of a Laplacian is singular: a constant may be added to the solution on each component. A rounded right-hand side
+  // has no solution, so the iteration would not converge. Therefore the solution is fixed at 0 for one task per component, the one with
+  // the largest diagonal, and center() adds the constant later.
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> fixed(singular ? k : 0, kNone);
-  for (std::size_t p = eliminated; singular && p < k; ++p) {
+  for (std::size_t p = n_eliminated; singular && p < k; ++p) {
     const auto i = static_cast<std::size_t>(order_[p]);
-    auto& of_component = fixed[static_cast<std::size_t>(component_[i])];
-    if (of_component == kNone || remaining.diagonal[i] > remaining.diagonal[of_component]) of_component = i;
+    auto& fixed_task = fixed[static_cast<std::size_t>(component_[i])];
+    if (fixed_task == kNone || remaining.diagonal[i] > remaining.diagonal[fixed_task]) fixed_task = i;
   }
   SparseMatrix g;
   g.indptr.push_back(0);
-  for (std::size_t p = eliminated; p < k; ++p) {
+  for (std::size_t p = n_eliminated; p < k; ++p) {
     const auto i = static_cast<std::size_t>(order_[p]);
     const bool is_fixed = singular && fixed[static_cast<std::size_t>(component_[i])] == i;
-    g.indices.push_back(static_cast<std::int32_t>(p - eliminated));
+    g.indices.push_back(static_cast<std::int32_t>(p - n_eliminated));
     g.data.push_back(is_fixed ? 0.0 : remaining.diagonal[i]);
     for (const Entry& e : remaining.rows[i]) {
-      require_symmetric(!remaining.gone[static_cast<std::size_t>(e.to)]);
-      g.indices.push_back(place[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(eliminated));
+      require_symmetric(!remaining.eliminated[static_cast<std::size_t>(e.to)]);
+      g.indices.push_back(position[static_cast<std::size_t>(e.to)] - static_cast<std::int32_t>(n_eliminated));
       g.data.push_back(e.value);
     }
     g.indptr.push_back(static_cast<std::int64_t>(g.indices.size()));
@@ -159,15 +162,15 @@ void SparseInverse::apply(const double* b, double* out, Work& work) const {
   auto& y = work.y;
   for (std::size_t p = 0; p < size(); ++p) y[p] = b[static_cast<std::size_t>(order_[p])];
   if (singular_) center(work);
-  const std::size_t eliminated = pivot_.size();
-  for (std::size_t p = 0; p < eliminated; ++p) {
+  const std::size_t n_eliminated = pivot_.size();
+  for (std::size_t p = 0; p < n_eliminated; ++p) {
     if (y[p] == 0.0) continue;
     for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
       y[static_cast<std::size_t>(l_to_[e])] -= l_[e] * y[p];
     y[p] /= pivot_[p];
   }
-  rest_.solve(y.data() + eliminated, work.rest);
-  for (std::size_t p = eliminated; p-- > 0;)
+  rest_.solve(y.data() + n_eliminated, work.rest);
+  for (std::size_t p = n_eliminated; p-- > 0;)
     for (auto e = static_cast<std::size_t>(l_begin_[p]); e < static_cast<std::size_t>(l_begin_[p + 1]); ++e)
       y[p] -= l_[e] * y[static_cast<std::size_t>(l_to_[e])];
   if (singular_) center(work);

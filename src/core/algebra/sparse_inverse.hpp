@@ -3,8 +3,9 @@
 //
 //   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back substitution
 //
+// F is the block of the eliminated tasks, G that of the remaining ones.
 // Eliminating all tasks of a random graph would fill in the factor: tens of gigabytes for 100,000 tasks of degree 5. So only tasks
-// with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py counts on.
+// with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py relies on.
 // G' has fewer tasks than A and is better conditioned. On a tree, every task is eliminated.
 #pragma once
 
@@ -18,7 +19,7 @@ namespace budgetron {
 
 class SparseInverse {
  public:
-  // `component` numbers the connected components; if A is `singular`, a Laplacian, its pseudoinverse is used.
+  // `component` has the number of the connected component of each task. If `singular`, A is a Laplacian, and its pseudoinverse is used.
   SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> component, bool singular);
 
   std::size_t size() const { return component_.size(); }
@@ -50,7 +51,7 @@ class SparseInverse {
 
   std::vector<std::int64_t> component_;
   bool singular_;
-  std::vector<std::int32_t> order_;   // place → task: the eliminated tasks in the order of elimination, then the others
+  std::vector<std::int32_t> order_;   // all tasks: the eliminated ones in the order of elimination, then the others
   std::vector<double> pivot_;         // D
   std::vector<std::int64_t> l_begin_;
   std::vector<std::int32_t> l_to_;

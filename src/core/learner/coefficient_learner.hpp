@@ -1,6 +1,8 @@
-// Learners with one coefficient per stored example (and per class, if there are more than two):
+// Base class of learners with one coefficient β_j per stored example j (and per class, if there are more than two):
 //
 //   f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
+//
+// A is the coupling of the tasks, K' the kernel of the features, i_j the task of example j.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace budgetron {
 
 class CoefficientLearner : public Learner {
  public:
-  // Examples whose norm √K_tt is at most η are never learned. With η = 0 these are only examples that are 0.
+  // Examples whose norm √K_tt is at most η are never learned. With η = 0 these are only examples of norm 0.
   explicit CoefficientLearner(const Config& config, double eta = 0) : Learner(config), eta2_(eta * eta), beta_(bytes_) {
     require_kernel();
     grow(capacity());
@@ -74,7 +76,7 @@ class CoefficientLearner : public Learner {
     if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
   }
 
-  // Makes the common factor 1 again, before it underflows.
+  // Multiplies all coefficients by the common factor and sets it to 1, so that it cannot underflow.
   void fold_scale() {
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
       for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);

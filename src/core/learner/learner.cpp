@@ -62,7 +62,7 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         // Up to four times the model: a copy of it per block would take longer than learning a block of text.
+         // Growing to four times the model is accepted, because copying the model would take longer than learning a block of text.
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
@@ -84,11 +84,11 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   capacity_ = slots;
 }
 
-// Without a kernel there is no store to compute the squared norms. float32 rows are added up in double precision, so that
-// the largest of them have a finite norm.
-std::size_t Learner::first_without_norm(const Rows& rows) const {
+// Without a kernel there is no store that computes squared norms. Here float32 rows are added up in double precision, because in float32
+// the squared norms of large rows would be infinite.
+std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
   const auto norm = [](const auto* x, std::size_t n) {
-    double sums[4] = {0, 0, 0, 0};  // four at a time, or every addition would wait for the one before it
+    double sums[4] = {0, 0, 0, 0};  // four independent sums, because every addition waits for the one before it in the same sum
     std::size_t j = 0;
     for (; j + 4 <= n; j += 4)
       for (std::size_t k = 0; k < 4; ++k) sums[k] += static_cast<double>(x[j + k]) * static_cast<double>(x[j + k]);
@@ -106,7 +106,7 @@ std::size_t Learner::first_without_norm(const Rows& rows) const {
 }
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
-  if (config_.kernel.kind == Kernel::Kind::none) return first_without_norm(rows);
+  if (config_.kernel.kind == Kernel::Kind::none) return first_bad_row_without_kernel(rows);
   // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow much earlier.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
   const auto accepted = [&](double square) { return square <= largest_square && config_.kernel.raw_self(square) <= kLargestSquare; };
@@ -114,7 +114,7 @@ std::size_t Learner::first_bad_row(const Rows& rows) const {
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
     const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
     store_->rough_squares(rows, first, count, squares);
-    // rough_squares() is exact to well within a factor of two, so rows that are accepted with twice their square need no exact check.
+    // The error of rough_squares() is far below a factor of two, so rows that are accepted with twice their square need no exact check.
     if (std::all_of(squares, squares + count, [&](double square) { return accepted(2.0 * square); })) continue;
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)
@@ -145,22 +145,22 @@ void Learner::learn(const Rows& rows, std::size_t from, std::size_t to, const st
       store_->kernel_row(config_.kernel, *s.products, q, x.sq, s.row.data());
       score(x, example.task, s);
       std::copy(s.margins.begin(), s.margins.end(), margins + i * outputs);
-      changed_ = kNowhere;
+      changed_ = kNoSlot;
       flags[i] = update(example, s);
       if (bandwidth_.counts(n_seen_)) observe(rows, i);
       ++n_seen_;
       if (flags[i] & kMistake) ++n_mistakes_;
-      if (bandwidth_.due(n_seen_) && rescale()) {
+      if (bandwidth_.due(n_seen_) && update_gamma()) {
         ++q;
         break;  // examples may have been evicted, so the products of the later rows are computed again
       }
-      if (changed_ != kNowhere && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
+      if (changed_ != kNoSlot && q + 1 < count) store_->refresh(rows, first, q + 1, count, changed_, *s.products);
     }
   }
 }
 
 // Estimates γ again; returns whether it has changed.
-bool Learner::rescale() {
+bool Learner::update_gamma() {
   const double gamma = bandwidth_.gamma(n_seen_, config_.d, config_.sparse);
   if (gamma == config_.kernel.gamma) return false;
   config_.kernel.gamma = gamma;
@@ -201,9 +201,9 @@ void Learner::margins_of_short(const Rows& row, Task task, double* out) {
 void Learner::margins_in(Scratch& s, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                          const std::int64_t* clusters, double* out) const {
   s.task_ids = task_ids;
-  const std::size_t outputs = config_.n_outputs, ahead = store_->lookahead();
-  for (std::size_t first = from; first < to; first += ahead) {
-    const std::size_t count = std::min(ahead, to - first);
+  const std::size_t outputs = config_.n_outputs, lookahead = store_->lookahead();
+  for (std::size_t first = from; first < to; first += lookahead) {
+    const std::size_t count = std::min(lookahead, to - first);
     store_->compute(rows, first, count, *s.products);
     for (std::size_t q = 0; q < count; ++q) {
       const std::size_t i = first + q;
@@ -247,13 +247,13 @@ bool Learner::mistaken(const Example& example, const Scratch& scratch, Step& ste
   return f[example.label] <= f[rival];
 }
 
-// reserve() has allocated the space.
+// Does not allocate, because reserve() has allocated the space.
 std::size_t Learner::append(const Example& example) {
   store_->append(example.x, config_.kernel);
   task_ids_.push_back(example.task.id);
   clusters_.push_back(example.task.cluster);
   arrivals_.push_back(n_seen_);
-  changed(size() - 1);
+  note_change(size() - 1);
   return size() - 1;
 }
 
@@ -262,17 +262,17 @@ void Learner::replace(std::size_t slot, const Example& example) {
   task_ids_[slot] = example.task.id;
   clusters_[slot] = example.task.cluster;
   arrivals_[slot] = n_seen_;
-  changed(slot);
+  note_change(slot);
 }
 
 void Learner::overwrite(std::size_t slot, const double* row) {
   store_->overwrite(slot, row, config_.kernel);
-  changed(slot);
+  note_change(slot);
 }
 
 void Learner::overwrite(std::size_t slot, const Instance& x) {
   store_->replace(slot, x, config_.kernel);
-  changed(slot);
+  note_change(slot);
 }
 
 void Learner::remove(std::size_t slot) {
@@ -295,9 +295,10 @@ std::size_t Learner::argmin_oldest(const double* scores, std::size_t n) const {
   return argmin_oldest(scores, n, simd().extremes(scores, n));
 }
 
-std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Extremes& of) const {
-  const double tied = of.least * (1.0 + 1e-10) + 1e-12 * of.largest;  // a score that is tiny beside the largest may be a rounded 0
-  const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, tied);
+std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const {
+  // Scores up to this limit count as equal. A score far below the largest one may be a 0 with a rounding error.
+  const double limit = range.least * (1.0 + 1e-10) + 1e-12 * range.largest;
+  const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, limit);
   // No score is within the limit if rounding made the least one negative, or if all are NaN.
   return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
@@ -317,7 +318,7 @@ void Learner::forget(std::int64_t task_id) {
 }
 
 void Learner::save(State& state) {
-  state.integers["key"].assign(task_ids_.begin(), task_ids_.end());
+  state.integers["key"].assign(task_ids_.begin(), task_ids_.end());  // "key" is the name of the task ids in model files
   state.integers["cluster"].assign(clusters_.begin(), clusters_.end());
   state.integers["arrival"].assign(arrivals_.begin(), arrivals_.end());
   state.integers["n_seen"] = {n_seen_};
@@ -337,10 +338,10 @@ void Learner::save(State& state) {
   save_rule(state);
 }
 
-// Saved indices must not point outside of the rows' columns or the graph's tasks.
+// Throws if a saved index is outside of the columns of the rows or the tasks of the graph.
 void Learner::check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const {
-  const auto require = [](bool holds, const char* what) {
-    if (!holds) throw std::invalid_argument(what);
+  const auto require = [](bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
   };
   if (const auto* graph = dynamic_cast<const Explicit*>(config_.similarity.get()))
     for (const auto task_id : task_ids)

@@ -1,8 +1,9 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
 // the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks and all-or-nothing blocks.
 //
-// Terms: a slot is the place of one stored example; capacity() is the number of slots with memory. The kernel of two examples is
-// K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel of their features.
+// Terms: a block is the batch of rows that one call learns or scores. A slot holds one stored example; capacity() is the number of
+// allocated slots. The kernel of two examples is K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel
+// of their features.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +31,11 @@ struct Config {
   std::size_t n_outputs = 1;  // 1 for two classes, otherwise one per class
   bool sparse = false;
   bool single = false;        // rows are stored in float32
-  std::size_t capacity = 0;   // B, the most stored examples; 0: unbounded
+  std::size_t capacity = 0;   // B, the largest number of stored examples; 0: unbounded
   std::size_t pool = 0;       // sparse: the number of non-zeros that can be stored; 0: no limit
   std::uint64_t hash_seed = 0;  // randomises the hash tables; only speed depends on it
   std::size_t n_tasks = 0;      // k, if the graph has a fixed list of tasks; 0: tasks may be added at any time
-  Parameters parameters;        // those that only this rule has
+  Parameters parameters;        // the parameters that only this rule has
 };
 
 // What learning an example did; the flags are combined with |.
@@ -56,7 +57,7 @@ struct Example {
   double self;  // K'(x, x)
 };
 
-// Base of the working memory that a rule needs beyond that of Scratch. A rule that needs some derives a struct from it.
+// Base class of the working memory that a rule needs in addition to Scratch.
 struct RuleScratch {
   virtual ~RuleScratch() = default;
 };
@@ -71,16 +72,16 @@ struct Scratch {
   Vec<double> task_row;  // K([x_j, i_j], [x, i])
   Vec<double> margins;   // one per output
   const std::int64_t* task_ids = nullptr;  // one per row of the current block
-  std::unique_ptr<RuleScratch> own;    // of the rule; use rule_scratch()
+  std::unique_ptr<RuleScratch> of_rule;    // use rule_scratch()
 
-  // The working memory of the rule, of its own type. Created at the first call, by the rule's size_scratch().
-  template <class Own>
-  Own& rule_scratch() {
-    if (!own) {
-      own = std::make_unique<Own>(bytes);
-      bytes.used += sizeof(Own);
+  // The working memory of the rule, of the rule's own type. It is created at the first call, by the rule's size_scratch().
+  template <class Type>
+  Type& rule_scratch() {
+    if (!of_rule) {
+      of_rule = std::make_unique<Type>(bytes);
+      bytes.used += sizeof(Type);
     }
-    return static_cast<Own&>(*own);
+    return static_cast<Type&>(*of_rule);
   }
 };
 
@@ -103,9 +104,9 @@ class Learner {
   // rows may need, and may throw. learn() allocates nothing and does not throw. If reserve() throws, what it has allocated so far
   // stays allocated but unused.
   //
-  // For a block that would grow the memory much, Model learns a copy, a few rows at a time, instead of reserving for all rows.
-  // grows_little() says whether that is unnecessary: if the block is small, or if it at most doubles the number of slots and its rows
-  // need at most four times the bytes of the model.
+  // If a block could make the model much larger, Model lets a copy of the learner learn it, a few rows at a time, instead of reserving
+  // memory for all rows. grows_little() says whether this is unnecessary: the block is small, or it at most doubles the number of slots
+  // and its rows need at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees what was reserved but not used
@@ -118,17 +119,17 @@ class Learner {
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
-  // The same for one row, but faster: it uses the working memory of learn() instead of allocating its own. So no other thread may
-  // call this or learn() meanwhile, but others may call margins(). A sparse row may have at most kShortRow non-zeros, for which the
-  // working memory always has room.
+  // Like margins() for one row, but faster: it uses the working memory of learn() instead of allocating its own. Meanwhile other threads
+  // may call margins(), but neither this function nor learn(). A sparse row may have at most kShortRow non-zeros; the working memory
+  // always has room for these.
   void margins_of_short(const Rows& row, Task task, double* out);
   static constexpr std::int64_t kShortRow = 64;
   // Answers a Query. It does not change predictions, but it may apply pending updates, so it is not const.
   virtual State query(const Query& query);
   virtual void forget(std::int64_t task_id);  // if it throws, nothing is forgotten
-  // The weight of every stored example, n_outputs × size: in the margins of one task, and for all tasks (the sum over them if a
-  // rule has weights per task).
+  // The weight of every stored example in the margins of one task, n_outputs × size.
   virtual void task_weights(Task task, double* out) const = 0;
+  // The coefficient of every stored example, n_outputs × size. If a rule has weights per task, it is their sum over the tasks.
   virtual void coefficients(double* out) const = 0;
 
   void save(State& state);
@@ -180,12 +181,12 @@ class Learner {
   void remove(std::size_t slot);  // the example of the last slot moves into this one
   void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
-  // Call it after remove() for a row of kernel values that was computed before: it moves the last entry in the same way.
+  // remove() moves the example of the last slot. This moves its entry in a row of kernel values that was computed before.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
-  // The slot with the lowest score; among scores equal up to rounding, the one that arrived first. Pass the extremes of the scores
-  // if they are known already.
+  // The slot with the lowest score; of scores that are equal up to rounding, the one that arrived first. `range` has the extremes of the
+  // scores, if the caller knows them already.
   std::size_t argmin_oldest(const double* scores, std::size_t n) const;
-  std::size_t argmin_oldest(const double* scores, std::size_t n, const Extremes& of) const;
+  std::size_t argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const;
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all stored examples
 
   Bytes bytes_;
@@ -201,22 +202,22 @@ class Learner {
   template <class Rule>
   friend std::unique_ptr<Learner> make_counted(const Config& config);
 
-  std::size_t first_without_norm(const Rows& rows) const;  // first_bad_row() for rules without a kernel
-  bool rescale();  // estimates γ again; returns whether it has changed
+  std::size_t first_bad_row_without_kernel(const Rows& rows) const;  // first_bad_row() for rules without a kernel
+  bool update_gamma();  // estimates γ again; returns whether it has changed
   void observe(const Rows& rows, std::size_t at);  // adds one row to the estimate of γ
   void reserve_slots(const Rows& rows, std::size_t from, std::size_t to);
   void allocate(Scratch& scratch, Bytes& bytes) const;
   void margins_in(Scratch& scratch, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                   const std::int64_t* clusters, double* out) const;
-  // Records which slot the current example changed, so that learn() refreshes only the products with that slot.
-  void changed(std::size_t slot) { changed_ = changed_ == kNowhere ? slot : Store::kAllSlots; }
+  // Records which slot the current example has changed, so that learn() recomputes only the inner products with that slot.
+  void note_change(std::size_t slot) { changed_ = changed_ == kNoSlot ? slot : Store::kAllSlots; }
   void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
 
-  static constexpr std::size_t kNowhere = SIZE_MAX - 1;
-  static constexpr double kLargestSquare = 1e150;  // larger kernel values would overflow in products of two of them
+  static constexpr std::size_t kNoSlot = SIZE_MAX - 1;
+  static constexpr double kLargestSquare = 1e150;  // the product of two larger kernel values could overflow
 
   std::size_t capacity_;
-  std::size_t changed_ = kNowhere;  // the slot that the current example changed; Store::kAllSlots if it changed several
+  std::size_t changed_ = kNoSlot;  // the slot that the current example changed; Store::kAllSlots if it changed several
   Bandwidth bandwidth_;
   Scratch scratch_;
 };

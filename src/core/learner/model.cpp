@@ -15,58 +15,58 @@ Model::Model(const Config& config) : config_(config), learner_(make_learner(conf
 void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                   const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
   const Writing writing(*this);
-  learn_held(rows, labels, task_ids, clusters, weights, margins, flags, between);
+  learn_locked(rows, labels, task_ids, clusters, weights, margins, flags, between);
 }
 
 bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
   const Writing writing(*this);
   if (learner_->first_bad_row(row) != row.count) return false;  // reads only the row and the settings, so it needs no lock
-  learn_held(row, &label, &task.id, &task.cluster, &weight, margins, flags, {});
+  learn_locked(row, &label, &task.id, &task.cluster, &weight, margins, flags, {});
   return true;
 }
 
 bool Model::margin_one(const Rows& row, Task task, double* margins) {
-  // Allocating working memory takes longer than a small prediction, so that of learning is used while no thread learns. A thread
-  // that waits to learn is served first: threads that predict in a loop must not keep it waiting.
+  // Allocating working memory takes longer than a small prediction. So the working memory of learn() is used, if no thread learns. If a
+  // thread waits to learn, it is not used: otherwise threads that predict in a loop could keep that thread waiting.
   std::unique_lock<std::mutex> writing(writing_, std::defer_lock);
   const bool is_short = !config_.sparse || row.indptr[1] - row.indptr[0] <= Learner::kShortRow;
-  const bool alone = is_short && waiting_ == 0 && writing.try_lock();
+  const bool may_use_scratch = is_short && waiting_ == 0 && writing.try_lock();
   const std::shared_lock<FairLock> hold(lock);
   if (learner_->first_bad_row(row) != row.count) return false;
-  if (alone)
+  if (may_use_scratch)
     learner_->margins_of_short(row, task, margins);
   else
     learner_->margins(row, 0, 1, &task.id, &task.cluster, margins);
   return true;
 }
 
-void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
+void Model::learn_locked(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                        const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between) {
   const std::size_t n = rows.count;
-  std::unique_lock<FairLock> alone(lock);
+  std::unique_lock<FairLock> exclusive(lock);
   if (n <= 1 || learner_->grows_little(rows, task_ids)) {
     learner_->reserve(rows, 0, n, task_ids, clusters);
-    struct End {  // a destructor, so that it also runs if `between` throws
+    struct End {  // its destructor also runs if `between` throws
       Learner& learner;
       ~End() { learner.end_reserve(); }
     } end{*learner_};
     for (std::size_t from = 0; from < n; from += kTurn) {
       if (from > 0) {
-        alone.unlock();
+        exclusive.unlock();
         try {
           between();
         } catch (...) {
-          alone.lock();
+          exclusive.lock();
           throw;
         }
-        alone.lock();
+        exclusive.lock();
       }
       learner_->learn(rows, from, std::min(n, from + kTurn), labels, task_ids, clusters, weights, margins, flags);
     }
     return;
   }
-  auto copy = copied();
-  alone.unlock();  // predictions use the unchanged model while the copy learns
+  auto copy = copy_learner();
+  exclusive.unlock();  // predictions use the unchanged model while the copy learns
   const std::size_t step = copy->lookahead();
   for (std::size_t from = 0; from < n; from += step) {
     const std::size_t to = std::min(n, from + step);
@@ -75,7 +75,7 @@ void Model::learn_held(const Rows& rows, const std::int32_t* labels, const std::
     copy->end_reserve();
     if (to % kTurn < step) between();
   }
-  alone.lock();
+  exclusive.lock();
   learner_.swap(copy);
 }
 
@@ -86,8 +86,8 @@ void Model::load(const State& state, const Rows& rows) {
   learner_.swap(loaded);
 }
 
-// Copies through the saved state, from which a learner continues bit for bit.
-std::unique_ptr<Learner> Model::copied() {
+// Copies the learner by saving and loading its state. The copy continues exactly like the original, to the last bit.
+std::unique_ptr<Learner> Model::copy_learner() {
   auto copy = make_learner(config_);
   if (learner_->n_seen() == 0) return copy;
   State state;

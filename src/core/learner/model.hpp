@@ -13,7 +13,7 @@
 namespace budgetron {
 
 class Model {
-  // Holds `writing_`, and is counted while it waits for it.
+  // Holds the mutex `writing_`. `waiting_` counts the threads that wait for it.
   class Writing {
    public:
     explicit Writing(Model& model) : model_(model) {
@@ -33,9 +33,9 @@ class Model {
   explicit Model(const Config& config);
 
   // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the
-  // first row is learned. If that could more than double the memory of the model, a copy of the model learns the rows instead, with
-  // memory as needed, and replaces the model at the end. Every kTurn rows the lock is released, so that predictions can run, and
-  // `between` is called. If `between` throws, the rows learned before stay learned.
+  // first row is learned. If this could make the model much larger (see Learner::grows_little), a copy of the model learns the rows
+  // instead, allocates memory as needed, and replaces the model at the end. Every kTurn rows the lock is released, so that predictions
+  // can run, and `between` is called. If `between` throws, the rows learned before stay learned.
   void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
   // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).
@@ -45,32 +45,33 @@ class Model {
   // Restores a saved state. If it throws, the model is unchanged.
   void load(const State& state, const Rows& rows);
 
-  // Exclusive access, for every other call that may change the learner: no other call is active, and no block is half learned.
+  // Exclusive access, for all other calls that may change the learner. While it is held, no other call is active, and no block is half
+  // learned.
   class Exclusive {
    public:
-    explicit Exclusive(Model& model) : writing_(model), alone_(model.lock) {}
+    explicit Exclusive(Model& model) : writing_(model), exclusive_(model.lock) {}
 
    private:
     Writing writing_;
-    std::unique_lock<FairLock> alone_;
+    std::unique_lock<FairLock> exclusive_;
   };
 
   const Config& config() const { return config_; }  // needs no lock
   Learner& learner() { return *learner_; }
   const Learner& learner() const { return *learner_; }
 
-  mutable FairLock lock;  // learning holds it exclusively; callers that predict hold it shared
+  mutable FairLock lock;  // callers that learn hold it exclusively; callers that predict hold it shared
 
  private:
   static constexpr std::size_t kTurn = 4096;
 
-  void learn_held(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
+  void learn_locked(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
                   const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between);
-  std::unique_ptr<Learner> copied();
+  std::unique_ptr<Learner> copy_learner();
 
   const Config config_;
   std::mutex writing_;  // acquired before `lock`, and held until all rows of a block are learned
-  std::atomic<int> waiting_{0};  // threads that wait for it in order to change the model
+  std::atomic<int> waiting_{0};  // the number of threads that wait for `writing_` in order to change the model
   std::unique_ptr<Learner> learner_;
 };
 

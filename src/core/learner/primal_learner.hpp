@@ -1,4 +1,4 @@
-// Linear learners with one vector of weights per task and output, which store no examples.
+// Base class of linear learners, which have one vector of weights per task and output and store no examples.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace budgetron {
 class PrimalLearner : public Learner {
  public:
   explicit PrimalLearner(const Config& config)
-      : Learner(config), width_(config.n_outputs * config.d), rows_(bytes_, width_, 0, config.hash_seed), named_(bytes_) {}
+      : Learner(config), width_(config.n_outputs * config.d), rows_(bytes_, width_, 0, config.hash_seed), new_ids_(bytes_) {}
 
   State query(const Query& query) override {
     if (query.name == "explain") return explain(query);
@@ -38,17 +38,17 @@ class PrimalLearner : public Learner {
   void grow(std::size_t) override {}
   void slot_removed(std::size_t, std::size_t) override {}
 
-  // How many tasks of these rows have no row yet.
-  std::size_t new_tasks(std::size_t from, std::size_t to, const std::int64_t* task_ids) {
+  // How many tasks of these examples have no row of weights yet.
+  std::size_t count_new_tasks(std::size_t from, std::size_t to, const std::int64_t* task_ids) {
     if (to - from == 1) return row_of(task_ids[from]) == RowTable::kNone;
-    return count_new(from, to, task_ids, named_);
+    return count_new(from, to, task_ids, new_ids_);
   }
 
   std::uint32_t row_of(std::int64_t task_id) const { return rows_.find({task_id, false}); }
 
   // Calls use(column, value) for every value of x that is not 0.
   template <class Use>
-  void each_value(const Instance& x, Use use) const {
+  void for_each_value(const Instance& x, Use use) const {
     const Rows& r = *x.rows;
     if (config_.sparse) {
       for (auto e = r.indptr[x.at]; e < r.indptr[x.at + 1]; ++e) {
@@ -67,17 +67,17 @@ class PrimalLearner : public Learner {
   }
   double product(const double* w, const Instance& x) const {
     double sum = 0;
-    each_value(x, [&](std::size_t n, double value) { sum += w[n] * value; });
+    for_each_value(x, [&](std::size_t n, double value) { sum += w[n] * value; });
     return sum;
   }
   double square(const Instance& x) const {
     double sum = 0;
-    each_value(x, [&](std::size_t, double value) { sum += value * value; });
+    for_each_value(x, [&](std::size_t, double value) { sum += value * value; });
     return sum;
   }
   // Calls use(output, y) for the outputs that a step raises or lowers.
   template <class Use>
-  void each_output(const Step& step, Use use) const {
+  void for_each_output(const Step& step, Use use) const {
     use(step.plus, step.sign);
     if (step.minus < config_.n_outputs) use(step.minus, -step.sign);
   }
@@ -92,7 +92,7 @@ class PrimalLearner : public Learner {
       vectors.insert(vectors.end(), rows_.values(r), rows_.values(r) + width_);
     }
   }
-  // Fills an empty table, or the rows of all tasks of a graph. `reserve(n)` allocates what the rule has for n tasks.
+  // Fills an empty table, or the existing rows of all tasks of a graph. `reserve(n)` allocates the rule's other arrays for n tasks.
   template <class Reserve>
   void load_rows(const State& state, Reserve reserve) {
     const auto& tasks = state.integers.at("task");
@@ -118,7 +118,8 @@ class PrimalLearner : public Learner {
   RowTable rows_;            // one vector per task
 
  private:
-  // The margin of each example, and of each of its values alone: (shared, own, related) × outputs × (values, constant).
+  // Computes the margin of each example, and the term of each of its values: the margin of a row that has only this value. The terms
+  // are (shared, own, related) × outputs × (values, constant), as for a Budgetron; only the own ones are not 0.
   State explain(const Query& query) const {
     State answer;
     auto& margins = answer.reals["margins"];
@@ -135,7 +136,7 @@ class PrimalLearner : public Learner {
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
       columns.resize(first + 3 * outputs * (n + 1));
       for (std::size_t at = 0; at < n; ++at) {
-        Rows single = *x.rows;  // only this value
+        Rows single = *x.rows;  // a row with only this value
         single.count = 1;
         const std::int64_t ends[2] = {begin + static_cast<std::int64_t>(at), begin + static_cast<std::int64_t>(at) + 1};
         single.indptr = ends;
@@ -162,7 +163,7 @@ class PrimalLearner : public Learner {
     return count;
   }
 
-  Vec<std::int64_t> named_;  // for new_tasks()
+  Vec<std::int64_t> new_ids_;  // for count_new_tasks()
 };
 
 }  // namespace budgetron

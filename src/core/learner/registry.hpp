@@ -1,4 +1,4 @@
-// Rules by name. A rule's file registers it under the file's name; no other file has to know the rule:
+// The registry of rules. Each rule registers itself in its own file, under the name of that file; no other file has to know the rule:
 //
 //   const Registered registered("forgetron", {}, make_counted<Forgetron>);
 #pragma once

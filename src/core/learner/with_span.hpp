@@ -1,7 +1,9 @@
 // A mixin for rules that project examples on the span of the stored examples. Base is CoefficientLearner or a class derived from it.
 //
-//   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα            H the Gram matrix of S in the multitask kernel, k_t its row for x_t
+//   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
+//
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t its row for the new example t.
 #pragma once
 
 #include <cmath>
@@ -18,7 +20,7 @@ class WithSpan : public Base {
  public:
   // Examples whose distance from the span, in the norm of the multitask kernel, is less than `eta` are projected instead of stored.
   WithSpan(const Config& config, double eta)
-      : Base(config, eta), span_(this->bytes_, this->capacity(), small(config, eta), config.single && !config.sparse) {}
+      : Base(config, eta), span_(this->bytes_, this->capacity(), is_small(config, eta), config.single && !config.sparse) {}
 
   void forget(std::int64_t task_id) override {
     for (std::size_t slot = 0; slot < this->size();) {
@@ -74,15 +76,16 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, how much f changes (in norm) if j is evicted. Returns the slot with the lowest score; among
-  // equal scores, the oldest.
+  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted. Returns the slot with the lowest score; of ties, the
+  // oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
     return this->argmin_oldest(span_.scores.data(), this->size());
   }
 
-  // The example that was projected last replaces the one in slot r, which is projected on it and on the others. Its β is size · step.
+  // The new example, which was projected last, replaces the one in slot r. The replaced example is projected on the new one and on the
+  // others. The coefficient of the new example is size · step.
   void replace_projected(std::size_t r, const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     span_.replace(r, scratch.task_row.data(), kk, delta2);
     distribute(r);
@@ -94,9 +97,9 @@ class WithSpan : public Base {
   Span span_;
 
  private:
-  // Whether η is so small that nearly dependent examples are stored, for which Span has a Cholesky factor instead of the inverse (gram.hpp).
+  // Whether η is so small that nearly dependent examples are stored. Span then uses a Cholesky factor instead of the inverse (gram.hpp).
   // K_tt is at most largest_self() if the kernel is normalised. Otherwise its size is unknown, and η counts as small.
-  static bool small(const Config& config, double eta) {
+  static bool is_small(const Config& config, double eta) {
     const bool normalised = config.kernel.kind == Kernel::Kind::gaussian || config.kernel.normalize;
     return !normalised || eta < 1e-2 * std::sqrt(config.similarity->largest_self());
   }
@@ -104,9 +107,9 @@ class WithSpan : public Base {
   // β_j += β_r γ_j. If a new example takes slot r, γ_r is its share.
   void distribute(std::size_t r) {
     for (std::size_t o = 0; o < this->config_.n_outputs; ++o) {
-      const double lost = this->beta(o)[r];
+      const double coefficient = this->beta(o)[r];
       this->beta(o)[r] = 0.0;
-      simd().axpy(lost, span_.gamma.data(), this->size(), this->beta(o));
+      simd().axpy(coefficient, span_.gamma.data(), this->size(), this->beta(o));
     }
   }
 };

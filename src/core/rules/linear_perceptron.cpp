@@ -60,7 +60,7 @@ class LinearPerceptron final : public PrimalLearner {
  protected:
   void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters) override {
     if (explicit_) return;
-    rows_.reserve(new_tasks(from, to, task_ids));
+    rows_.reserve(count_new_tasks(from, to, task_ids));
     if (!coupled()) return;
     clusters_seen_.clear();
     for (std::size_t i = from; i < to; ++i)
@@ -88,7 +88,7 @@ class LinearPerceptron final : public PrimalLearner {
         if (sum) f += o * product(sum, x);
         continue;
       }
-      each_value(x, [&](std::size_t n, double value) {
+      for_each_value(x, [&](std::size_t n, double value) {
         const double shared = sum ? o * sum[n] : 0.0, phi = power(((own ? (a - o) * own[n] : 0.0) + shared) / unit_);
         double w = (a - o) * phi;
         if (sum) w += o * (sum[width_ + n] + (own || n_tasks_known() ? 0.0 : phi));
@@ -194,12 +194,12 @@ class LinearPerceptron final : public PrimalLearner {
 
   void learn_explicit(const Example& example, const Step& step, Scratch& s) {
     const double* column = explicit_->column(example.task.id, s.workspace.get());
-    each_output(step, [&](std::size_t k, double y) {
+    for_each_output(step, [&](std::size_t k, double y) {
       for (std::size_t j = 0; j < rows_.size(); ++j) {
         if (column[j] == 0) continue;
         double* v = rows_.values(j) + k * config_.d;
         double* phi = p_ > 0 ? phi_.data() + j * width_ + k * config_.d : nullptr;
-        each_value(example.x, [&](std::size_t n, double value) {
+        for_each_value(example.x, [&](std::size_t n, double value) {
           if (phi) norm_ -= phi[n] * (v[n] / unit_);
           v[n] += y * column[j] * value;
           if (!phi) return;
@@ -213,9 +213,9 @@ class LinearPerceptron final : public PrimalLearner {
   void learn_clique(const Example& example, const Step& step) {
     const std::uint32_t r = row_for(example.task), c = coupled() ? sum_of(example.task.cluster) : RowTable::kNone;
     const double a = clique_->diagonal, o = clique_->off;
-    each_output(step, [&](std::size_t k, double y) {
+    for_each_output(step, [&](std::size_t k, double y) {
       const std::size_t at = k * config_.d;
-      each_value(example.x, [&](std::size_t column, double value) {
+      for_each_value(example.x, [&](std::size_t column, double value) {
         const std::size_t n = at + column;
         double& own = rows_.values(r)[n];
         if (c == RowTable::kNone) {

@@ -52,7 +52,7 @@ class RelationPerceptron final : public PrimalLearner {
 
  protected:
   void reserve_rule(const Rows&, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t*) override {
-    const std::size_t more = new_tasks(from, to, task_ids);
+    const std::size_t more = count_new_tasks(from, to, task_ids);
     rows_.reserve(more);
     reserve_relations(rows_.size() + more);
   }
@@ -89,12 +89,12 @@ class RelationPerceptron final : public PrimalLearner {
       relations_->column(r, column_.data());
       if (n_seen_ >= 0 && static_cast<std::uint64_t>(n_seen_) >= start_) relations_->recompute(rows_);
     }
-    each_output(step, [&](std::size_t o, double y) {
+    for_each_output(step, [&](std::size_t o, double y) {
       for (std::size_t j = 0; j < n; ++j) {
         double* w = rows_.values(j) + o * config_.d;
         if (settings_.rank == 0) products_[j] = product(w, example.x);
         const double step_size = y * column_[j];
-        if (step_size != 0) each_value(example.x, [&](std::size_t f, double value) { w[f] += step_size * value; });
+        if (step_size != 0) for_each_value(example.x, [&](std::size_t f, double value) { w[f] += step_size * value; });
       }
       relations_->after_step(column_.data(), products_.data(), y, norm2);
     });

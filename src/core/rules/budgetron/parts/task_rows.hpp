@@ -57,7 +57,7 @@ class TaskRows {
   bool wants_more() const { return may_grow_ && width_ && rows_.at_limit(); }
 
   // Uses spare bytes for more rows, if all rows are in use; returns the bytes that remain. The new rows are allocated here, because
-  // reserve() has allocated no more than the old limit for the examples of the current batch.
+  // reserve() has allocated no more than the old limit for the examples of the current block.
   std::size_t take(std::size_t spare) {
     if (!wants_more()) return spare;
     const std::size_t more = spare / row_bytes();
