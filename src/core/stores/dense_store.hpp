@@ -1,11 +1,10 @@
-// Stores dense rows in blocks of lanes, feature-major inside a block (see simd.hpp). The inner products of a query with all
-// rows of a block then need no horizontal sum, and replacing a row is d strided writes.
+// Stores dense rows in blocks (see simd.hpp). A block has one lane per row, and stores the values of one feature after the other. The inner
+// products of a query with all rows of a block then need no sum over the lanes of a register, and replacing a row is d strided writes.
 //
 // Under the Gaussian kernel, a reference point c is subtracted from every row. ‖x − y‖² is computed as
 // ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits,
 // and the kernel would no longer be positive semidefinite. Subtracting c does not change distances. c is 0 until two
-// consecutive rows are far from it (γ‖x − c‖² > kReach) and near each other, so that a single outlier never becomes the
-// reference point.
+// consecutive rows are far from it (γ‖x − c‖² > kReach) and near each other. So a single outlier never becomes the reference point.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +34,7 @@ class DenseStore final : public Store {
       : counted_(bytes, sizeof(DenseStore)),
         d_(d),
         growing_(growing),
-        shifted_ahead_(growing ? 4 : std::max<std::size_t>(1, std::min<std::size_t>(4, capacity / 16))),
+        shifted_lookahead_(growing ? 4 : std::max<std::size_t>(1, std::min<std::size_t>(4, capacity / 16))),
         blocks_(bytes),
         sq_(bytes),
         scale_(bytes),
@@ -55,9 +54,9 @@ class DenseStore final : public Store {
   void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const override {
     const T* x[kMaxLookahead];
     for (std::size_t q = 0; q < count; q += kMaxLookahead) {
-      const std::size_t some = std::min(kMaxLookahead, count - q);
-      for (std::size_t i = 0; i < some; ++i) x[i] = row_of(rows, first + q + i);
-      squares_of(x, some, out + q);
+      const std::size_t n_rows = std::min(kMaxLookahead, count - q);
+      for (std::size_t i = 0; i < n_rows; ++i) x[i] = row_of(rows, first + q + i);
+      squares_of(x, n_rows, out + q);
     }
   }
 
@@ -84,7 +83,7 @@ class DenseStore final : public Store {
     return products;
   }
 
-  std::size_t lookahead() const override { return moves_ ? shifted_ahead_ : kMaxLookahead; }
+  std::size_t lookahead() const override { return moves_ ? shifted_lookahead_ : kMaxLookahead; }
 
   void compute(const Rows& rows, std::size_t first, std::size_t count, Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
@@ -109,16 +108,16 @@ class DenseStore final : public Store {
     T* dots[kMaxLookahead];
     const std::size_t block = slot / kLanes<T>;
     for (std::size_t q = from; q < to; ++q) dots[q - from] = products.dots.data() + q * products.stride + block * kLanes<T>;
-    const T* of = blocks_.data() + block * d_ * kLanes<T>;
+    const T* block_values = blocks_.data() + block * d_ * kLanes<T>;
     if constexpr (std::is_same_v<T, float>)
-      simd().products_lane_f32(of, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
+      simd().products_lane_f32(block_values, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
     else
-      simd().products_lane_f64(of, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
+      simd().products_lane_f64(block_values, d_, slot % kLanes<T>, products.x.data() + from, to - from, dots);
   }
 
   void resize(Products& out) const override {
     auto& products = static_cast<DenseProducts&>(out);
-    if (products.shifted.empty()) products.shifted.resize(point_.empty() ? 0 : shifted_ahead_ * d_);
+    if (products.shifted.empty()) products.shifted.resize(point_.empty() ? 0 : shifted_lookahead_ * d_);
     if (products.stride == sq_.size()) return;
     products.dots.resize(kMaxLookahead * sq_.size());
     products.stride = sq_.size();
@@ -137,8 +136,8 @@ class DenseStore final : public Store {
         double sums[kLanes<T>] = {};
         for (std::size_t f = 0; f < d_; ++f)
           for (std::size_t lane = 0; lane < kLanes<T>; ++lane) {
-            const double away = static_cast<double>(cell(block * kLanes<T>, f)[lane]) - static_cast<double>(query_[f]);
-            sums[lane] += away * away;
+            const double difference = static_cast<double>(cell(block * kLanes<T>, f)[lane]) - static_cast<double>(query_[f]);
+            sums[lane] += difference * difference;
           }
         for (std::size_t j = block * kLanes<T>; j < std::min(size_, (block + 1) * kLanes<T>); ++j)
           row[j] = std::exp(-kernel.gamma * sums[j % kLanes<T>]);
@@ -266,8 +265,8 @@ class DenseStore final : public Store {
   double distance2(const T* a, const T* b) const {
     double sums[4] = {};  // four independent sums hide the latency of an addition
     for (std::size_t f = 0; f < d_; ++f) {
-      const double away = static_cast<double>(a[f]) - static_cast<double>(b[f]);
-      sums[f % 4] += away * away;
+      const double difference = static_cast<double>(a[f]) - static_cast<double>(b[f]);
+      sums[f % 4] += difference * difference;
     }
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
@@ -311,8 +310,8 @@ class DenseStore final : public Store {
     scale_[slot] = kernel.scale(x.sq);
   }
 
-  // A learner without a kernel has a store of width 0, and its rows may be sparse or of the other precision. The pointer is then
-  // null and never read.
+  // A learner without a kernel has a store of width 0, and its rows may be sparse or of the other precision. This function then returns
+  // null, which is never read.
   const T* row_of(const Rows& rows, std::size_t at) const {
     if constexpr (std::is_same_v<T, float>)
       return rows.dense_f32 + at * d_;
@@ -323,7 +322,7 @@ class DenseStore final : public Store {
   CountedSize counted_;
   std::size_t d_, size_ = 0;
   bool growing_;
-  std::size_t shifted_ahead_;  // lookahead() once c has moved: smaller, because every shifted instance is a copy in memory
+  std::size_t shifted_lookahead_;  // lookahead() once c has moved: smaller, because every shifted instance is a copy in memory
   Vec<T> blocks_;      // the rows minus c, in blocks of lanes
   Vec<T> sq_;          // ‖x − c‖² of each slot; its size is the capacity
   Vec<double> scale_;  // Kernel::scale of each slot

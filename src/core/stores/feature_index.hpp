@@ -13,7 +13,8 @@
 
 namespace budgetron {
 
-// A single posting is stored in the cell itself; two or more are in a block or a dense column.
+// The cell of one feature. A single posting (slot, value) is stored in the cell itself; two or more are in a block (postings.hpp) or a
+// dense column (inverted_index.hpp).
 class Cell {
  public:
   static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
@@ -22,14 +23,14 @@ class Cell {
 
   bool empty() const { return tag_ == kEmpty; }
   bool single() const { return tag_ & 1; }
-  // A single posting has no dense() and no length: its value is in their place.
+  // Not for a single posting, whose value is stored in place of these two.
   bool dense() const { return dense_; }
   std::uint32_t length() const { return length_; }
   void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
   std::int32_t feature() const { return static_cast<std::int32_t>(tag_ >> 1); }
-  bool holds(std::int32_t feature) const { return tag_ >> 1 == static_cast<std::uint32_t>(feature) && !empty(); }
+  bool is_for(std::int32_t feature) const { return tag_ >> 1 == static_cast<std::uint32_t>(feature) && !empty(); }
 
-  void name(std::int32_t feature) { tag_ = static_cast<std::uint32_t>(feature) << 1; }
+  void set_feature(std::int32_t feature) { tag_ = static_cast<std::uint32_t>(feature) << 1; }
   void clear() { tag_ = kEmpty; }
 
   template <class V>
@@ -49,9 +50,9 @@ class Cell {
       std::memcpy(reinterpret_cast<char*>(&value) + sizeof length_, &dense_, sizeof(V) - sizeof length_);
     return value;
   }
-  void set_list(std::size_t where, std::size_t length, bool dense) {
+  void set_list(std::size_t number, std::size_t length, bool dense) {
     tag_ &= ~std::uint32_t{1};
-    at = static_cast<std::uint32_t>(where);
+    at = static_cast<std::uint32_t>(number);
     length_ = static_cast<std::uint32_t>(length);
     dense_ = dense;
   }
@@ -81,7 +82,7 @@ class FeatureIndex {
   const Cell* find(std::int32_t feature) const { return find(feature, home(feature)); }
   const Cell* find(std::int32_t feature, const Cell* cell) const {
     const Cell* const end = cells_.data() + cells_.size();
-    while (!cell->holds(feature)) {
+    while (!cell->is_for(feature)) {
       if (cell->empty()) return nullptr;
       if (++cell == end) cell = cells_.data();
     }
@@ -99,8 +100,8 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells are used. If all `more` features are new, it is three quarters; this is rare, because most features
-    // occur in other rows too.
+    // At most half of the cells are in use, or three quarters if all `more` features are new. This is rare, because most features occur
+    // in other rows too.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
     Vec<Cell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
@@ -126,14 +127,14 @@ class FeatureIndex {
   Cell* add(std::int32_t feature, const Cell* home) {
     ++count_;
     Cell* cell = free_cell(home);
-    cell->name(feature);
+    cell->set_feature(feature);
     return cell;
   }
 
   // Removes a cell. Other cells may move, so pointers to them become invalid.
-  void remove(Cell* gone) {
+  void remove(Cell* removed) {
     // Backward shift: a later cell of the same run moves into the hole, unless its home lies between the hole and itself.
-    std::size_t hole = static_cast<std::size_t>(gone - cells_.data());
+    std::size_t hole = static_cast<std::size_t>(removed - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
       if (distance(home_of(cells_[b].feature()), b) >= distance(hole, b)) {
         cells_[hole] = cells_[b];
@@ -144,8 +145,8 @@ class FeatureIndex {
   }
 
  private:
-  // Half of keyed_hash: a secret odd factor, and one round that breaks up the patterns which a product alone leaves of features in
-  // arithmetic progression. With keyed_hash, and hashing for each prefetch and each search, learning text took 28 % longer.
+  // Half of keyed_hash: a secret odd factor, and one round of mixing. With the factor alone, features in arithmetic progression would have
+  // hashes in arithmetic progression. With all of keyed_hash, and hashing again for each search, learning text took 28 % longer.
   std::size_t home_of(std::int32_t feature) const {
     std::uint64_t h = static_cast<std::uint32_t>(feature) * multiplier_;
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ull;

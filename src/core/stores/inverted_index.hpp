@@ -1,5 +1,5 @@
-// An inverted index: for each feature the list of its postings (slot, value). The inner products of a row with all stored
-// rows then cost only the postings of its own features. A feature that occurs in many slots is a dense column instead.
+// An inverted index: for each feature the list of its postings (slot, value). To compute the inner products of a row with all stored
+// rows, only the postings of the row's features are read. A feature that occurs in many slots has a dense column instead of a list.
 //
 // V is the type of a stored value: the caller's type, or int16 while all stored values are small integers.
 #pragma once
@@ -87,7 +87,7 @@ class InvertedIndex {
       const V other_value = cell->template single_value<V>();
       cell->set_list(block_for(*cell, 2), 0, false);
       append(*cell, other, other_value);
-    } else if (!cell->dense() && (cell->length() + 1) * kShare > slots_ && cell->length() >= 16) {
+    } else if (!cell->dense() && (cell->length() + 1) * kDenseShare > slots_ && cell->length() >= 16) {
       make_dense(*cell);
     }
     if (cell->dense()) {
@@ -109,8 +109,8 @@ class InvertedIndex {
     if (cell->dense()) {
       columns_[cell->at].values[slot] = V{};
       cell->set_length(left);
-      // Half the share at which it became a column, so that a feature near that share does not change back and forth.
-      if (left <= 1 || left * 2 * kShare < slots_) make_sparse(*cell);
+      // A column becomes a list at half the share at which it became a column, so that a feature near that share does not alternate.
+      if (left <= 1 || left * 2 * kDenseShare < slots_) make_sparse(*cell);
       return;
     }
     std::uint32_t* slots = postings_.slots(cell->at);
@@ -119,12 +119,12 @@ class InvertedIndex {
     slots[p] = slots[left];
     values[p] = values[left];
     cell->set_length(left);
-    resized(left + 1, left);
+    update_packed(left + 1, left);
     if (left == 1) {
       const std::uint32_t block = cell->at;
       cell->set_single(slots[0], values[0]);
       postings_.free_block(block);
-      resized(1, 0);
+      update_packed(1, 0);
     }
   }
 
@@ -150,23 +150,23 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Calls take(i, home) for each of n features in order, for `add` and `erase`. The memory that they will read is prefetched: the
-  // cell of a feature 12 steps ahead, its postings 6 steps ahead.
-  template <class Take>
-  void for_each(const std::int32_t* features, std::size_t n, Take take) const {
+  // Calls use(i, home) for each of n features in order; `use` calls add() or erase(). The memory that these will read is prefetched: the
+  // cell of a feature 12 steps in advance, its postings 6 steps in advance.
+  template <class Use>
+  void for_each(const std::int32_t* features, std::size_t n, Use use) const {
     const Cell* homes[kRing];
-    for (std::size_t i = 0; i < n + 2 * kAhead; ++i) {
+    for (std::size_t i = 0; i < n + 2 * kPrefetchDistance; ++i) {
       if (i < n) homes[i % kRing] = index_.prefetch(features[i]);
-      if (i >= kAhead && i - kAhead < n) {
-        const Cell* cell = index_.find(features[i - kAhead], homes[(i - kAhead) % kRing]);
+      if (i >= kPrefetchDistance && i - kPrefetchDistance < n) {
+        const Cell* cell = index_.find(features[i - kPrefetchDistance], homes[(i - kPrefetchDistance) % kRing]);
         if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
       }
-      if (i >= 2 * kAhead) take(i - 2 * kAhead, homes[(i - 2 * kAhead) % kRing]);
+      if (i >= 2 * kPrefetchDistance) use(i - 2 * kPrefetchDistance, homes[(i - 2 * kPrefetchDistance) % kRing]);
     }
   }
 
   // sums_j += Σ_f x_f · value of f in slot j, for j < size. Features are added in order, so the sums do not depend on which
-  // of them are lists and which are columns.
+  // features have lists and which have columns.
   template <class X>
   void products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, double* sums) const {
     Run<V> runs[kGroup];
@@ -237,10 +237,10 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A feature becomes a column when more than 1/kShare of the slots have it. For int16 values a column is worth it at a
+  // A feature becomes a column when more than 1/kDenseShare of the slots have it. For int16 values a column is faster already at a
   // smaller share, because more values fit into a register.
-  static constexpr std::size_t kShare = sizeof(V) == 2 ? 8 : 4;
-  static constexpr std::size_t kGroup = 32, kAhead = 6, kRing = 16;  // kRing > 2 · kAhead
+  static constexpr std::size_t kDenseShare = sizeof(V) == 2 ? 8 : 4;
+  static constexpr std::size_t kGroup = 32, kPrefetchDistance = 6, kRing = 16;  // kRing > 2 · kPrefetchDistance
   static constexpr std::int64_t kLargestInt16 = std::numeric_limits<std::int16_t>::max();
 
   struct Column {
@@ -253,12 +253,12 @@ class InvertedIndex {
     }
   };
 
-  // Calls take(cells, from, count) for groups of features, after prefetching their postings. A feature without postings has a null
+  // Calls use(cells, from, count) for groups of features, after prefetching their postings. A feature without postings has a null
   // cell.
-  template <class Take>
-  void in_groups(const std::int32_t* features, std::size_t n, Take take) const {
-    // While a group is looked up, the cells of the next one are prefetched. Each feature is hashed once: cells[] holds where its
-    // search begins, then what it finds.
+  template <class Use>
+  void in_groups(const std::int32_t* features, std::size_t n, Use use) const {
+    // While a group is looked up, the cells of the next one are prefetched. Each feature is hashed only once: cells[] holds first the cell
+    // where its search begins, then the cell that the search has found.
     const Cell* groups[2][kGroup];
     const auto prefetch_group = [&](std::size_t from, const Cell** cells) {
       for (std::size_t i = from; i < std::min(n, from + kGroup); ++i) cells[i - from] = index_.prefetch(features[i]);
@@ -272,7 +272,7 @@ class InvertedIndex {
         cells[i] = index_.find(features[from + i], cells[i]);
         if (cells[i] && !cells[i]->single() && !cells[i]->dense()) postings_.prefetch(cells[i]->at, cells[i]->length());
       }
-      take(cells, from, count);
+      use(cells, from, count);
     }
   }
 
@@ -299,17 +299,17 @@ class InvertedIndex {
     postings_.slots(cell.at)[cell.length()] = static_cast<std::uint32_t>(slot);
     postings_.values(cell.at)[cell.length()] = value;
     cell.set_length(cell.length() + 1);
-    resized(cell.length() - 1, cell.length());
+    update_packed(cell.length() - 1, cell.length());
   }
 
   // Returns a block with space for `wanted` postings. If the cell has a list, it is moved there.
   std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
-    const std::uint32_t at = postings_.take(feature, wanted);
+    const std::uint32_t at = postings_.allocate_block(feature, wanted);
     if (at == Postings<V>::kNone) {
       const auto length_of = [&](std::int32_t f) -> std::size_t {
-        const Cell* listed = index_.find(f);
-        return listed->single() ? 0 : listed->length();
+        const Cell* list_cell = index_.find(f);
+        return list_cell->single() ? 0 : list_cell->length();
       };
       return postings_.pack(feature, cell.single() ? Postings<V>::kNone : cell.at, length_of,
                             [&](std::int32_t f, std::uint32_t to) { index_.find(f)->at = to; });
@@ -322,9 +322,9 @@ class InvertedIndex {
   }
 
   // Updates packed_ after a list has changed its length.
-  void resized(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
+  void update_packed(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
-  // In an index of fixed size, all columns together have at most max_postings_ / 8 values.
+  // In an index of fixed size, there are so few columns that all together have at most max_postings_ / 8 values.
   std::size_t max_columns() const {
     return max_postings_ ? max_postings_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
   }
@@ -352,7 +352,7 @@ class InvertedIndex {
     const V* values = postings_.values(cell.at);
     for (std::size_t i = 0; i < cell.length(); ++i) columns_[column].set(slots[i], values[i]);
     postings_.free_block(cell.at);
-    resized(cell.length(), 0);
+    update_packed(cell.length(), 0);
     cell.set_list(column, cell.length(), true);
   }
 
@@ -361,8 +361,8 @@ class InvertedIndex {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
     // The space that reserve() has set aside for the rows of this call must remain.
-    if (!max_postings_ && !postings_.holds(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;
-    const std::uint32_t block = length > 1 ? postings_.take(cell.feature(), length) : Postings<V>::kNone;
+    if (!max_postings_ && !postings_.has_room_for(packed_ + Postings<V>::packed_bytes(length) + reserved_)) return;
+    const std::uint32_t block = length > 1 ? postings_.allocate_block(cell.feature(), length) : Postings<V>::kNone;
     if (length > 1 && block == Postings<V>::kNone) return;
     if (length) cell.set_list(block, 0, false);
     for (std::size_t s = 0; s < slots_ && length; ++s) {

@@ -1,6 +1,6 @@
 // The lists of postings (slot, value) of an inverted index, as blocks of one memory pool. A block is a header, then its
-// slots, then its values, so that a short list takes one or two cache lines. Freed blocks are reused by size. If no block of
-// the size is free and the pool is full, the pool is compacted.
+// slots, then its values, so that a short list takes one or two cache lines. A freed block is reused for a list of the same size class.
+// If no block of that class is free and the pool is full, the pool is compacted.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Postings {
 
   // Allocates space for that many postings with values of up to `widest` bytes. If max_postings == 0, the pool grows.
   Postings(Bytes& bytes, std::size_t max_postings, std::size_t widest) : pool_(bytes) {
-    clear_free();
+    clear_free_lists();
     if (max_postings) pool_.resize(bytes_for(max_postings, widest));
   }
   // Takes the memory of another pool, without its lists.
@@ -30,15 +30,15 @@ class Postings {
   void take_over(Postings<U>&& other) noexcept {
     pool_.swap(other.pool_);
     end_ = 0;
-    clear_free();
+    clear_free_lists();
   }
   void release() noexcept {
     budgetron::release(pool_);
     end_ = 0;
-    clear_free();
+    clear_free_lists();
   }
 
-  // Bytes that suffice for `max_postings` postings in the worst case, which is lists of three: each has a header and one unused place.
+  // Bytes that suffice for `max_postings` postings in the worst case: lists of three, which have a header and one unused entry each.
   // Other lists need less, and the remaining space makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
@@ -46,7 +46,7 @@ class Postings {
   static constexpr std::size_t packed_bytes(std::size_t n) { return n ? units((n + 1) / 2 * 2) * kUnit : 0; }
 
   // Whether lists that take `packed` bytes after `pack` fit into the pool.
-  bool holds(std::size_t packed) const { return packed <= pool_.size(); }
+  bool has_room_for(std::size_t packed) const { return packed <= pool_.size(); }
   // Makes space for lists that take `packed` bytes after `pack`, and for `more` bytes of new lists. Half of `packed` stays free in
   // addition, so that packing is rare. If it throws, nothing has changed.
   void reserve(std::size_t packed, std::size_t more) {
@@ -67,14 +67,14 @@ class Postings {
     budgetron::prefetch(block + sizeof(Header) + length * sizeof(std::uint32_t));
   }
 
-  // Returns a block for at least `wanted` ≥ 2 postings of a feature, or kNone if there is no space; then call `pack`.
-  std::uint32_t take(std::int32_t feature, std::size_t wanted) {
+  // Returns a block for at least `wanted` ≥ 2 postings of a feature. Returns kNone if there is no space; the caller then calls `pack`.
+  std::uint32_t allocate_block(std::int32_t feature, std::size_t wanted) {
     const int size_class = class_above(wanted);
     std::uint32_t at = free_[size_class];
     if (at != kNone) {
       free_[size_class] = *slots(at);
     } else {
-      at = at_the_end(std::size_t{2} << size_class);
+      at = append_block(std::size_t{2} << size_class);
       if (at == kNone) return kNone;
     }
     header(at)->feature = feature;
@@ -90,7 +90,7 @@ class Postings {
 
   // Compacts the pool: trims every block to its list and moves the blocks together. Returns a block with the list of the
   // feature `wanted`, which was at `own` (kNone: it had none), and space for one more posting. length_of(feature) returns the
-  // length of a list; moved(feature, at) is called with its new place. There must be space, see `holds`.
+  // length of a list; moved(feature, at) is called with the new position of a list. There must be space, see has_room_for().
   template <class LengthOf, class Moved>
   std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
     if (own != kNone) {  // move it to the end, where it can grow
@@ -98,26 +98,26 @@ class Postings {
       std::rotate(block, block + units(capacity(own)) * kUnit, pool_.data() + end_ * kUnit);
     }
     std::size_t to = 0;
-    const std::size_t even = (length_of(wanted) + 2) / 2 * 2;
+    const std::size_t wanted_capacity = (length_of(wanted) + 2) / 2 * 2;
     for (std::size_t from = 0; from < end_;) {
-      const Header here = *header(static_cast<std::uint32_t>(from));
-      const std::size_t next = from + units(here.capacity);
-      if (here.feature != kFree) {
-        const std::size_t n = length_of(here.feature);
+      const Header header_here = *header(static_cast<std::uint32_t>(from));
+      const std::size_t next = from + units(header_here.capacity);
+      if (header_here.feature != kFree) {
+        const std::size_t n = length_of(header_here.feature);
         const auto target = static_cast<std::uint32_t>(to);
         std::memmove(pool_.data() + to * kUnit, pool_.data() + from * kUnit, (next - from) * kUnit);
         const V* old_values = values(target);
-        header(target)->capacity = static_cast<std::uint32_t>(here.feature == wanted ? even : (n + 1) / 2 * 2);
+        header(target)->capacity = static_cast<std::uint32_t>(header_here.feature == wanted ? wanted_capacity : (n + 1) / 2 * 2);
         std::memmove(values(target), old_values, n * sizeof(V));
-        moved(here.feature, target);
+        moved(header_here.feature, target);
         to += units(header(target)->capacity);
       }
       from = next;
     }
     end_ = to;
-    clear_free();
-    if (own != kNone) return static_cast<std::uint32_t>(end_ - units(even));
-    const std::uint32_t at = at_the_end(even);
+    clear_free_lists();
+    if (own != kNone) return static_cast<std::uint32_t>(end_ - units(wanted_capacity));
+    const std::uint32_t at = append_block(wanted_capacity);
     header(at)->feature = wanted;
     return at;
   }
@@ -144,16 +144,16 @@ class Postings {
   static int class_below(std::size_t capacity) { return floor_log2(capacity) - 1; }
   static int class_above(std::size_t wanted) { return wanted <= 2 ? 0 : floor_log2(wanted - 1); }
 
-  std::uint32_t at_the_end(std::size_t capacity) {
+  std::uint32_t append_block(std::size_t capacity) {
     if ((end_ + units(capacity)) * kUnit > pool_.size() || end_ >= kNone) return kNone;
     const std::uint32_t at = static_cast<std::uint32_t>(end_);
     header(at)->capacity = static_cast<std::uint32_t>(capacity);
     end_ += units(capacity);
     return at;
   }
-  void clear_free() { std::fill(free_, free_ + kClasses, kNone); }
+  void clear_free_lists() { std::fill(free_, free_ + kClasses, kNone); }
 
-  std::size_t end_ = 0;  // in units
+  std::size_t end_ = 0;  // where the used part of the pool ends, in units of kUnit bytes
   std::uint32_t free_[kClasses];  // free lists: the first free block of each size class; slots()[0] of a free block is the next one
   Vec<unsigned char> pool_;
 };

@@ -1,4 +1,4 @@
-// A table of rows of coefficients: one row per task, and one per cluster, which the cluster's tasks share.
+// A table of rows of coefficients: one row per task, and one common row per cluster, which the cluster's tasks share.
 //
 // Rows are found through a hash table of their names, and are linked in the order of their last update. When the limit of rows is
 // reached, the caller evicts the least recently updated one.
@@ -63,15 +63,15 @@ class RowTable {
   // Allocates what `more` calls of `add` need, so that these cannot fail. If it throws, the table is unchanged.
   void reserve(std::size_t more) {
     if (more == 0) return;
-    const std::size_t fresh = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
-    const std::size_t total = rows_.size() + fresh;
-    spare_.reserve(fresh + 1);  // one more, for the values of a row that `drop` frees
+    const std::size_t added = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
+    const std::size_t total = rows_.size() + added;
+    spare_.reserve(added + 1);  // one more, for the values of a row that `drop` frees
     if (rows_.capacity() < total) rows_.reserve(std::max(total, std::min(2 * rows_.size(), limit_ ? limit_ : total * 2)));
     if (values_.capacity() < total) values_.reserve(rows_.capacity());
     std::size_t buckets = index_.size();
     while (total * 3 > buckets * 2) buckets *= 2;
     if (buckets != index_.size()) rebuild_index(buckets);
-    while (spare_.size() < fresh) spare_.emplace_back(bytes_);
+    while (spare_.size() < added) spare_.emplace_back(bytes_);
     for (auto& row : spare_) row.reserve(width_);
   }
   // Allows more rows, and reserves them. If it throws, the limit is unchanged.
@@ -107,7 +107,7 @@ class RowTable {
     link(at);
   }
 
-  // Removes a row. The last row takes its index.
+  // Removes a row; the last row takes its index. The memory of its values is kept for a row that replaces it, if reserve() was called.
   void drop(std::uint32_t at) {
     unlink(at);
     erase_bucket(bucket_of(rows_[at].name));
@@ -120,7 +120,7 @@ class RowTable {
       (rows_[at].newer == kNone ? newest_ : rows_[rows_[at].newer].older) = at;
     }
     rows_.pop_back();
-    if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(values_.back()));  // for the row that replaces it
+    if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(values_.back()));
     values_.pop_back();
   }
 
@@ -156,16 +156,18 @@ class RowTable {
     (row.newer == kNone ? newest_ : rows_[row.newer].older) = row.older;
   }
 
+  // The bucket where the search for a name begins.
   std::size_t home_of(Name name) const {
     const std::uint64_t h = keyed_hash(static_cast<std::uint64_t>(name.id) * 2 + name.common, seed_);
     return static_cast<std::size_t>(h >> 16) & (index_.size() - 1);
   }
+  // The bucket of a name, or the empty one where the search for it ends.
   std::size_t bucket_of(Name name) const {
     std::size_t b = home_of(name);
     while (index_[b] != kNone && !(rows_[index_[b]].name == name)) b = (b + 1) & (index_.size() - 1);
     return b;
   }
-  // Moves later entries of the same run back into the hole, so that linear probing still finds them.
+  // Empties a bucket. Moves later entries of the same run of full buckets back into it, so that linear probing still finds them.
   void erase_bucket(std::size_t hole) {
     const std::size_t mask = index_.size() - 1;
     for (std::size_t b = (hole + 1) & mask; index_[b] != kNone; b = (b + 1) & mask) {

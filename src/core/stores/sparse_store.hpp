@@ -1,7 +1,7 @@
 // Stores sparse rows: the features of each row in a list, and the values in an inverted index.
 //
 // While all values are integers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third of the
-// memory, and integer sums are exact in any order. The first other value converts the index to T.
+// memory, and integer sums are exact in any order. The first value that is no such integer converts the index to T.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class SparseStore final : public Store {
         scale_(bytes, capacity, 1.0),
         sums_(bytes, capacity),
         order_(bytes, capacity),
-        moving_(bytes) {
+        moved_values_(bytes) {
     if (pool_) row_features_.resize(pool_ + pool_ / 8 + 1);  // an eighth more than needed, so that compact_rows() is rare
   }
 
@@ -93,11 +93,11 @@ class SparseStore final : public Store {
 
   // Works on 128 features at a time, so that the values fit into an array on the stack: this function must not allocate.
   void kernel_row_of_slot(const Kernel& kernel, std::size_t slot, bool, double* row) override {
-    constexpr std::size_t kPiece = 128;
-    T values[kPiece];
+    constexpr std::size_t kChunk = 128;
+    T values[kChunk];
     std::fill_n(sums_.data(), size_, 0.0);
-    for (std::size_t from = 0; from < row_length_[slot]; from += kPiece) {
-      const std::size_t n = std::min(kPiece, row_length_[slot] - from);
+    for (std::size_t from = 0; from < row_length_[slot]; from += kChunk) {
+      const std::size_t n = std::min(kChunk, row_length_[slot] - from);
       const std::int32_t* features = row_features_.data() + row_begin_[slot] + from;
       for (std::size_t i = 0; i < n; ++i) values[i] = value_at(features[i], slot);
       with_index([&](auto& index) { index.products(features, values, n, size_, sums_.data()); });
@@ -106,27 +106,27 @@ class SparseStore final : public Store {
   }
 
   bool fits(const Instance& x) const override {
-    return !pool_ || live_ + length_of(x) <= pool_;
+    return !pool_ || n_stored_ + length_of(x) <= pool_;
   }
 
   bool fits_alone(const Instance& x) const override { return !pool_ || length_of(x) <= pool_; }
 
   std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const override {
-    std::size_t count = 0, left = live_;
+    std::size_t count = 0, left = n_stored_;
     while (pool_ && count < order.size() && left + length_of(x) > pool_) left -= row_length_[order[count++]];
     return count;
   }
 
   std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const override {
-    return pool_ ? 0 : kBytesOfEntry * most_stored(rows, from, to);
+    return pool_ ? 0 : kBytesPerEntry * max_new_entries(rows, from, to);
   }
 
   void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) override {
     if (growing_ && slots > capacity_) grow(slots);
-    const std::size_t n = most_stored(rows, from, to);
-    if (narrow_ && mergers_) convert_to_wide(n);
+    const std::size_t n = max_new_entries(rows, from, to);
+    if (narrow_ && expects_mergers_) convert_to_wide(n);
     if (narrow_) {
-      // Row by row: the sum over all of them may be larger than integer_sum() can represent.
+      // Test row by row, because the sum over all rows may be larger than integer_sum() can represent.
       bool all_integers = true;
       for (std::size_t i = from; i < to && all_integers; ++i)
         all_integers = integer_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
@@ -160,8 +160,8 @@ class SparseStore final : public Store {
     scale_[slot] = scale_[last];
   }
 
-  void expect_mergers() override { mergers_ = true; }
-  std::size_t nonzeros() const override { return live_; }
+  void expect_mergers() override { expects_mergers_ = true; }
+  std::size_t nonzeros() const override { return n_stored_; }
   std::size_t read(std::size_t slot, std::int32_t* features, double* values) const override {
     for (std::size_t i = 0; i < row_length_[slot]; ++i) {
       features[i] = row_features_[row_begin_[slot] + i];
@@ -176,7 +176,7 @@ class SparseStore final : public Store {
     budgetron::release(row_begin_);
     for (auto* values : {&row_length_, &order_}) budgetron::release(*values);
     for (auto* values : {&sq_, &scale_, &sums_}) budgetron::release(*values);
-    size_ = row_end_ = live_ = 0;
+    size_ = row_end_ = n_stored_ = 0;
   }
 
   Dump dump() const override {
@@ -194,8 +194,8 @@ class SparseStore final : public Store {
   }
 
  private:
-  using Narrow = std::int16_t;  // the type of a value while all are small integers
-  static constexpr std::size_t kBytesOfEntry = 100;  // an upper bound of what reserve() allocates per entry
+  using Narrow = std::int16_t;  // the type of stored values while all of them are small integers
+  static constexpr std::size_t kBytesPerEntry = 100;  // an upper bound of what reserve() allocates per entry
   static constexpr double kLargestSum = 65535.0;  // the largest Σ|x| whose product with the largest Narrow fits into an int32
 
   static const T* data_of(const Rows& rows) {
@@ -224,7 +224,7 @@ class SparseStore final : public Store {
       use(*wide_);
   }
 
-  // Writes the inner products of a row with all slots to `sums`: added as integers if all values involved are small integers.
+  // Writes the inner products of a row with all slots to `sums`. They are added as integers if all values are small integers.
   void add_products(const std::int32_t* features, const T* values, std::size_t n, std::int32_t* integer_sums, double* sums) const {
     const double sum = narrow_ ? integer_sum(values, n) : -1.0;
     if (sum >= 0 && sum <= kLargestSum) {
@@ -255,7 +255,7 @@ class SparseStore final : public Store {
       });
     });
     row_length_[slot] = static_cast<std::uint32_t>(row_end_ - row_begin_[slot]);
-    live_ += row_length_[slot];
+    n_stored_ += row_length_[slot];
     sq_[slot] = x.sq;
     scale_[slot] = kernel.scale(x.sq);
   }
@@ -266,14 +266,14 @@ class SparseStore final : public Store {
     with_index([&](auto& index) {
       index.for_each(features, n, [&](std::size_t i, const Cell* home) { index.erase(features[i], home, slot); });
     });
-    live_ -= n;
+    n_stored_ -= n;
     row_length_[slot] = 0;
   }
 
-  // An upper bound of the entries of these rows that can be stored at the same time: no more rows than there are slots.
-  std::size_t most_stored(const Rows& rows, std::size_t from, std::size_t to) const {
+  // An upper bound of the entries of these rows that can be stored at the same time. There are never more rows than slots.
+  std::size_t max_new_entries(const Rows& rows, std::size_t from, std::size_t to) const {
     const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
-    if (growing_ || mergers_ || to - from <= capacity_) return all;
+    if (growing_ || expects_mergers_ || to - from <= capacity_) return all;
     std::size_t longest = 0;
     for (std::size_t i = from; i < to; ++i)
       longest = std::max(longest, static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i]));
@@ -283,20 +283,20 @@ class SparseStore final : public Store {
   // Converts the index from int16 to T, in the same memory, with space for `more` further entries. If it throws, nothing has
   // changed.
   void convert_to_wide(std::size_t more) {
-    moving_.reserve(live_);
-    narrow_->template reserve_to_become<T>(live_, more);
+    moved_values_.reserve(n_stored_);
+    narrow_->template reserve_to_become<T>(n_stored_, more);
     auto wide = std::make_unique<InvertedIndex<T>>(bytes_);
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
-        moving_.push_back(narrow_->value_at(row_features_[row_begin_[slot] + i], slot));
+        moved_values_.push_back(narrow_->value_at(row_features_[row_begin_[slot] + i], slot));
     wide->take_over(std::move(*narrow_));
     wide_ = std::move(wide);
     narrow_.reset();
-    const Narrow* value = moving_.data();
+    const Narrow* value = moved_values_.data();
     for (std::size_t slot = 0; slot < size_; ++slot)
       for (std::size_t i = 0; i < row_length_[slot]; ++i)
         wide_->add(row_features_[row_begin_[slot] + i], slot, static_cast<T>(*value++));
-    budgetron::release(moving_);
+    budgetron::release(moved_values_);
   }
 
   // Returns where the features of a new row of n entries begin.
@@ -308,7 +308,7 @@ class SparseStore final : public Store {
   // Ensures that n further entries fit at the end of row_features_: allocates if necessary, and closes the gaps.
   void reserve_rows(std::size_t n) {
     if (pool_ || row_end_ + n <= row_features_.size()) return;
-    if ((live_ + n) * 5 > row_features_.size() * 4) resize_exactly(row_features_, std::max<std::size_t>(256, (live_ + n) / 2 * 3));
+    if ((n_stored_ + n) * 5 > row_features_.size() * 4) resize_exactly(row_features_, std::max<std::size_t>(256, (n_stored_ + n) / 2 * 3));
     compact_rows();
   }
 
@@ -340,18 +340,18 @@ class SparseStore final : public Store {
   Bytes& bytes_;
   CountedSize counted_;
   std::size_t capacity_, size_ = 0;
-  bool growing_, mergers_ = false;
+  bool growing_, expects_mergers_ = false;
   std::size_t pool_;
   std::unique_ptr<InvertedIndex<Narrow>> narrow_;  // exactly one of narrow_ and wide_ is set
   std::unique_ptr<InvertedIndex<T>> wide_;
   Vec<std::int32_t> row_features_;  // the features of all rows, with gaps where rows were evicted
   Vec<std::size_t> row_begin_;      // where the features of each slot begin in row_features_
   Vec<std::uint32_t> row_length_;
-  std::size_t row_end_ = 0, live_ = 0;  // where the used part of row_features_ ends; the number of stored non-zeros
+  std::size_t row_end_ = 0, n_stored_ = 0;  // where the used part of row_features_ ends; the number of stored non-zeros
   Vec<double> sq_, scale_;
   Vec<double> sums_;          // for kernel_row_of_slot()
   Vec<std::uint32_t> order_;  // for compact_rows()
-  Vec<Narrow> moving_;         // for convert_to_wide()
+  Vec<Narrow> moved_values_;         // for convert_to_wide()
 };
 
 }  // namespace budgetron

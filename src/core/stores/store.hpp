@@ -36,7 +36,7 @@ struct Instance {
 };
 
 // The point c that a dense store subtracts from every row under the Gaussian kernel, and how it was chosen. For rows far
-// from the origin, ‖x‖² + ‖y‖² − 2⟨x, y⟩ cancels and loses their digits. c is 0 until a run of rows is too far from it for
+// from the origin, ‖x‖² + ‖y‖² − 2⟨x, y⟩ loses digits by cancellation. c is 0 until several consecutive rows are too far from it for
 // their precision (see `Store::update_reference`).
 struct Reference {
   std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
@@ -51,7 +51,8 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
-  // The same up to rounding, and faster. Validation needs it, because it reads all rows of a call before the first is learned.
+  // The same up to rounding, and faster. It is used to validate rows, because all rows of a call are validated before the first is
+  // learned.
   virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
     squares(rows, first, count, out);
   }
@@ -78,11 +79,11 @@ class Store {
                           double* row) const = 0;
   // Kernel values of a stored row with all stored rows. With `exact`, a Gaussian kernel and dense rows, squared distances
   // are summed from differences of coordinates in double: slower, but without cancellation for rows far from c. Other
-  // kernels and sparse rows ignore it.
+  // kernels and sparse rows ignore `exact`.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
   // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense
-  // rows always fit. Whether a slot is free is not tested here: the learner counts the slots.
+  // rows always fit. Neither tests whether a slot is free, because the learner counts the slots.
   virtual bool fits(const Instance& x) const = 0;
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
@@ -117,7 +118,7 @@ class Store {
   virtual bool update_reference(const Rows&, std::size_t, double) { return false; }
   virtual void set_gamma(double) {}  // γ of the Gaussian kernel; it sets the distance from c beyond which a row is far
   virtual Reference reference() const { return {}; }
-  // When loading; call it after the rows were appended, because saved rows already have c subtracted.
+  // For loading a model. Call it after the rows were appended: c was subtracted from saved rows already.
   virtual void set_reference(const Reference&) {}
 
   // All rows, minus c, as a dense matrix (size × d) or in CSR form; for saving and for display.
