@@ -17,7 +17,7 @@ MANY = 20  # bars that can be read in one plot
 
 
 def axes_for(who: str, ax: Any) -> Any:
-    """Return the axes given, or those of a new figure."""
+    """Return `ax`, or the axes of a new figure if it is None."""
     pyplot = import_extra(who, "matplotlib.pyplot", "plot")
     return pyplot.subplots(layout="constrained")[1] if ax is None else ax
 

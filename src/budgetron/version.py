@@ -1,3 +1,3 @@
-"""The version, in a module of its own, so that reading it does not import the whole package."""
+"""The version of the package. It has its own module, so that reading it does not import the whole package."""
 
 __version__ = "0.2.0"

@@ -118,7 +118,7 @@ class OperatingPoint(PointFigures):
     # ---- learning
 
     def update(self, scores: Any, y: Any) -> OperatingPoint:
-        """Count examples whose labels are known, with the scores that they were predicted with.
+        """Count examples with known labels, by the scores with which they were predicted.
 
         Scores are probabilities of the second label, (n,), or of all labels, (n, labels); or margins.
         """

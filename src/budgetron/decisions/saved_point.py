@@ -42,7 +42,7 @@ def saved_point(point: OperatingPoint) -> tuple[Point, Arrays]:
 
 
 def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[Any], log_odds: bool) -> OperatingPoint:
-    """Restore a point of a model with these labels, whose margins are log odds or not."""
+    """Restore a point of a model with these labels; `log_odds` says whether the model's margins are log odds."""
     n = len(labels)
     require(record.log_odds == log_odds, "point.log_odds", "as the learner gives scores")
     with reported_as_file_error("point", "valid"):
@@ -92,7 +92,7 @@ def point_to_bytes(point: OperatingPoint) -> bytes:
 
 
 def point_from_bytes(content: bytes, labels: NDArray[Any] | None) -> OperatingPoint:
-    """Decode what `point_to_bytes` wrote; `labels` are those of the model, if it has some."""
+    """Decode what `point_to_bytes` wrote; `labels` are the labels of the model, or None if they are not known yet."""
     saved = msgspec.msgpack.decode(content, type=_PointBytes)
     n = 0 if labels is None else len(labels)
     shapes = {"counts": (1 if n == 2 else n, 2, BINS), "decided": (n, n + 1)}

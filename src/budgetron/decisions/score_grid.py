@@ -33,7 +33,7 @@ def bins_of(scores: Floats, scale: float = 1.0) -> NDArray[np.intp]:
 
 
 def edges(scale: float = 1.0) -> Floats:
-    """Return the lower edge of each bin, as scores; that of the first bin is −∞.
+    """Return the lower edge of each bin, as a score; the lower edge of the first bin is −∞.
 
     >>> edges()[[0, 496, 512, 640]].tolist()
     [-inf, -1.0, 0.0, 8.0]

@@ -23,7 +23,7 @@ State = dict[str, Any]
 
 
 class Engine(Protocol):
-    """A learning rule with what it has learned.
+    """A learning rule together with its learned state.
 
     Callers validate the rows, and pass them in the dtype of the settings, labels as class codes, and tasks as ids and
     clusters. Offsets are another model's scores, which the rule adds to its own.

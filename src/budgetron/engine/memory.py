@@ -118,8 +118,8 @@ def with_task_rows(settings: Settings, row: int, share: int, limit: int) -> Sett
     """
     if row == 0:
         return settings
-    known = settings.graph.n_tasks
-    wanted = 10**9 if known is None else known + 1
+    n_tasks = settings.graph.n_tasks
+    wanted = 10**9 if n_tasks is None else n_tasks + 1
     if settings.capacity == 1:  # in the smallest budgets, less than `share` bytes remain
         share = min(share, limit - bytes_of(settings.with_parameters(max_task_rows=0)))
     cap = settings.parameters.max_task_rows
@@ -156,7 +156,7 @@ def _graph(settings: Settings) -> int:
     """
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available or rule_class(settings.rule).follows_factor:
-        return 0  # a rule that follows the factor uses that of the graph itself, which all models on the graph share
+        return 0  # a rule that follows the factor has no copy: all models on a graph share the factor of the graph
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
@@ -208,6 +208,6 @@ def gram_bytes(slots: int, compiled: bool) -> int:
 
 def task_row_bytes(width: int) -> int:
     """Return the bytes of one task's row of `width` weights; 0 if it has none."""
-    # 8 bytes per weight; 56 for the row's header and 32 for that of its vector, twice because arrays of headers grow by
-    # doubling; 24 in the hash table.
+    # 8 bytes per weight; 56 for the header of the row and 32 for the header of its vector, twice because arrays of
+    # headers grow by doubling; 24 in the hash table.
     return width * 8 + 2 * (56 + 32) + 24 if width else 0

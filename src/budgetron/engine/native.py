@@ -50,13 +50,14 @@ else:
 available: bool = _core is not None
 level = _core.level() if available else None
 """The level in use: the best of this CPU, limited by BUDGETRON_LEVEL. None without the core."""
-scan = _core.scan if available else None  # delimited text, for `budgetron.io`; None without the core
-sparse_lines = _core.sparse_lines if available else None  # svmlight and Vowpal Wabbit text, likewise
-json_lines = _core.json_lines if available else None  # JSON objects, likewise
-hashed_words = _core.hashed_words if available else None  # the encoding of columns, for `budgetron.io.encoding`
+# Functions of the core for other packages; all are None without the core.
+scan = _core.scan if available else None  # for `budgetron.io`: reads delimited text
+sparse_lines = _core.sparse_lines if available else None  # for `budgetron.io`: reads svmlight and Vowpal Wabbit text
+json_lines = _core.json_lines if available else None  # for `budgetron.io`: reads JSON objects
+hashed_words = _core.hashed_words if available else None  # for `budgetron.io.encoding`, as the next two
 parse_dates = _core.parse_dates if available else None
 joined_rows = _core.joined_rows if available else None
-hashed_rows = _core.hashed_rows if available else None  # dicts of features, for `budgetron.learners.input.hashing`
+hashed_rows = _core.hashed_rows if available else None  # for `budgetron.learners.input.hashing`: dicts of features
 
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
@@ -67,7 +68,7 @@ def supports(rule: str, kernel: Kernel | None) -> bool:
 class Engine:
     """A learner in C++."""
 
-    concurrent_predictions = True  # several threads may predict at once: the engine has a read-write lock of its own
+    concurrent_predictions = True  # the core has its own read-write lock
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -1,7 +1,7 @@
 """The rows of the table: the baseline, the paper's four algorithms, and Budgetron.
 
-The budget of a row may depend on the memory that another row used. Such a row names the other one in `after`, whose
-runs then come first.
+The budget of a row may depend on the memory that other rows used. Such a row names these rows in `after`, and their
+runs are performed first.
 """
 
 from __future__ import annotations

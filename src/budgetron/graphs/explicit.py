@@ -253,10 +253,10 @@ class Explicit(TaskGraph):
         if not isinstance(other, Explicit):
             return NotImplemented
         # The cache is not compared: it has no influence on similarities.
-        mine, theirs = self.describe(), other.describe()
+        a, b = self.describe(), other.describe()
         return self is other or (
-            mine.keys() == theirs.keys()
-            and all(np.array_equal(mine[name], theirs[name]) for name in mine if name not in ("tasks", "kind"))
+            a.keys() == b.keys()
+            and all(np.array_equal(a[name], b[name]) for name in a if name not in ("tasks", "kind"))
             and self.tasks == other.tasks
         )
 

@@ -45,7 +45,7 @@ def checked_share(who: str, share: Any) -> float:
 
 
 def lead_of(margins: Any) -> float:
-    """Return the lead of the predicted class: its margin minus that of the second class, or |margin| of two classes."""
+    """Return the lead of the predicted class: the largest margin minus the second largest; for two classes |margin|."""
     values = np.ravel(margins)
     if len(values) == 1:
         return abs(float(values[0]))

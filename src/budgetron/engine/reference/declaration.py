@@ -57,7 +57,10 @@ class Declaration:
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
-        """Return settings whose `bytes_of` is the memory of this state; for settings that have no limit themselves."""
+        """Return settings with the sizes of this state, so that `bytes_of` is its memory.
+
+        Called for settings without a limit, when a model file is checked against the largest allowed size.
+        """
         return settings
 
     @classmethod
@@ -67,7 +70,7 @@ class Declaration:
 
     @classmethod
     def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
-        """Convert a state of the compiled rule to that of the NumPy engine."""
+        """Convert a state of the compiled rule to a state of the NumPy engine."""
         return state
 
     # ---- memory

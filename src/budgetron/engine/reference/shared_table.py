@@ -99,7 +99,7 @@ class SharedTable(Weights):
             for cluster, s in self.sums.items():
                 n = self.graph.n_tasks or sum(row.cluster == cluster for row in self.rows.values())
                 squares = squares + (2 * (d - o) * o + n * o**2) * (s.values**2).sum(axis=0)
-        # A square whose terms cancelled is a rounding error, possibly negative; it counts as 0.
+        # The terms of a square may cancel. What remains is a rounding error, possibly negative; it counts as 0.
         rounding = 1e-14 * squares.max(initial=0.0)
         norms: Array = np.sqrt(np.where(squares > rounding, squares, 0.0))
         return norms

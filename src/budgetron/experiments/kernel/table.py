@@ -21,7 +21,7 @@ LARGE_DIFFERENCE = 1.0  # differences of more points than this are explained one
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell of the table: means over the orders of a set. `error` is in per cent; `deviation` is that of the error."""
+    """A cell of the table: means over the orders of a set, and the standard deviation of `error`, both in per cent."""
 
     error: float
     deviation: float

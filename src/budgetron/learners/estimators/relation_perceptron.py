@@ -154,8 +154,8 @@ class RelationPerceptron(LinearWeights, Learner):
         task_ids, C = self._learned()
         # The pseudoinverse, because C may be singular.
         sums = np.abs(np.linalg.pinv(C, hermitian=True)).sum(axis=1)
-        known = dict(zip(task_ids.tolist(), sums.tolist(), strict=True))
-        b = np.array([known.get(task_id, 1.0 / self._unit) for task_id in block.task_ids.tolist()])
+        b_of_task = dict(zip(task_ids.tolist(), sums.tolist(), strict=True))
+        b = np.array([b_of_task.get(task_id, 1.0 / self._unit) for task_id in block.task_ids.tolist()])
         return np.asarray(b / (b + np.abs(margins)))
 
     @property
@@ -174,10 +174,10 @@ class RelationPerceptron(LinearWeights, Learner):
     def _relations(self, names: list[Any]) -> NDArray[np.float64]:
         """Return the rows and columns of C for these tasks."""
         self._check_fitted()
-        wanted, _ = self._graph.locate(names)
+        chosen_ids, _ = self._graph.locate(names)
         task_ids, C = self._learned()
         row_of = {task_id: row for row, task_id in enumerate(task_ids.tolist())}
-        rows = np.array([row_of.get(task_id, -1) for task_id in wanted.tolist()], dtype=np.int64)
+        rows = np.array([row_of.get(task_id, -1) for task_id in chosen_ids.tolist()], dtype=np.int64)
         # C has no row for a task that never made a mistake: such a task is unrelated to all others.
         relations = C[np.ix_(rows, rows)] if len(C) else np.zeros((len(rows), len(rows)))
         relations = np.where((rows < 0)[:, None] | (rows < 0)[None, :], 0.0, relations)

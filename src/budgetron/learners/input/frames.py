@@ -22,12 +22,12 @@ def is_frame(X: Any) -> bool:
 
 
 def check_frame(who: str, X: Any) -> None:
-    """Reject a frame with a column that is not numeric or has missing values, or with two columns of one name."""
+    """Reject a frame with a column that is not numeric or has missing values, or with a duplicate column name."""
     check_in_memory(who, "X", X)
     if not hasattr(X, "to_numpy"):
         return
     names = list(X.columns)
-    # Two columns of one name cannot be matched with the columns of a later frame.
+    # Two columns with the same name cannot be matched with the columns of a later frame.
     twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if twice:
         raise input_error(who, "X", "a data frame with distinct column names", f"{shown(twice[0])} twice")

@@ -9,11 +9,11 @@ from collections import deque
 from threading import Lock, get_ident
 from typing import Any
 
-engine_creation = Lock()  # serialises the creation of engines, before a model has a lock of its own
+engine_creation = Lock()  # serialises the creation of engines: before that, a model has no lock
 
 
 class Guard:
-    """A re-entrant lock, first come, first served. It can be pickled and copied; each copy is a lock of its own.
+    """A re-entrant lock that threads acquire in the order of their requests. It can be pickled; a copy is a new lock.
 
     Learning takes it. Predictions take it where the engine has no lock of its own (the NumPy engine). A plain
     `threading.RLock` is not fair: a thread that predicts in a loop takes it again before a waiting learner wakes up.

@@ -45,12 +45,12 @@ def content_of(model: Any) -> bytes:
     settings = model._engine.settings
     # Read the record back as `load` will: an error now is better than a file that cannot be opened later.
     try:
-        again = schema.decode_record(text)
-        settings = engines.settings_of(settings.rule, again.settings, settings.graph)
+        decoded_record = schema.decode_record(text)
+        settings = engines.settings_of(settings.rule, decoded_record.settings, settings.graph)
         engines.checked_state(settings, _with_prefix(arrays, "state."))
-        _classes(again.labels)
-        if again.columns is not None:
-            check_columns(again.columns, _with_prefix(arrays, "columns."), settings)
+        _classes(decoded_record.labels)
+        if decoded_record.columns is not None:
+            check_columns(decoded_record.columns, _with_prefix(arrays, "columns."), settings)
     except ModelFileError as error:
         raise InputError(f"{type(model).__name__}: this model cannot be saved: {error} {PICKLE}") from error
     return packed(text, arrays)
@@ -116,8 +116,8 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     state, columns = _with_prefix(arrays, "state."), _with_prefix(arrays, "columns.")
     counted = _with_prefix(arrays, "decisions.")
     # Every tensor must belong to a known group: a file must not carry unchecked content.
-    known = len(state) + len(columns) + len(counted) + sum(map(len, by_graph))
-    require(known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
+    n_known = len(state) + len(columns) + len(counted) + sum(map(len, by_graph))
+    require(n_known == len(arrays), "the tensors", "named model, state.…, columns.…, decisions.… or graph.…", "others")
     require(saved.point is not None or not counted, "the tensors", "without decisions.… if there is no point", "some")
     graphs = [parts.graph_of(record, described) for record, described in zip(saved.graphs, by_graph, strict=True)]
     # The order matters: sizes are checked against `limit` before the engine allocates by them.

@@ -64,7 +64,7 @@ class DenseRows:
             yield Instance(x, None, _square(x))
 
     def minus(self, x: Instance, point: NDArray[Any]) -> Instance:
-        """Return x − point, rounded as it would be stored."""
+        """Return x − point, rounded to the dtype of the store."""
         z = (x.values - point).astype(self.rows.dtype).astype(np.float64)
         return Instance(z, None, _square(z), is_centred=True)
 
@@ -83,7 +83,7 @@ class DenseRows:
         self.rows = without(self.rows, r, axis=0)
 
     def between(self, m: int, n: int, h: float) -> Instance:
-        """Return h x_m + (1 − h) x_n, rounded as it would be stored."""
+        """Return h x_m + (1 − h) x_n, rounded to the dtype of the store."""
         z = h * self.instance(m).values + (1 - h) * self.instance(n).values
         z = z.astype(self.rows.dtype).astype(np.float64)
         return Instance(z, None, _square(z), is_centred=True)
@@ -150,7 +150,7 @@ class SparseRows:
         self.indptr[r + 1 :] += len(x.values) - (end - start)
 
     def between(self, m: int, n: int, h: float) -> Instance:
-        """Return h x_m + (1 − h) x_n over the features of both, rounded as it would be stored."""
+        """Return h x_m + (1 − h) x_n over the features of both, rounded to the dtype of the store."""
         a, b = self.instance(m), self.instance(n)
         assert a.indices is not None and b.indices is not None
         indices = np.union1d(a.indices, b.indices)

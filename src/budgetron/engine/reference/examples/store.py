@@ -78,7 +78,7 @@ class Store:
         return row, float(kernel.of_self(np.array([x.square]))[0])
 
     def centred(self, x: Instance) -> Instance:
-        """Return x − c, rounded as it would be stored."""
+        """Return x − c, rounded to the dtype of the store."""
         if x.is_centred or not self.point.moves:
             return x
         assert isinstance(self.rows, DenseRows)

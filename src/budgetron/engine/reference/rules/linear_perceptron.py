@@ -64,8 +64,8 @@ class LinearPerceptron(Rule):
         clusters = arrays["sum_cluster"]
         require(len(np.unique(clusters)) == len(clusters), "state.sum_cluster", "without repetition")
         if isinstance(settings.graph, Explicit):
-            every = np.array_equal(arrays["task"], np.arange(settings.graph.n_tasks))
-            require(every, "state.task", "all tasks of the graph")
+            has_all = np.array_equal(arrays["task"], np.arange(settings.graph.n_tasks))
+            require(has_all, "state.task", "all tasks of the graph")
             require(len(clusters) == 0, "state.sum_cluster", "empty for this graph")
         else:
             required = set(arrays["task_cluster"].tolist()) if _has_sums(settings) else set()

@@ -50,8 +50,8 @@ class ShiftingPerceptron(MistakeDriven):
         super().check(settings)
         p = settings.parameters
         if p.shrink == FIXED:
-            known = p.amount is not None or settings.capacity is not None
-            require(known, "amount", "a number if there is no capacity", "null")
+            has_amount = p.amount is not None or settings.capacity is not None
+            require(has_amount, "amount", "a number if there is no capacity", "null")
             require(p.amount is None or p.amount < 1, "amount", "below 1", str(p.amount))
         else:
             require(p.amount is not None, "amount", "a number", "null")

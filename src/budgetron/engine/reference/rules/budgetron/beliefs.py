@@ -33,20 +33,20 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         return [
             [Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.rates, strict=True)]
         ]
-    both = parameters.own and parameters.shared
+    has_both = parameters.own and parameters.shared  # only then can tasks be alike or differ
     parts = []
     for k, (prior, own, floor) in enumerate(parameters.filters):
         curved = filter_frequencies(settings, k) > 0
         detail = BANK_WORDS.get(parameters.bandwidths[bank - 1] if (bank := bank_of(parameters, k)) else 0, "")
-        apart = both and own > 1
+        apart = has_both and own > 1
         size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
-        words += ["tasks differ" if apart else "tasks alike"] * both + ["adapting"] * (floor > 0)
+        words += ["tasks differ" if apart else "tasks alike"] * has_both + ["adapting"] * (floor > 0)
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
-    if parameters.latent and both:
+    if parameters.latent and has_both:
         parts.append([Belief("linear, kinds of tasks", learned=True)])
     for rate, own in zip(parameters.rates, parameters.owns, strict=True):
-        apart = both and own >= 1
-        words = [f"Fourier features, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * both
+        apart = has_both and own >= 1
+        words = [f"Fourier features, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * has_both
         parts.append([Belief(", ".join(words), True, apart)])
     return parts

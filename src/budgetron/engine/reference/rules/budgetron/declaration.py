@@ -281,13 +281,13 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
         require((variances >= lowest).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
-    at, shapes_of_all = 0, shapes.shapes_of(settings)
+    start, shapes_of_all = 0, shapes.shapes_of(settings)
     for k in part_indices:
         width, own = shapes_of_all[k].row_width, settings.n_features + 1
         if width:  # the numbers of a part end with the variances of its own weights
-            variances = arrays["row_values"][:, at + width - own : at + width]
+            variances = arrays["row_values"][:, start + width - own : start + width]
             require((variances >= 0).all(), "state.row_values", "with variances that are not negative")
-        at += width
+        start += width
 
 
 def _diagonal(n: int) -> Integers:

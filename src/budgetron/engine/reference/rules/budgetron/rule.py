@@ -154,16 +154,16 @@ class Budgetron(BudgetronDeclaration):
             if self._drop_idle() or sizes_are_reviewed(self.n_seen + 1):
                 self._use_bytes()
             if self.scaler is not None:
-                # Last, so that x was scaled as it would have been for a prediction.
+                # The scaler learns last: x must be scaled in the same way for learning as for a prediction.
                 self.scaler.learn(x.values)
         self.n_seen += 1
         return margins, outcome
 
     def _learn_parts(self, parts: list[Part], e: Seen, f: Array, code: int, weight: float) -> bool:
-        changed, at = False, 0
+        changed, first = False, 0
         for part in parts:
-            changed |= part.learn(e, f[at : at + part.count], code, weight)
-            at += part.count
+            changed |= part.learn(e, f[first : first + part.count], code, weight)
+            first += part.count
         return changed
 
     # ---- sizes: parts with more weight get more bytes
@@ -182,7 +182,7 @@ class Budgetron(BudgetronDeclaration):
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
-        """Return the bytes of a frequency: one per column, and those of its phase and its two features."""
+        """Return the bytes of a frequency: one per column, and eight each for its phase and its two features."""
         return self.settings.n_features + 3 * 8
 
     def _use_bytes(self) -> None:

@@ -94,7 +94,8 @@ class Filter:
 
     def bytes(self, frequencies: int) -> int:
         width = self.columns + 2 * frequencies if self.shared else 0
-        # The features of bank 0 belong to all parts, those of another bank to the one filter that sees them.
+        # The features of bank 0 are shared by all parts. The features of another bank are counted for the one filter
+        # that sees them.
         features = 8 * width if self.bank else 0
         return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
 
@@ -201,13 +202,13 @@ class Filter:
         """Raise variances that have fallen too low, so that the belief keeps following a stream that drifts."""
         if self.belief.floor == 0:
             return
-        least = self.belief.floor * self.belief.prior
+        floor = self.belief.floor * self.belief.prior
         if self.full_covariance:
             # The variances rise in small steps, example by example. Adding to the diagonal keeps P positive definite.
-            low = np.flatnonzero(np.diagonal(self.P) < least)
-            self.P[low, low] += 0.01 * least
+            low = np.flatnonzero(np.diagonal(self.P) < floor)
+            self.P[low, low] += 0.01 * floor
         else:
-            self.P = np.maximum(self.P, least)
+            self.P = np.maximum(self.P, floor)
 
     def terms(self, e: Seen) -> Terms:
         terms = Terms.zeros(1, self.outputs, self.columns)

@@ -12,7 +12,8 @@ j runs over the non-zero features of a row x of task i. a_j is the typical |x_j|
     M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c
 
 b is the bias, w_j and w_ji are the shared and own weights of feature j, and κ is the learned weight of the evidence.
-M_jc is the mass (the sum of |φ_j|) of feature j in examples of class c, M_c that of all features.
+M_jc is the mass of feature j in class c: the sum of |φ_j| over the examples of that class. M_c is the mass of all
+features in class c.
 
 In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
 
@@ -88,11 +89,11 @@ class HashedTable:
     def _entries(self, e: Seen) -> Entries:
         nonzero = e.x.values != 0
         values, h = e.x.values[nonzero], mix64(np.asarray(e.x.indices)[nonzero])
-        known = np.ones(len(h), dtype=bool)
+        has_cell = np.ones(len(h), dtype=bool)
         # While at most a quarter of the table is used, new features get a cell at once.
         if 4 * self.used > self.cells:
-            known = self.seen[self._bits(h)]
-            values, h = values[known], h[known]
+            has_cell = self.seen[self._bits(h)]
+            values, h = values[has_cell], h[has_cell]
         cell = self._cells(h)
         size = np.abs(values)
         v = np.stack([np.log1p(size / self._next_typical(cell, size)), np.ones(len(size))]) * np.sign(values)
@@ -100,7 +101,7 @@ class HashedTable:
         root = OWN if self.shared else 1.0
         related = e.related if self.own else ()
         own = [(root * r, self._cells(mixed(h, mix64(np.int64(task_id))))) for r, task_id, _ in related]
-        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, known)
+        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, has_cell)
 
     def _cells(self, h: Any) -> Integers:
         # The upper 32 bits of the hash, scaled to 0 .. cells − 1: a multiplication instead of a slower modulo.

@@ -93,7 +93,7 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
 
 
 def most_filter_frequencies(settings: Settings) -> int:
-    """Return the largest number of frequencies of a filter, whose time and bytes grow with the square of it."""
+    """Return the largest number of frequencies of a filter. Its time and bytes grow with the square of this number."""
     return min(256, 128 * settings.n_features)
 
 
@@ -113,7 +113,7 @@ def smallest(settings: Settings) -> Settings:
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Return settings whose `bytes_of` is within the limit; None if it is too small."""
+    """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
     if settings.sparse:
         return _table(settings, limit, compiled)
     limit, compiled = _compiled(limit, compiled), True
@@ -145,8 +145,8 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(max_task_rows=2)
 
     def sized(candidate: Settings) -> Settings:
-        left = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
-        return candidate.with_parameters(cells=max(0, min(left // shapes.cell_bytes(candidate), 2**31)))
+        available = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
+        return candidate.with_parameters(cells=max(0, min(available // shapes.cell_bytes(candidate), 2**31)))
 
     plan = sized(settings)
     if plan.parameters.cells < ENOUGH_CELLS:
@@ -196,8 +196,8 @@ def _wanted_rows(settings: Settings) -> int:
     parameters = settings.parameters
     if not has_tasks(settings):
         return NO_TASKS
-    known = settings.graph.n_tasks
-    wanted = 10**9 if known is None else 2 * known + 2
+    n_tasks = settings.graph.n_tasks
+    wanted = 10**9 if n_tasks is None else 2 * n_tasks + 2
     return min(wanted, parameters.max_task_rows or wanted)
 
 
@@ -205,32 +205,32 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
     parameters, d = settings.parameters, settings.n_features
     bare = _bare(settings)
-    left = limit - bytes_of(bare, compiled)
-    if left < 0:
+    available = limit - bytes_of(bare, compiled)
+    if available < 0:
         return None
     tasks, has_fourier = has_tasks(settings), bool(parameters.frequencies)
     sized = bare
     if tasks and parameters.fourier_filter is not None:
         # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
-        share = left // (8 if shapes.row_bytes(sized) else 4)
+        share = available // (8 if shapes.row_bytes(sized) else 4)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
-        each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
+        bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
         # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
-        share = left // 4 if tasks else max(left // 3, min(left * 3 // 4, SMALL_BUDGET))
-        frequencies = int(min(useful_frequencies(d), share // each))
+        share = available // 4 if tasks else max(available // 3, min(available * 3 // 4, SMALL_BUDGET))
+        frequencies = int(min(useful_frequencies(d), share // bytes_each))
         if not tasks:  # with tasks, more frequencies would mean longer own weights, and so fewer tasks with own weights
-            more = min(MULTIPLE * useful_frequencies(d), (left - SMALL_BUDGET) // 3 // each)
+            more = min(MULTIPLE * useful_frequencies(d), (available - SMALL_BUDGET) // 3 // bytes_each)
             frequencies = max(frequencies, int(more))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
         if tasks:
-            cells = left // 8 // (8 * len(parameters.rates) * settings.n_outputs)
+            cells = available // 8 // (8 * len(parameters.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
     row = shapes.row_bytes(sized)
     if row and tasks:
-        share = left // 2 if has_fourier else left
+        share = available // 2 if has_fourier else available
         fewest = _min_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
@@ -243,9 +243,9 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 def _bare(settings: Settings) -> Settings:
     """Return the settings with the smallest sizes that these beliefs can have, before bytes are divided among them."""
-    few = min(settings.parameters.frequencies, 1)
+    frequencies = min(settings.parameters.frequencies, 1)
     return settings.with_parameters(
-        max_task_rows=_min_rows(settings), frequencies=few, filter_frequencies=0, own_cells=0,
+        max_task_rows=_min_rows(settings), frequencies=frequencies, filter_frequencies=0, own_cells=0,
         bank_frequencies=first_frequencies(1) if settings.parameters.bandwidths else 0, fourier_cells=MIN_CELLS,
     )  # fmt: skip
 
@@ -269,8 +269,8 @@ def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Set
 def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
     if settings.sparse:
-        left = limit - bytes_of(settings.with_parameters(cells=0), compiled)
-        cells = min(left // shapes.cell_bytes(settings), 2**31)
+        available = limit - bytes_of(settings.with_parameters(cells=0), compiled)
+        cells = min(available // shapes.cell_bytes(settings), 2**31)
         return settings.with_parameters(cells=cells) if cells >= 16 else None
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)

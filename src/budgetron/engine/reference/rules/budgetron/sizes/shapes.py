@@ -29,10 +29,10 @@ ENTRY_BYTES = 40  # working memory per non-zero
 class Shape:
     """The sizes of one part of the model."""
 
-    count: int  # beliefs
-    row_width: int  # numbers in the row of a task
-    fields: Callable[[Arrays], Layout]  # the arrays of its state, given the arrays of a saved model
-    nbytes: int  # of its own arrays, without rows of tasks
+    count: int  # number of beliefs
+    row_width: int  # how many numbers the part has in the row of a task
+    fields: Callable[[Arrays], Layout]  # returns the fields of the part's state, given the arrays of a saved model
+    nbytes: int  # bytes of the part's own arrays, without rows of tasks
 
 
 def bank_of(parameters: Any, k: int) -> int | None:
@@ -176,10 +176,11 @@ def _table(settings: Settings) -> Shape:
     count, classes, cells = len(parameters.rates), max(2, outputs), parameters.cells
 
     def fields(arrays: Arrays) -> Layout:
-        each = Field("float64", (count, outputs))
+        per_belief = Field("float64", (count, outputs))
         return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
                 "table_seen": Field("int64", (cells,)), "table_used": Field("int64"),
-                "table_total": Field("float64", (classes,)), "table_bias": each, "table_bias_squares": each,
+                "table_total": Field("float64", (classes,)),
+                "table_bias": per_belief, "table_bias_squares": per_belief,
                 **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
 
     return Shape(count, 0, fields, cells * cell_bytes(settings))
