@@ -1,4 +1,4 @@
-"""Reading whole streams, and writing tables in every format."""
+"""Helpers of the tests of files: read a whole stream, compare streams, and write a table in every format."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from budgetron import io
 
 
 def read_all(source, **more):
-    """The stream, at its end, and its blocks."""
+    """Read a source to its end. Returns the stream and its blocks."""
     with io.read(BytesIO(source) if isinstance(source, bytes) else source, **more) as stream:
         return stream, list(stream)
 
 
-def joined(blocks):
+def join_blocks(blocks):
     """X (dense), y and tasks of all blocks."""
     X = np.concatenate([b.X.toarray() if sparse.issparse(b.X) else b.X for b in blocks])
     y = None if blocks[0].y is None else [label for block in blocks for label in block.y.tolist()]
     return X, y, None if blocks[0].tasks is None else [task for block in blocks for task in block.tasks.tolist()]
 
 
-def same(a, b):
-    """Whether two streams were read the same, to the last bit."""
-    (Xa, ya, ta), (Xb, yb, tb) = joined(a), joined(b)
+def same_rows(a, b):
+    """Whether the blocks of two streams have the same rows, labels and tasks, to the last bit."""
+    (Xa, ya, ta), (Xb, yb, tb) = join_blocks(a), join_blocks(b)
     return Xa.tobytes() == Xb.tobytes() and ya == yb and ta == tb
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming import as_delimited, joined, read_all
+from streaming import as_delimited, join_blocks, read_all
 
 from budgetron.errors import InputError
 from budgetron.io.encoding.running_scale import RunningScale
@@ -48,15 +48,15 @@ def test_an_infinite_number_in_a_small_file_is_a_bad_line_of_a_column_of_numbers
     with pytest.raises(InputError, match=rf"line 3: column 'a' should be a number but contains '{re.escape(word)}'"):
         read_all(table)
     stream, blocks = read_all(as_delimited({"a": [1, word, 3], "y": [0, 1, 0]}, ","), on_error="skip")
-    assert stream.n_bad == 1 and len(joined(blocks)[0]) == 2 and stream.columns.warnings() == []
+    assert stream.n_bad == 1 and len(join_blocks(blocks)[0]) == 2 and stream.columns.warnings() == []
 
 
-def test_a_column_mostly_of_numbers_taken_for_a_category_is_warned_about():
+def test_a_category_whose_values_are_mostly_numbers_is_reported():
     table = {"a": [1, "often", 3, "NA"], "b": ["x", "y", "z", 1], "c": [1, "nan", "", 2], "y": [0, 1, 0, 1]}
     stream, _ = read_all(as_delimited(table, ","))
     assert kinds(table) == {"a": "category", "b": "category", "c": "number"}
-    (doubt,) = stream.columns.warnings()
-    assert "'a' is taken for a category, although 2 of 3 values are numbers: 'often' is not" in doubt
+    (warning,) = stream.columns.warnings()
+    assert "'a' is taken for a category, although 2 of 3 values are numbers: 'often' is not" in warning
     assert read_all(as_delimited(table, ","), categorical=["a"])[0].columns.warnings() == []
 
 
@@ -74,8 +74,8 @@ def test_label_and_task_are_recognised_by_their_names(names, label, task):
 def test_missing_and_unknown_values_after_the_first_rows_are_encoded():
     rows = [(float(i % 5), "rx"[i % 2], i % 2) for i in range(5000)] + [("", "new", 1), ("NA", "", 0)]
     stream, blocks = read_all(as_delimited(dict(zip(["size", "kind", "y"], zip(*rows, strict=True), strict=True)), ","))
-    X = joined(blocks)[0]
-    assert stream.columns.feature_names == ["size", "kind=r", "kind=x", "kind=other"]  # no gap in the first rows
+    X = join_blocks(blocks)[0]
+    assert stream.columns.feature_names == ["size", "kind=r", "kind=x", "kind=other"]  # no indicator of missing sizes
     assert X[-2].tolist() == X[-1].tolist() == [0, 0, 0, 1]
     many = [(f"c{i % 50}", i % 2) for i in range(300)]
     stream, blocks = read_all(as_delimited(dict(zip(["kind", "y"], zip(*many, strict=True), strict=True)), ","))
@@ -85,7 +85,7 @@ def test_missing_and_unknown_values_after_the_first_rows_are_encoded():
 def test_dates_become_days_and_points_on_circles():
     days = ["2024-01-01", "2024-01-08", "2024-07-01", "2025-01-01"]
     stream, blocks = read_all(as_delimited({"day": days, "y": [0, 1, 0, 1]}, ","))
-    X = joined(blocks)[0]
+    X = join_blocks(blocks)[0]
     names = [f"day {period} {part}" for period in ("weekday", "year") for part in ("sine", "cosine")]
     assert stream.columns.feature_names == ["day days", *names]
     assert np.allclose(X[0, 1:3], X[1, 1:3]) and not np.allclose(X[0, 1:3], X[3, 1:3])  # Mondays, and a Wednesday
@@ -101,18 +101,18 @@ def test_scaling_uses_only_earlier_rows(rows, cut):
     values = np.array(rows)
     first, rest = values[:3], values[3:]
     scaling = RunningScale.of(first)
-    got = scaling.scaled(rest, True)
+    scaled = scaling.scale(rest, True)
     for row in range(len(rest)):
         for column in range(2):
             past = values[: 3 + row, column]
             past, x = past[~np.isnan(past)], rest[row, column]
             if np.isnan(x) or len(past) == 0 or past.std() <= 1e-5 * np.abs(past).max():
-                continue  # no information, or less than the digits show
-            wanted = np.clip((x - past.mean()) / past.std(), -10, 10)
-            assert got[row, column] == pytest.approx(wanted, rel=1e-3, abs=1e-3)
+                continue  # no earlier value, or differences near the rounding error
+            expected = np.clip((x - past.mean()) / past.std(), -10, 10)
+            assert scaled[row, column] == pytest.approx(expected, rel=1e-3, abs=1e-3)
     again = RunningScale.of(first)
-    parts = [again.scaled(rest[:cut], True), again.scaled(rest[cut:], True)]
-    assert np.concatenate(parts).tobytes() == got.tobytes()
+    parts = [again.scale(rest[:cut], True), again.scale(rest[cut:], True)]
+    assert np.concatenate(parts).tobytes() == scaled.tobytes()
     assert all(np.array_equal(getattr(scaling, name), getattr(again, name)) for name in vars(again))
 
 
@@ -138,7 +138,7 @@ def test_records_are_encoded_as_rows_are():
     stream, blocks = read_all(as_delimited(table, ","))
     records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     block = stream.columns.block(records, labelled=True)
-    X, y, tasks = joined(blocks)
+    X, y, tasks = join_blocks(blocks)
     assert block.X.tobytes() == X.tobytes() and block.y.tolist() == y
     assert block.tasks.tolist() == tasks == ["ann", 7] * 5
     assert stream.columns.encode([{}]).shape == (1, stream.columns.n_features)
@@ -158,7 +158,7 @@ def test_frames_are_encoded_too():
     stream, blocks = read_all(b"size,kind,y\n1,a,0\n2,b,1\n3,a,0\n")
     frame = pandas.DataFrame({"kind": ["a", "b", "a"], "size": [1, 2, 3], "more": [0, 0, 0]})
     for any_frame in (frame, polars.from_pandas(frame)):
-        assert stream.columns.encode(any_frame).tobytes() == joined(blocks)[0].tobytes()
+        assert stream.columns.encode(any_frame).tobytes() == join_blocks(blocks)[0].tobytes()
 
 
 def test_memory_of_columns_is_fixed_by_the_first_rows():

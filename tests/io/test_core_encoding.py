@@ -22,7 +22,7 @@ WORDS = ["Free", "OFFER", "lunch", "naïve", "Ünïcode", "İstanbul", "ﬁn", "
          "日本語", "🙂", "e\u0301", "\u00a0", "--", "", "\t", "١٢", "ǅ", "a\u200db", "\x00", "word " * 40]  # fmt: skip
 
 
-def words_as_defined(texts, size, shift):
+def words_by_sklearn(texts, size, shift):
     hashed = HashingVectorizer(n_features=size, ngram_range=(1, 2), alternate_sign=False,
                               token_pattern=r"(?u)\b\w+\b").transform(texts)  # fmt: skip
     shifted = sparse.csr_matrix((hashed.data, (hashed.indices + shift) % size, hashed.indptr), shape=hashed.shape)
@@ -31,7 +31,7 @@ def words_as_defined(texts, size, shift):
 
 
 def check_words(texts, size, shift):
-    expected = words_as_defined(texts, size, shift)
+    expected = words_by_sklearn(texts, size, shift)
     indptr, indices, data = native.hashed_words(texts, size, shift)
     assert indptr.tolist() == expected.indptr.tolist()
     assert indices.tolist() == expected.indices.tolist()
@@ -58,7 +58,7 @@ DATES = ["2024-02-29", "2023-02-29", "1900-02-29", "2000-02-29", "0001-01-01", "
          "2024-02-29 12:30:5"]  # fmt: skip
 
 
-def as_defined(texts, missing=()):
+def dates_by_python(texts, missing=()):
     days = [parse_date(text, missing) for text in texts]
     return np.array([np.inf if day is None else day for day in days])
 
@@ -69,9 +69,9 @@ def test_the_core_encodes_dates_as_the_definition_does():
         rng.integers(1, 10_000, 3000), rng.integers(1, 14, 3000), rng.integers(0, 33, 3000), rng.integers(0, 26, 3000),
         rng.integers(0, 62, 3000), rng.integers(0, 62, 3000), rng.choice([" ", "T"], 3000), strict=True)]  # fmt: skip
     texts = DATES + dates + [text[:10] for text in dates] + [text[:16] for text in dates]
-    assert parse_date_values(texts).tobytes() == as_defined(texts).tobytes()
+    assert parse_date_values(texts).tobytes() == dates_by_python(texts).tobytes()
     codes = ["1900-01-01", "2024-02-29"]
-    assert parse_date_values(texts, codes).tobytes() == as_defined(texts, codes).tobytes()
+    assert parse_date_values(texts, codes).tobytes() == dates_by_python(texts, codes).tobytes()
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 3])
@@ -83,8 +83,8 @@ def test_the_core_joins_columns_as_scipy_does(n_parts):
     rows = [part[code] for part, code in zip(parts, codes, strict=True)]
     expected = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
     expected.sort_indices()
-    given_parts = [(p.indptr.astype(np.int64), p.indices, p.data, c) for p, c in zip(parts, codes, strict=True)]
-    indptr, indices, data = native.joined_rows(dense, given_parts)
+    core_parts = [(p.indptr.astype(np.int64), p.indices, p.data, c) for p, c in zip(parts, codes, strict=True)]
+    indptr, indices, data = native.joined_rows(dense, core_parts)
     assert indptr.tolist() == expected.indptr.tolist()
     assert indices.tolist() == expected.indices.tolist()
     assert data.tobytes() == expected.data.tobytes()
@@ -95,14 +95,14 @@ def test_the_core_joins_columns_as_scipy_does(n_parts):
     lambda part: (part[0], part[1] - 99, *part[2:]), lambda part: (part[0], part[1][:-1], *part[2:]),
     lambda part: (*part[:3], part[3][:-1]), lambda part: part[:3],
 ])  # fmt: skip
-def test_parts_that_do_not_fit_are_refused(change):
+def test_parts_that_do_not_fit_are_rejected(change):
     part = sparse.random(9, 12, 0.4, format="csr", random_state=np.random.default_rng(0))
     fitting = (part.indptr.astype(np.int64), part.indices, part.data, np.arange(9, dtype=np.int32))
     with pytest.raises((ValueError, RuntimeError)):
         native.joined_rows(np.ones((9, 2)), [change(fitting)])
 
 
-def test_a_file_is_encoded_alike_without_the_core(monkeypatch):
+def test_a_file_is_encoded_equally_without_the_core(monkeypatch):
     rng = np.random.default_rng(0)
     lines = ["size,colour,item,when,title,body,label"]
     for i in range(300):

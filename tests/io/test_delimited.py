@@ -1,4 +1,4 @@
-"""CSV and TSV: what is read and rejected, and that the csv fallback scans as the core does."""
+"""CSV and TSV: which lines are read and which are rejected, and that Python's csv module scans as the core does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming import read_all, same
+from streaming import read_all, same_rows
 
 from budgetron import io
 from budgetron.engine import native
@@ -43,30 +43,30 @@ def test_block_sizes_do_not_change_the_rows(block_rows):
     rows = [f"{t},{a:.3f},{b},{'spam' if a > b else 'ham'}" for t, a, b in zip(
         rng.integers(9, size=4500), rng.normal(size=4500) * np.arange(4500), rng.normal(size=4500), strict=True)]
     content = ("task,a,b,label\n" + "\n".join(rows)).encode()
-    assert same(read_all(content)[1], read_all(content, block_rows=block_rows)[1])
+    assert same_rows(read_all(content)[1], read_all(content, block_rows=block_rows)[1])
 
 
 PIECES = [b'"', b'""', b",", b"\n", b"\r\n", b"a", b"1.5", b"-2e3", b" ", b"NA", b"\x00", b"\xff", "é".encode(),
           b"TRUE", b"1e999", b"1e-999", b"+.5", b".", b"inf"]  # fmt: skip
-SOUP = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)
-WANTS = st.lists(st.sampled_from([IGNORED, NUMBER, TEXT]), max_size=3).map(bytes)
+RANDOM_CSV = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)
+KINDS = st.lists(st.sampled_from([IGNORED, NUMBER, TEXT]), max_size=3).map(bytes)
 
 
-def where_known(bad):
-    """A bad record without its field where csv cannot tell the field."""
+def without_unknown_field(bad):
+    """A bad record, without its field if csv cannot tell the field."""
     return bad._replace(field=UNKNOWN_FIELD) if bad.problem in (TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, TOO_LONG) else bad
 
 
 @pytest.mark.skipif(native.scan is None, reason="built without the core")
 @settings(max_examples=200, deadline=None)
-@given(SOUP, st.booleans(), WANTS, st.integers(3, 30))
-def test_the_core_scans_as_csv_does(content, last, selection, max_line):
-    arguments = (content, 0, last, ",", selection, 5, 4, max_line)
-    ours, theirs = scan(*arguments), scan_with_csv(*arguments)
-    assert [where_known(bad) for bad in ours.bad] == theirs.bad and ours[6:] == theirs[6:]
+@given(RANDOM_CSV, st.booleans(), KINDS, st.integers(3, 30))
+def test_the_core_scans_as_csv_does(content, last, kinds, max_line):
+    arguments = (content, 0, last, ",", kinds, 5, 4, max_line)
+    by_core, by_csv = scan(*arguments), scan_with_csv(*arguments)
+    assert [without_unknown_field(bad) for bad in by_core.bad] == by_csv.bad and by_core[6:] == by_csv[6:]
     for name in ("numbers", "lines", "begins", "ends"):
-        assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes(), name
-    for a, b in zip(ours.texts, theirs.texts, strict=True):
+        assert getattr(by_core, name).tobytes() == getattr(by_csv, name).tobytes(), name
+    for a, b in zip(by_core.texts, by_csv.texts, strict=True):
         assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
 
 
@@ -74,9 +74,9 @@ def test_csv_is_read_without_the_core(monkeypatch):
     rows = [f'{i % 3},{i / 7 if i % 5 else ""},"a ""b"", {i % 4}",{i % 2}' for i in range(300)]
     content = ("task,size,kind,label\r\n" + "\r\n".join(rows)).encode() + b"\r\n1,x\r\n"
     with_core = read_all(content, on_error="skip")
-    monkeypatch.setattr(native, "scan", None)  # as where there is no compiler
+    monkeypatch.setattr(native, "scan", None)  # as in an installation without a compiler
     without = read_all(content, on_error="skip", block_rows=7)
-    assert same(with_core[1], without[1]) and with_core[0].bad == without[0].bad and without[0].n_bad == 1
+    assert same_rows(with_core[1], without[1]) and with_core[0].bad == without[0].bad and without[0].n_bad == 1
 
 
 @pytest.mark.parametrize("line, why", [
@@ -91,11 +91,11 @@ def test_an_invalid_csv_line_is_skipped_or_reported_with_its_number(line, why):
     with pytest.raises(InputError, match=r"^f\.csv, line 45: .*on_error") as error:
         source = BytesIO(content)
         source.name = "f.csv"
-        got = 0
+        n_rows = 0
         with io.read(source) as stream:
             for block in stream:
-                got += len(block)
-    assert why in str(error.value) and got == 43
+                n_rows += len(block)
+    assert why in str(error.value) and n_rows == 43
     stream, blocks = read_all(content, on_error="skip")
     assert stream.n_bad == 1 and stream.n_rows == 44 and blocks[-1].rows[-1] == 46
     assert stream.bad[0].number == 45 and why in stream.bad[0].reason and len(stream.bad[0].content) <= 200

@@ -1,4 +1,4 @@
-"""The same table in any format reads the same; and what is special to each format."""
+"""The same table gives the same rows in every format; and the peculiarities of each format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming import FORMATS, as_delimited, joined, read_all, same
+from streaming import FORMATS, as_delimited, join_blocks, read_all, same_rows
 
 from budgetron import io
 from budgetron.errors import InputError
@@ -43,21 +43,21 @@ def tables(draw):
 
 @settings(max_examples=25, deadline=None)
 @given(tables(), st.sampled_from(sorted(FORMATS)), st.integers(1, 5))
-def test_any_format_reads_the_same(table, name, block_rows):
+def test_every_format_gives_the_same_rows(table, name, block_rows):
     table["task"] = [str(task) for task in table["task"]] if len(set(map(type, table["task"]))) > 1 else table["task"]
     plain = read_all(FORMATS["ndjson"](table), text=['so "called"'])
     other = read_all(FORMATS[name](table), text=['so "called"'], block_rows=block_rows)
     assert plain[0].columns.plan == other[0].columns.plan
-    assert same(plain[1], other[1])
+    assert same_rows(plain[1], other[1])
 
 
 def test_formats_are_recognised_by_name_and_by_content(tmp_path):
     table = {"a": [1.0, 2.0, 5.0] * 4, "label": [0, 1, 1] * 4}
     for number, (name, write) in enumerate(FORMATS.items()):
-        path = tmp_path / f"file {number}"  # says nothing
+        path = tmp_path / f"file {number}"  # the name has no extension
         path.write_bytes(write(table))
         stream, blocks = read_all(path)
-        assert joined(blocks)[1] == table["label"], name
+        assert join_blocks(blocks)[1] == table["label"], name
         assert stream.bytes_total == path.stat().st_size == stream.bytes_read, name
     (tmp_path / "a.tsv").write_bytes(b"a,b\tlabel\n1,5\tx\n2,5\ty\n")
     assert read_all(tmp_path / "a.tsv")[0].columns.names == ["a,b"]
@@ -83,14 +83,14 @@ def test_rows_of_a_pipe_are_available_at_once(tmp_path):
     program = "import sys, time; sys.stdout.write('a,label\\n3,1\\n'); sys.stdout.flush(); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as run:
         with io.read(run.stdout, columns=columns) as stream:
-            first = next(iter(stream))  # while the other side still holds the pipe open
+            first = next(iter(stream))  # the writer still has the pipe open
         assert first.y.tolist() == [1]
         run.stdin.close()
 
 
 def test_files_without_a_header_get_numbered_columns():
     stream, blocks = read_all(b"1,2,0\n3,4,1\n5,9,0\n")
-    assert stream.columns.names == ["column 1", "column 2"] and joined(blocks)[1] == [0, 1, 0]
+    assert stream.columns.names == ["column 1", "column 2"] and join_blocks(blocks)[1] == [0, 1, 0]
     stream, _ = read_all(b"2019,2020\n3,0\n5,1\n", header=True)
     assert stream.columns.label == "2020"
 
@@ -112,7 +112,7 @@ def test_nested_json_objects_lists_and_nan_are_read():
     stream, (block,) = read_all(lines)
     assert stream.columns.names == ["a.b", "a.c.d", "e"]
     assert block.y.tolist() == [1, 0] and block.rows.tolist() == [1, 3]
-    assert block.X[1].tolist() == [0, 1, 1, 0, 0, 1, 0, 0]  # missing; d is not there; a list of nothing
+    assert block.X[1].tolist() == [0, 1, 1, 0, 0, 1, 0, 0]  # b is missing, d is missing, and the list e is empty
 
 
 def test_invalid_json_lines_are_skipped_or_reported():
@@ -134,7 +134,7 @@ def test_svmlight_labels_tasks_and_features():
     assert block.y.tolist() == [1, -1, 1] and block.tasks.tolist() == [3, "ann", 3] and block.rows.tolist() == [1, 2, 4]
     assert block.X.shape == (3, 2**19) and block.X[0, [1, 7]].toarray().tolist() == [[0.5, 2.0]] and block.X[2, 7] == 3
     _, (again,) = read_all(b"1 qid:3 524289:2\n", columns=stream.columns, labelled=False)
-    assert again.X[0, 1] == 2 and again.y is None  # beyond the width of the first rows: folded
+    assert again.X[0, 1] == 2 and again.y is None  # an index beyond the width of the first rows wraps around
 
 
 def test_svmlight_tasks_may_be_in_another_file(tmp_path):
@@ -171,9 +171,9 @@ def test_vowpal_wabbit_labels_tasks_weights_and_features():
     _, (block,) = read_all(content[:48] + b"\n", task="user")
     assert block.y.tolist() == [1, -1] and block.tasks.tolist() == ["ann", "bob"] and block.weights.tolist() == [2, 1]
     assert block.X[0].nnz == 3 and block.X[1].nnz == 1 and block.X[0].sum() == 4 and block.X[1].sum() == 2
-    assert set(block.X[1].indices) < set(block.X[0].indices)  # |w c in both
+    assert set(block.X[1].indices) < set(block.X[0].indices)  # both rows have the feature c of |w
     _, (block,) = read_all(content, task="tag", on_error="skip")
-    assert block.tasks.tolist() == ["x", "t2"] and block.X[1].nnz == 2  # a of |w and a of no namespace differ
+    assert block.tasks.tolist() == ["x", "t2"] and block.X[1].nnz == 2  # `a` of |w and `a` without a namespace
 
 
 @pytest.mark.parametrize("line", [b"1", b"1 x |w a", b"1 2 3 4 |w a", b"1 -2 |w a", b"1 |w a:x", b"1 |w:nan a"])
@@ -205,7 +205,7 @@ def test_every_parquet_type_is_read(tmp_path):
     assert block.y.tolist() == [True, False, True] and np.isfinite(block.X).all()
 
 
-def test_sources_that_cannot_be_read_are_refused(tmp_path):
+def test_sources_that_cannot_be_read_are_rejected(tmp_path):
     with pytest.raises(InputError, match=r"^No such file: .*none.csv"):
         io.read(tmp_path / "none.csv")
     with pytest.raises(InputError, match=r"^Cannot read .*directory"):
@@ -220,7 +220,7 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path):
         io.read(StringIO("a,y\n1,1\n"))
 
 
-def test_damaged_compressed_files_are_refused():
+def test_damaged_compressed_files_are_rejected():
     packed = gzip.compress(as_delimited({"a": list(range(9999)), "y": [0, 1, 1] * 3333}, ","))
     with pytest.raises(InputError, match="damaged or incomplete"):
         read_all(packed[:-9000])
@@ -252,7 +252,7 @@ def test_decoding_only_selected_json_values_changes_nothing(lines, stop):
                 break
         return tables
 
-    picked = read()
+    selective = read()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("budgetron.io.formats.ndjson._is_top_level", lambda name: False)
-        assert read() == picked
+        assert read() == selective

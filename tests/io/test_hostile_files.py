@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming import FORMATS, joined, read_all
+from streaming import FORMATS, join_blocks, read_all
 
 from budgetron import io
 from budgetron.errors import InputError
@@ -33,7 +33,7 @@ TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": [
     (b"a" * 2_000_000, "line 1: the line is longer than 1,048,576 bytes"),
     (b"," * 70_000 + b"\n", "at most 65,536 are accepted"),
 ])  # fmt: skip
-def test_files_that_cannot_be_read_are_refused_with_a_reason(content, words):
+def test_files_that_cannot_be_read_are_rejected_with_a_reason(content, words):
     with pytest.raises(InputError) as error:
         read_all(content, format="csv")
     assert words in str(error.value)
@@ -47,7 +47,7 @@ def test_files_that_cannot_be_read_are_refused_with_a_reason(content, words):
     ({"on_error": "go on"}, "on_error must be"),
     ({"block_rows": 0}, "block_rows must be"), ({"columns": 7}, "columns must be"),
 ])  # fmt: skip
-def test_invalid_arguments_of_read_are_refused(more, words):
+def test_invalid_arguments_of_read_are_rejected(more, words):
     with pytest.raises(InputError) as error:
         read_all(b"a,b,label\n1,2,0\n2,3,1\n", **more)
     assert words in str(error.value)
@@ -59,7 +59,7 @@ def test_random_bytes_cause_no_other_exception_than_input_error(content, format)
     try:
         stream, blocks = read_all(content, format=format, on_error="skip")
     except InputError as error:
-        assert len(str(error)) > 20  # an error of the package with a sentence, and no other exception
+        assert len(str(error)) > 20  # a sentence
     else:
         assert sum(map(len, blocks)) == stream.n_rows
 
@@ -79,7 +79,7 @@ def test_changed_bytes_cause_no_other_exception_than_input_error(data, name):
         assert all(np.isfinite(X).all() for X in values) and sum(map(len, blocks)) == stream.n_rows
 
 
-class Endless(RawIOBase):
+class GeneratedFile(RawIOBase):
     """A file that is generated while it is read, from pairs of bytes and their number of repetitions."""
 
     def __init__(self, *parts):
@@ -92,24 +92,24 @@ class Endless(RawIOBase):
         return next(self._pieces, b"")
 
 
-def peak(source, **more):
+def peak_memory(source, **more):
     """The stream at its end, and Python's peak memory in MiB."""
     tracemalloc.start()
     with io.read(source, **more) as stream:
         for _ in stream:
             pass
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return stream, most / 2**20
+    return stream, peak / 2**20
 
 
-@pytest.mark.parametrize("where", [0, 5000])
-def test_a_line_of_a_hundred_megabytes_is_skipped_in_little_memory(where):
+@pytest.mark.parametrize("n_before", [0, 5000])
+def test_a_line_of_a_hundred_megabytes_is_skipped_in_little_memory(n_before):
     rows = b"1,2,0\n3,4,1\n" * 2500
-    parts = [(b"a,b,label\n" + rows[: 6 * where], 1), (b"x" * 2**20, 100), (b"\n" + rows[6 * where :], 1)]
-    stream, most = peak(Endless(*parts), on_error="skip", format="csv")
-    assert stream.n_rows == 5000 and stream.n_bad == 1 and stream.bad[0].number == 2 + where
-    assert "1,048,576 bytes" in stream.bad[0].reason and most < 80
+    parts = [(b"a,b,label\n" + rows[: 6 * n_before], 1), (b"x" * 2**20, 100), (b"\n" + rows[6 * n_before :], 1)]
+    stream, peak = peak_memory(GeneratedFile(*parts), on_error="skip", format="csv")
+    assert stream.n_rows == 5000 and stream.n_bad == 1 and stream.bad[0].number == 2 + n_before
+    assert "1,048,576 bytes" in stream.bad[0].reason and peak < 80
 
 
 @pytest.mark.parametrize("format, head, row", [
@@ -118,7 +118,8 @@ def test_a_line_of_a_hundred_megabytes_is_skipped_in_little_memory(where):
     pytest.param("vw", b"", b"1 |w a b c\n", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_memory_does_not_grow_with_the_file(format, head, row):
-    short, long = (peak(Endless((head, 1), (row * 200, n)), format=format, on_error="skip")[1] for n in (25, 60))
+    files = [GeneratedFile((head, 1), (row * 200, n)) for n in (25, 60)]
+    short, long = (peak_memory(file, format=format, on_error="skip")[1] for file in files)
     assert long < short + 2
 
 
@@ -126,7 +127,7 @@ def test_an_open_quote_rejects_one_line():
     content = b"a,b,label\n" + b'1,x,0\n2,"y,1\n' + b"3,x,0\n4,y,1\n" * 100
     stream, blocks = read_all(content, on_error="skip")
     assert [bad.number for bad in stream.bad] == [3] and stream.n_rows == 201
-    assert "column 'b' opens a quote" in stream.bad[0].reason and joined(blocks)[0].shape[0] == 201
+    assert "column 'b' opens a quote" in stream.bad[0].reason and join_blocks(blocks)[0].shape[0] == 201
 
 
 def test_many_bad_lines_are_counted_and_few_are_kept():
@@ -137,6 +138,6 @@ def test_many_bad_lines_are_counted_and_few_are_kept():
 def test_huge_numbers_and_constant_columns_are_scaled_to_finite_values():
     rows = b"1e99,5,0\n-1e99,5,1\n" * 3000 + b"1e100,6,0\n0,5,1\n"
     _, blocks = read_all(b"a,b,label\n" + rows)
-    X = joined(blocks)[0]
+    X = join_blocks(blocks)[0]
     assert np.isfinite(X).all() and np.abs(X).max() <= 10.0
-    assert (X[:6001, 1] == 0).all() and X[6000, 1] == 0  # after the first 6 alone there is no scale yet
+    assert (X[:6001, 1] == 0).all()  # the first 6 too: all rows before it are equal, so there is no scale yet

@@ -1,4 +1,4 @@
-"""NDJSON in the core: what it parses has the same values as in Python, and the other lines are parsed there."""
+"""NDJSON in the core: lines that it parses have the same values as in Python, and Python parses all others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHERS = ["1", "1.5e7", '"x"', '"\\u0041"', "[]", "[1, [2, {}]]", "{}", '{"a": {
 
 
 def tables(lines):
-    """All that the reader returns: numbers, texts, their different values, lines, bad lines and contents."""
+    """Everything that the reader returns: numbers, texts, their distinct values, line numbers, bad lines, contents."""
     reader, rows_read = Ndjson(Source(bytes_io.BytesIO(b"\n".join(lines) + b"\n"))), []
     for table, bad in reader.tables(SELECTION, len(lines) + 1, stop=False):
         texts = {name: [column.values[code] for code in column.codes] for name, column in table.texts.items()}
@@ -44,14 +44,14 @@ def tables(lines):
     return rows_read
 
 
-def parsed_by_core(lines):
+def is_parsed_by_core(lines):
     joined = b"\n".join(lines)
     ends = np.cumsum([len(line) + 1 for line in lines]) - 1
     begins = ends - [len(line) for line in lines]
     return native.json_lines(joined, begins, ends, SELECTION.numbers, SELECTION.texts) is not None
 
 
-def check(monkeypatch, lines):
+def check_equal_without_core(monkeypatch, lines):
     fast = tables(lines)
     with monkeypatch.context() as without_core:
         without_core.setattr(native, "json_lines", None)
@@ -65,34 +65,34 @@ def random_line(rng):
     chosen = rng.sample(members[:7] if rng.random() < 0.7 else members, rng.randrange(0, 7))
     line = "{" + rng.choice([",", " , ", ",\t"]).join(chosen) + "}"
     if rng.random() < 0.1:
-        place = rng.randrange(len(line))
+        i = rng.randrange(len(line))  # insert or replace a character, or delete one
         other = rng.choice(['"', "{", "}", ",", ":", " ", "\\", "", "x"])
-        line = line[:place] + other + line[place + rng.randrange(2) :]
+        line = line[:i] + other + line[i + rng.randrange(2) :]
     return (rng.choice(["", " ", "\t"]) + line + rng.choice(["", "  ", "\r"])).encode()
 
 
-@pytest.mark.parametrize("n, least", [(1, 400), (3, 150)])
-def test_random_json_lines_are_parsed_as_in_python(monkeypatch, n, least):
-    rng, taken = random.Random(n), 0
+@pytest.mark.parametrize("n, min_in_core", [(1, 400), (3, 150)])
+def test_random_json_lines_are_parsed_as_in_python(monkeypatch, n, min_in_core):
+    rng, n_in_core = random.Random(n), 0
     for _ in range(900):
         lines = [random_line(rng) for _ in range(n)]
-        taken += parsed_by_core(lines)
-        check(monkeypatch, lines)
-    assert taken > least  # enough of them take the way that is tested
+        n_in_core += is_parsed_by_core(lines)
+        check_equal_without_core(monkeypatch, lines)
+    assert n_in_core > min_in_core  # otherwise the test would compare Python with itself
 
 
 @pytest.mark.parametrize("name, values", [("a", NUMBERS), ("c", TEXTS), ("other", OTHERS)])
 def test_unusual_json_values_are_parsed_as_in_python(monkeypatch, name, values):
     for value in values:
-        check(monkeypatch, [f'{{"{name}": {value}, "label": "x"}}'.encode()])
-        check(monkeypatch, [f'{{"{name}": 1, "{name}": {value}}}'.encode(), b'{"label": "y"}'])
+        check_equal_without_core(monkeypatch, [f'{{"{name}": {value}, "label": "x"}}'.encode()])
+        check_equal_without_core(monkeypatch, [f'{{"{name}": 1, "{name}": {value}}}'.encode(), b'{"label": "y"}'])
 
 
 def test_common_lines_are_parsed_in_the_core():
     full = {"a": 1, "b": -2.5e-7, "c": "é\n", "label": True, "x": {"y": [1, None, "z"]}}
     rows = [full, {"a": None, "c": 12, "é": "ü"}]
     for ascii_only in (True, False):
-        assert parsed_by_core([json.dumps(row, ensure_ascii=ascii_only).encode() for row in rows])
+        assert is_parsed_by_core([json.dumps(row, ensure_ascii=ascii_only).encode() for row in rows])
 
 
 def test_numbers_that_stand_for_missing_values_are_recognised(monkeypatch):

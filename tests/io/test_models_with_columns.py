@@ -1,4 +1,4 @@
-"""Models with the columns of their files: saved, loaded, and continued bit for bit."""
+"""Models with the columns of their files are saved, loaded, and continued bit for bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streaming import as_delimited, joined, read_all, same
+from streaming import as_delimited, join_blocks, read_all, same_rows
 
 import budgetron
 from budgetron import RandomBudgetPerceptron, io, kernels
@@ -53,7 +53,7 @@ def test_a_stopped_saved_and_continued_run_equals_one_run(through, text, tmp_pat
     if through == "file":
         model, columns = io.load_model(tmp_path / "m")
     elif through == "save of the loaded":
-        budgetron.load(tmp_path / "m").save(tmp_path / "again")  # nothing is dropped on the way
+        budgetron.load(tmp_path / "m").save(tmp_path / "again")  # `load` and `save` keep the columns
         assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
         model, columns = io.load_model(tmp_path / "again")
     else:
@@ -80,7 +80,7 @@ def test_fit_forgets_the_columns(tmp_path):
     assert io.load_model(tmp_path / "m")[1] is None
 
 
-def test_columns_of_another_model_are_refused(tmp_path):
+def test_columns_of_another_model_are_rejected(tmp_path):
     model = new_model()
     _, columns = learn(CONTENT, model)
     io.save_model(tmp_path / "m", model, columns)
@@ -103,7 +103,7 @@ def test_a_saved_model_reads_other_files(tmp_path):
     order = ["more", "seen", "colour", "size", "user"]  # another order, another column, no label
     csv = as_delimited({name: new.get(name, ["?"] * 50) for name in order}, ";")
     stream, blocks = read_all(csv, columns=columns, labelled=False)
-    X, y, tasks = joined(blocks)
+    X, y, tasks = join_blocks(blocks)
     assert y is None and tasks == new["user"] and X.tobytes() == columns.encode(new).tobytes()
     assert len(model.predict(X, tasks=tasks)) == 50
     rows = [dict(zip(new, row, strict=True)) for row in zip(*new.values(), strict=True)]
@@ -118,8 +118,8 @@ def test_a_saved_model_reads_other_files(tmp_path):
         read_all(csv, columns=columns)
 
 
-def test_predictions_equal_the_margins_of_learning():
-    """The margin before the update equals that of a prediction at the same time."""
+def test_records_are_encoded_for_prediction_as_for_learning():
+    """A record that is encoded for a prediction equals the row as it is encoded for learning at that moment."""
     with io.read(BytesIO(CONTENT), block_rows=1) as stream:
         before = copy.deepcopy(stream.columns)
         for number, block in enumerate(stream):
@@ -130,7 +130,7 @@ def test_predictions_equal_the_margins_of_learning():
                 before = copy.deepcopy(stream.columns)
 
 
-def test_the_file_that_was_written_when_columns_were_new():
+def test_a_golden_file_with_columns_is_read_and_continued():
     golden = Path(__file__).parents[1] / "golden"
     record = json.loads((golden / "format-1-columns.json").read_text(encoding="utf-8"))
     model, columns = io.load_model(golden / "format-1-columns.budgetron")
@@ -143,5 +143,5 @@ def test_the_file_that_was_written_when_columns_were_new():
 
 def test_equal_files_give_equal_columns():
     a, b = read_all(CONTENT), read_all(CONTENT)
-    assert a[0].columns == b[0].columns and same(a[1], b[1])
+    assert a[0].columns == b[0].columns and same_rows(a[1], b[1])
     assert a[0].columns != read_all(HEAD + b"".join(LINES[:900]))[0].columns

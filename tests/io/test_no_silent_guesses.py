@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streaming import as_delimited, joined, read_all
+from streaming import as_delimited, join_blocks, read_all
 
 from budgetron import Budgetron, io
 from budgetron.errors import InputError
-from budgetron.io.encoding.number_formats import COMMA, POINT, NumberFormat, formats_of
+from budgetron.io.encoding.number_formats import COMMA, POINT, NumberFormat, infer_formats
 from budgetron.io.encoding.task_column import default_task, is_identifier
 
 
@@ -62,13 +62,13 @@ def test_a_third_class_beside_true_and_false_makes_them_texts():
         read_all(BytesIO(b"a,y\n1,0\n2,1\n"), classes=["0", "x"])
 
 
-@pytest.mark.parametrize("rare, is_said", [("spma", True), ("Spam", True), ("eggs", False), ("spam2", False)])
-def test_a_label_that_looks_like_a_typing_error_is_reported(rare, is_said):
+@pytest.mark.parametrize("rare, is_reported", [("spma", True), ("Spam", True), ("eggs", False), ("spam2", False)])
+def test_a_label_that_looks_like_a_typing_error_is_reported(rare, is_reported):
     labels = ["spam", "ham"] * 100 + [rare]
     table = {"a": range(201), "label": labels}
     (*_, warning) = [None, *columns_of(as_delimited(table, ",")).warnings()]
-    assert (warning is not None) == is_said
-    if is_said:
+    assert (warning is not None) == is_reported
+    if is_reported:
         assert f"'{rare}' occurs once" in warning and 'classes=["ham", "spam"]' in warning
     assert columns_of(as_delimited(table, ","), classes=["ham", "spam"]).warnings() == []
 
@@ -103,7 +103,7 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
     )
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     asked = columns_of(as_delimited(table, ","), task="device")
-    assert kinds(asked) == {"user_id": "ignored", "x": "number"}  # it is a name, never a number
+    assert kinds(asked) == {"user_id": "ignored", "x": "number"}  # an identifier is never used as a number
     assert "identifiers" in asked.warnings()[0] and 'categorical=["user_id"]' in asked.warnings()[0]
     assert columns_of(as_delimited(table, ","), task="user_id").warnings() == []
 
@@ -130,38 +130,39 @@ def test_numbers_are_parsed_with_a_decimal_comma_or_a_decimal_point(text, comma,
         assert number == expected or (number is not None and math.isnan(number) and math.isnan(expected))
 
 
-def counted(*values: str) -> dict[str, int]:
+def ten_of_each(*values: str) -> dict[str, int]:
     return dict.fromkeys(values, 10)
 
 
 @pytest.mark.parametrize("columns, expected", [
-    ({"a": counted("12,5", "3")}, {"a": COMMA}), ({"a": counted("1,234.5", "3")}, {"a": POINT}),
-    ({"a": counted("1,234", "3")}, {"a": None}),
-    ({"a": counted("1,234", "3"), "b": counted("0,5")}, {"a": COMMA, "b": COMMA}),
-    ({"a": counted("1,234", "3"), "b": counted("0.5")}, {"a": POINT}),
-    ({"a": counted("1.234", "3"), "b": counted("0,5")}, {"a": COMMA, "b": COMMA}),
-    ({"a": counted("1.234", "3.1"), "b": counted("0,5")}, {"b": COMMA}),
-    ({"a": counted("1.234", "3")}, {}), ({"a": counted("a, b", "c, d")}, {}), ({"a": counted("1,2,3", "4,5,6")}, {}),
+    ({"a": ten_of_each("12,5", "3")}, {"a": COMMA}), ({"a": ten_of_each("1,234.5", "3")}, {"a": POINT}),
+    ({"a": ten_of_each("1,234", "3")}, {"a": None}),
+    ({"a": ten_of_each("1,234", "3"), "b": ten_of_each("0,5")}, {"a": COMMA, "b": COMMA}),
+    ({"a": ten_of_each("1,234", "3"), "b": ten_of_each("0.5")}, {"a": POINT}),
+    ({"a": ten_of_each("1.234", "3"), "b": ten_of_each("0,5")}, {"a": COMMA, "b": COMMA}),
+    ({"a": ten_of_each("1.234", "3.1"), "b": ten_of_each("0,5")}, {"b": COMMA}),
+    ({"a": ten_of_each("1.234", "3")}, {}), ({"a": ten_of_each("a, b", "c, d")}, {}),
+    ({"a": ten_of_each("1,2,3", "4,5,6")}, {}),
 ])  # fmt: skip
 def test_the_number_format_is_inferred_from_all_columns(columns, expected):
-    assert formats_of(columns, None, typed=False) == expected
+    assert infer_formats(columns, None, typed=False) == expected
 
 
-def written(numbers: list[float], format: str) -> list[str]:
+def format_numbers(numbers: list[float], format: str) -> list[str]:
     texts = [f"{number:,.2f}" for number in numbers]
     return texts if format == POINT else [text.translate(str.maketrans(",.", ".,")) for text in texts]
 
 
 @pytest.mark.parametrize("format", [COMMA, POINT])
-def test_a_file_with_other_numbers_gives_the_same_rows(format):
+def test_a_file_with_another_number_format_gives_the_same_rows(format):
     numbers = np.random.default_rng(0).lognormal(6, 3, 5000).round(2).tolist()
     labels = [int(number > 400) for number in numbers]
     plain, blocks = read_all(as_delimited({"a": numbers, "y": labels}, ";"))
-    stream, others = read_all(as_delimited({"a": written(numbers, format), "y": labels}, ";"))
+    stream, others = read_all(as_delimited({"a": format_numbers(numbers, format), "y": labels}, ";"))
     assert stream.columns.describe()[-1].note == f"written as {format}" and stream.columns.warnings() == []
-    assert joined(blocks)[0].tobytes() == joined(others)[0].tobytes()
-    # A record of a program has real numbers, whatever the file looked like.
-    records = stream.columns.encode([{"a": 1234.5}, {"a": written([1234.5], format)[0]}])
+    assert join_blocks(blocks)[0].tobytes() == join_blocks(others)[0].tobytes()
+    # A record from a program has floats, however the file writes numbers.
+    records = stream.columns.encode([{"a": 1234.5}, {"a": format_numbers([1234.5], format)[0]}])
     assert records[0].tolist() == records[1].tolist() == plain.columns.encode([{"a": 1234.5}])[0].tolist()
     with pytest.raises(InputError, match=f"column 'a' should be a number such as {format} but is not"):
         stream.columns.encode([{"a": "many"}])
@@ -231,7 +232,7 @@ def test_files_in_other_encodings_are_read(encoding):
     text = "größe,y\n" + "süß,0\nöde,1\n" * 3000
     stream, blocks = read_all(BytesIO(text.encode(encoding)), encoding=encoding)
     assert stream.columns.names == ["größe"] and stream.columns.plan.columns[0].values == ["süß", "öde"]
-    assert len(joined(blocks)[0]) == 6000
+    assert len(join_blocks(blocks)[0]) == 6000
 
 
 def test_text_that_is_not_utf_8_gets_a_hint():
@@ -252,8 +253,7 @@ def test_what_was_inferred_is_saved(tmp_path):
     io.save_model(tmp_path / "m", model, stream.columns)
     again, columns = io.load_model(tmp_path / "m")
     assert columns == stream.columns and columns.weight == "w" and again.classes_.tolist() == [False, True]
-    first, two = ({"a": "1.234,5"}, {"a": 1234.5})
-    assert columns.encode([first]).tolist() == stream.columns.encode([two]).tolist()
+    assert columns.encode([{"a": "1.234,5"}]).tolist() == stream.columns.encode([{"a": 1234.5}]).tolist()
 
 
 @settings(max_examples=200, deadline=None)

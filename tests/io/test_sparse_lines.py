@@ -61,7 +61,7 @@ def tables(kind, task, content, stop):
     return tables
 
 
-def both_ways(kind, task, content, stop, monkeypatch):
+def check_equal_without_core(kind, task, content, stop, monkeypatch):
     fast = tables(kind, task, content, stop)
     monkeypatch.setattr(native, "sparse_lines", None)
     slow = tables(kind, task, content, stop)
@@ -74,7 +74,7 @@ def both_ways(kind, task, content, stop, monkeypatch):
 @example(b"1 1:2\n2 qid:a:b 3:4 3:5 # x\xc3\xa9\n-1 1:inf\n1 2:2", "qid", False)
 def test_the_core_reads_svmlight_as_python_does(content, task, stop):
     with pytest.MonkeyPatch.context() as patch:
-        both_ways("svmlight", task, content, stop, patch)
+        check_equal_without_core("svmlight", task, content, stop, patch)
 
 
 @settings(max_examples=300, deadline=None)
@@ -82,7 +82,7 @@ def test_the_core_reads_svmlight_as_python_does(content, task, stop):
 @example(b"1 2.0 'x|user ann b |w a b:2 c\n-1 tag|w:2 c |w:\n1 |w:x a\n|a b", "user", False)
 def test_the_core_reads_vowpal_wabbit_as_python_does(content, task, stop):
     with pytest.MonkeyPatch.context() as patch:
-        both_ways("vw", task, content, stop, patch)
+        check_equal_without_core("vw", task, content, stop, patch)
 
 
 def test_common_lines_are_read_by_the_core():
@@ -97,9 +97,9 @@ def test_common_lines_are_read_by_the_core():
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_a_bad_line_among_thousands(packed):
+def test_lines_left_to_python_keep_their_position_among_thousands(packed):
     rows = [b"%d qid:%d %d:%d.5" % (i % 2, i % 7, i % 100, i) for i in range(10_000)]
-    rows[6543] = "1 qid:ä 5:٣.5".encode()  # Python's digits
+    rows[6543] = "1 qid:ä 5:٣.5".encode()  # digits that only Python parses
     rows[7777] = b"1 qid:3 5:x"
     stream, blocks = read_all(packed(b"\n".join(rows)), format="svmlight", on_error="skip")
     assert stream.n_rows == 9999 and [bad.number for bad in stream.bad] == [7778]

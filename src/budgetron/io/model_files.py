@@ -1,4 +1,4 @@
-"""Save and load a model together with the columns of the files it learned from."""
+"""Save and load a model together with the columns of the files it learned from. The command line uses this."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def columns_of(model: Any) -> Columns | None:
     They belong to the model: if they learn further scales, the model saves these too.
     """
     columns = getattr(model, "_columns", None)
-    if columns is not None and not isinstance(columns, Columns):  # as they came from the file
+    if columns is not None and not isinstance(columns, Columns):  # `SavedColumns`, as `load` read them
         columns = model._columns = Columns.of(columns)
     return columns

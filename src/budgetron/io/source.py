@@ -64,7 +64,7 @@ class Source:
     @property
     def random_access_file(self) -> Any:
         """The file itself, for readers that need to seek; None if it is compressed or a pipe."""
-        return None if self.is_compressed else self._raw.rewound()
+        return None if self.is_compressed else self._raw.rewind()
 
     def peek(self, size: int) -> bytes:
         """Return the first line, or its first `size` bytes, without consuming them."""
@@ -85,16 +85,16 @@ class Source:
         except BudgetronError:
             raise
         except (EOFError, zlib.error, OSError, ValueError, RuntimeError) as error:
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
         except Exception as error:
             # zstandard and pyarrow are imported only on use, so their exception classes are known by name only.
             if type(error).__name__ not in ("ZstdError", "ArrowException"):
                 raise
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
         self.ended = not content
-        return content if self._decoder is None else self._transcoded(content, size)
+        return content if self._decoder is None else self._transcode(content, size)
 
-    def _transcoded(self, content: bytes, size: int) -> bytes:
+    def _transcode(self, content: bytes, size: int) -> bytes:
         """Convert bytes to UTF-8. If they are only the beginning of a character, read on."""
         assert self._decoder is not None
         try:
@@ -111,14 +111,14 @@ class Source:
         if self.bytes_total is not None:
             self._raw.bytes_read = int(share * self.bytes_total)
 
-    def _unreadable(self, error: Exception) -> BudgetronError:
+    def _read_error(self, error: Exception) -> BudgetronError:
         """Return the error for a failed read: a `StorageError` for the disk, an `InputError` for the content."""
         if isinstance(error, OSError) and error.errno is not None:  # the disk or the network failed, not the content
             return StorageError(f"{self.name}: reading failed after {self.bytes_read:,} bytes: {error.strerror}.")
         damaged = " The compressed file is damaged or incomplete." if self.is_compressed else ""
         return InputError(f"{self.name} could not be read: {error} after {self.bytes_read:,} bytes.{damaged}")
 
-    def closing(self, file: Any) -> Any:
+    def close_later(self, file: Any) -> Any:
         """Return the file; it will be closed together with this source."""
         self._to_close.append(file)
         return file
@@ -135,13 +135,13 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, source: Any) -> None:
         self.bytes_read = 0
-        self._owned = False
+        self._opened_here = False
         self._head = b""
         self._file: Any
         if isinstance(source, str | os.PathLike) and os.fspath(source) == "-":
             self.name, self._file = "standard input", sys.stdin.buffer
         elif isinstance(source, str | os.PathLike):
-            self.name, self._file = os.fspath(source), self._opened(os.fspath(source))
+            self.name, self._file = os.fspath(source), self._open(os.fspath(source))
         elif hasattr(source, "read"):
             self.name, self._file = str(getattr(source, "name", "the stream")), source
         else:
@@ -152,7 +152,7 @@ class _Raw(io.RawIOBase):
         # A file object may already have been read in part; random access begins at its current position.
         self._begin = self._file.tell() if seekable is not None and seekable() else None
 
-    def _opened(self, path: Any) -> Any:
+    def _open(self, path: Any) -> Any:
         """Open a file without Python's own buffering."""
         try:
             file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by `close_file`)
@@ -160,7 +160,7 @@ class _Raw(io.RawIOBase):
             if isinstance(error, FileNotFoundError):
                 raise InputFileMissing(f"No such file: {path}") from None
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-        self._owned = True
+        self._opened_here = True
         return file
 
     def head(self, size: int) -> bytes:
@@ -197,14 +197,14 @@ class _Raw(io.RawIOBase):
         buffer[: len(content)] = content
         return len(content)
 
-    def rewound(self) -> Any:
+    def rewind(self) -> Any:
         """Return the file, at the position where reading began; None if it cannot seek."""
         if self._begin is not None:
             self._file.seek(self._begin)
         return None if self._begin is None else self._file
 
     def close_file(self) -> None:
-        if self._owned:
+        if self._opened_here:
             self._file.close()
 
 

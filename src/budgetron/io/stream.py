@@ -1,4 +1,4 @@
-"""Open a file and read it once, as a stream of blocks of examples. `read` is the entry point of this package."""
+"""Open a file and read it once, as a stream of blocks of examples. `read` is the main function of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_integer, shown
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
-from budgetron.io.encoding.infer_types import Asked, infer_columns, sparse_columns
+from budgetron.io.encoding.infer_types import ColumnOptions, infer_columns, sparse_columns
 from budgetron.io.encoding.labels import classes_in, parsed_classes
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
@@ -107,30 +107,30 @@ def read(
             raise input_error(WHO, name, f"an integer >= {least}", shown(value))
     if columns is not None and not isinstance(columns, Columns):
         raise input_type_error(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
-    asked = Asked.of(label, task, weight, offset, drop, text, categorical, decimal, na_values, classes)
-    opened = Source(source, encoding)
+    options = ColumnOptions.of(label, task, weight, offset, drop, text, categorical, decimal, na_values, classes)
+    file = Source(source, encoding)
     try:
-        reader = reader_of(opened, format, header, _task(task, columns), columns)
+        reader = reader_of(file, format, header, _task_argument(task, columns), columns)
         sample_end = 0
         if columns is None:
             sample = reader.sample()
-            _check_rows(opened.name, reader, sample)
-            columns, sample_end = _columns(reader, sample, asked, labelled), _end(sample)
-            _log_choices(opened.name, reader, columns)
+            _check_rows(file.name, reader, sample)
+            columns, sample_end = _infer_columns(reader, sample, options, labelled), _last_line(sample)
+            _log_choices(file.name, reader, columns)
             if classes is None and labelled:
                 classes = classes_in(columns.plan, sample)
         else:
-            _check_names(opened.name, reader, columns.selection(labelled))
+            _check_names(file.name, reader, columns.selection(labelled))
             # The scales of the saved model already contain the sample rows, which must not be counted twice.
-            sample_end = _end(reader.sample()) if skip else 0
+            sample_end = _last_line(reader.sample()) if skip else 0
         classes = None if classes is None else parsed_classes(columns.plan, classes)
     except BaseException:
-        opened.close()
+        file.close()
         raise
     learns = labelled if learn is None else learn
     stop = on_error == "stop"
-    stream = Stream(opened, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
-    stream._line = ProgressLine(progress, "rows")
+    stream = Stream(file, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
+    stream._progress_line = ProgressLine(progress, "rows")
     return stream
 
 
@@ -159,9 +159,9 @@ class Stream:
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
         self._skip, self._limit = int(skip), limit
-        # NDJSON has no header: whether the file fits the columns of the model is checked on its first rows.
-        self._first_names = not reader.names and reader.layout == "table"
-        self._line = ProgressLine(False, "rows")
+        # NDJSON has no header, so its first rows show whether the file has the columns of the model.
+        self._names_unchecked = not reader.names and reader.layout == "table"
+        self._progress_line = ProgressLine(False, "rows")
         self._tables = reader.tables(columns.selection(labelled), int(block_rows), stop)
 
     @property
@@ -181,21 +181,21 @@ class Stream:
         for table, bad in self._tables:
             wrong = wrong_rows(self.columns, table, self.classes, self.tasks)
             if wrong:
-                noted = [BadLine(int(table.lines[row]), table.content(row), why) for row, why in wrong.items()]
-                bad = sorted([*bad, *noted])
+                wrong_lines = [BadLine(int(table.lines[row]), table.content(row), why) for row, why in wrong.items()]
+                bad = sorted([*bad, *wrong_lines])
                 keep = np.ones(len(table), dtype=bool)
                 keep[list(wrong)] = False
                 if self._stop:
                     # With on_error="stop", only the rows before the first bad line are returned.
                     keep[min(wrong) :] = False
                 table = table.rows(keep)
-            if self._first_names:
+            if self._names_unchecked:
                 self._check_first_names(table)
             table = self._within_limits(table)
             if len(table):
                 self.n_rows += len(table)
-                yield self.columns.block_of(table, self._learned_from(table))
-                if self._line.due():
+                yield self.columns.block_of(table, self._rows_to_learn(table))
+                if self._progress_line.due():
                     self._show_progress()
             if self.n_rows == self._limit:
                 return
@@ -210,7 +210,7 @@ class Stream:
         """Reject a file whose first rows have no value in any column that the model learned from."""
         if not len(table):
             return
-        self._first_names = False
+        self._names_unchecked = False
         features = set(self.columns.names)
         texts = [column for name, column in table.texts.items() if name in features]
         n = sum(name in features for name in self.columns.selection(False).numbers)
@@ -228,10 +228,10 @@ class Stream:
         end = len(table) if self._limit is None else min(len(table), start + self._limit - self.n_rows)
         if end - start == len(table):
             return table
-        places = np.arange(len(table))
-        return table.rows((places >= start) & (places < end))
+        indices = np.arange(len(table))
+        return table.rows((indices >= start) & (indices < end))
 
-    def _learned_from(self, table: Table) -> Any:
+    def _rows_to_learn(self, table: Table) -> Any:
         """Return which rows update the scales. The rows of the sample are already counted in the scales."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
@@ -243,13 +243,13 @@ class Stream:
         by_bytes = self.bytes_read / self.bytes_total if self.bytes_total else None
         by_rows = None if self._limit is None else self.n_rows / self._limit
         known = [share for share in (by_bytes, by_rows) if share is not None]
-        self._line.show(self.n_rows, max(known, default=None))
+        self._progress_line.show(self.n_rows, max(known, default=None))
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
         if self.n_rows:
             self._show_progress()
-        self._line.end()
+        self._progress_line.end()
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -259,18 +259,19 @@ class Stream:
         self.close()
 
 
-def _columns(reader: Reader, sample: Table, asked: Asked, labelled: bool) -> Columns:
+def _infer_columns(reader: Reader, sample: Table, options: ColumnOptions, labelled: bool) -> Columns:
     """Choose the columns from the first rows, and begin their scaling with these rows."""
     if reader.layout != "table":
-        plan = sparse_columns(reader, sample, asked, labelled)
+        plan = sparse_columns(reader, sample, options, labelled)
         return Columns(plan, RunningScale.of(np.zeros((0, 0))))
-    plan, warnings = infer_columns(reader, sample, asked, labelled)
-    raw = [_sampled(column, sample.texts[column.name]) for column in plan.columns if column.kind in ("number", "date")]
+    plan, warnings = infer_columns(reader, sample, options, labelled)
+    scaled = [column for column in plan.columns if column.kind in ("number", "date")]
+    raw = [_sample_values(column, sample.texts[column.name]) for column in scaled]
     values = np.stack(raw, axis=1) if raw else np.zeros((len(sample), 0))
     return Columns(plan, RunningScale.of(values), warnings)
 
 
-def _sampled(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
+def _sample_values(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
     """Return the values of a number or date column in the first rows."""
     if column.kind == "date":
         return parse_dates(texts, column.missing)
@@ -286,7 +287,7 @@ def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
         logger.warning("%s: %s", file, sentence)
 
 
-def _task(task: str | None, columns: Columns | None) -> str | None:
+def _task_argument(task: str | None, columns: Columns | None) -> str | None:
     """Return the task argument of the reader: that of the saved model, unless its tasks came from a separate file."""
     if columns is None or (columns.task == "file" and task is not None):
         return task
@@ -315,7 +316,7 @@ def _or_as_category(bad: BadLine) -> str:
     return f', or treat the column as categories with categorical=["{match[1]}"]' if match else ""
 
 
-def _end(sample: Table) -> int:
+def _last_line(sample: Table) -> int:
     return int(sample.lines[-1]) if len(sample) else 0
 
 

@@ -61,12 +61,12 @@ class Table:
 
     def rows(self, keep: Any) -> Table:
         """Return some of the rows, by a mask or a slice."""
-        places = np.arange(len(self))[keep]
+        rows = np.arange(len(self))[keep]
         return Table(
             self.lines[keep],
             self.numbers[keep],
             {name: column.rows(keep) for name, column in self.texts.items()},
-            lambda place: self.content(int(places[place])),
+            lambda row: self.content(int(rows[row])),
             None if self.sparse is None else self.sparse[keep],
             None if self.weights is None else self.weights[keep],
         )
@@ -97,30 +97,30 @@ class Reader(Protocol):
 
 def parse_numbers(column: CodedColumn, number_format: NumberFormat = PLAIN) -> NDArray[np.float64]:
     """Parse a coded column as numbers; NaN if missing, infinity if it is not a number."""
-    each = number_format.parse_all(column.values)
-    return each[column.codes] if len(each) else np.zeros(len(column.codes))
+    distinct = number_format.parse_all(column.values)
+    return distinct[column.codes] if len(distinct) else np.zeros(len(column.codes))
 
 
 def table_from_values(
     values: Mapping[str, list[Any]], selection: Selection, lines: NDArray[np.int64], content: Any
 ) -> Table:
     """Make a table from typed values, one list per column; None means missing."""
-    numbers = _numbers([values[name] for name in selection.numbers], len(lines))
+    numbers = _to_numbers([values[name] for name in selection.numbers], len(lines))
     for name, number_format in selection.number_formats.items():
-        numbers[:, selection.numbers.index(name)] = _parsed_numbers(values[name], number_format)
+        numbers[:, selection.numbers.index(name)] = _parse_number_column(values[name], number_format)
     return Table(lines, numbers, {name: _texts(values[name]) for name in selection.texts}, content)
 
 
-def without_codes(numbers: NDArray[np.float64], number_format: NumberFormat) -> NDArray[np.float64]:
+def replace_missing_codes(numbers: NDArray[np.float64], number_format: NumberFormat) -> NDArray[np.float64]:
     """Replace typed numbers that are codes for missing values, such as −999, by NaN."""
     codes = [float(code) for code in number_format.missing if is_numeric_literal(code)]
     return np.where(np.isin(numbers, codes), np.nan, numbers) if codes else numbers
 
 
-def _parsed_numbers(column: list[Any], number_format: NumberFormat) -> NDArray[np.float64]:
+def _parse_number_column(column: list[Any], number_format: NumberFormat) -> NDArray[np.float64]:
     """Convert a column to numbers. Texts are parsed by the rules of `number_format`; values that are numbers stay."""
-    numbers = _numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
-    numbers = without_codes(numbers, number_format)
+    numbers = _to_numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
+    numbers = replace_missing_codes(numbers, number_format)
     for row, value in enumerate(column):
         if isinstance(value, str):
             parsed = number_format.parse(value)
@@ -136,7 +136,7 @@ def _texts(column: list[Any]) -> CodedColumn:
     return code_texts(map(format_value, column))
 
 
-def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
+def _to_numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
     """Convert columns of values to numbers: all at once if all are Python numbers, otherwise by parsing their text."""
     if columns and set(map(type, chain.from_iterable(columns))) <= {int, float, type(None)}:
         try:
@@ -145,5 +145,5 @@ def _numbers(columns: list[list[Any]], n: int) -> NDArray[np.float64]:
             return np.where(np.abs(numbers) > LARGEST, np.inf, numbers)
         except OverflowError:  # an integer too large for a float
             pass
-    each = [parse_numbers(code_texts(map(format_value, column))) for column in columns]
-    return np.stack(each, axis=1) if each else np.zeros((n, 0))
+    parsed = [parse_numbers(code_texts(map(format_value, column))) for column in columns]
+    return np.stack(parsed, axis=1) if parsed else np.zeros((n, 0))

@@ -22,11 +22,11 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
     if not candidates:
         return []
     name = next(iter(candidates))
+    verb = "look like tasks" if len(candidates) > 1 else "looks like one"
     others = " and ".join(f"{shown(other)} ({n:,} values)" for other, n in list(candidates.items())[:3])
-    many = len(candidates) > 1
     if task is None:
         return [f"No column was recognised as the task, so all rows belong to one task. {others} "
-                f"{'look like tasks' if many else 'looks like one'}: name it with task={_quoted(name)}, or use it as a "
+                f"{verb}: name it with task={_quoted(name)}, or use it as a "
                 f"feature with categorical=[{_quoted(name)}]."]  # fmt: skip
     return [f"Column {shown(task)} is taken for the task ({note}), but {others} may be meant: to change it, use "
             f"task={_quoted(name)}."]  # fmt: skip
@@ -100,7 +100,7 @@ def _quoted(text: str) -> str:
 
 
 def _look_alike(first: str, second: str) -> bool:
-    """Return whether two labels differ only in case, or in one or two letters that are not digits."""
+    """Return whether one label may be a typing error of the other: they differ in case, or in one or two letters."""
     if first == second:
         return False
     if first.casefold() == second.casefold():
@@ -118,8 +118,8 @@ def _distance(first: str, second: str) -> int:
         return 3
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, start=1):
-        before, row[0] = row[0], i
-        for j, wanted in enumerate(second, start=1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(second, start=1):
             # One row of the dynamic program: replace, delete or insert a letter.
-            before, row[j] = row[j], min(before + (letter != wanted), row[j] + 1, row[j - 1] + 1)
+            diagonal, row[j] = row[j], min(diagonal + (letter != other), row[j] + 1, row[j - 1] + 1)
     return row[-1]

@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import InputError, input_error, input_type_error, shown
-from budgetron.io.encoding.encode import encoded, feature_names, hashed_names
+from budgetron.io.encoding.encode import encode_rows, feature_names, hashed_names
 from budgetron.io.encoding.infer_types import AS_ASKED
 from budgetron.io.encoding.labels import labels_of
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale
-from budgetron.io.encoding.values import (
-    CodedColumn,
-    parse_task,
-)
+from budgetron.io.encoding.values import CodedColumn, parse_task
 from budgetron.io.encoding.wrong_rows import wrong_rows
 from budgetron.io.table import Selection, Table, table_from_values
 from budgetron.learners.input.nested import flattened
@@ -152,10 +149,10 @@ class Columns:
             lines.append(ColumnSummary("", "feature", plan.layout, f"hashed into {plan.hashed:,}", "not scaled"))
         for column in plan.columns:
             role = "ignored" if column.kind == "ignored" else "feature"
-            makes = f"hashed into {plan.hashed:,}" if is_hashed(column) else str(width(column) or "")
+            output = f"hashed into {plan.hashed:,}" if is_hashed(column) else str(width(column) or "")
             missing = "with an indicator for missing values" if column.gaps else ""
             note = ", ".join(part for part in (column.note, missing) if part)
-            lines.append(ColumnSummary(column.name, role, "" if role == "ignored" else column.kind, makes, note))
+            lines.append(ColumnSummary(column.name, role, "" if role == "ignored" else column.kind, output, note))
         return lines
 
     def warnings(self) -> list[str]:
@@ -206,15 +203,15 @@ class Columns:
         """Return the records with nested dicts flattened. Raise an error if a record has none of the known columns."""
         if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
             records = [flattened(record) for record in records]
-            # The names of each record; a table of columns counts as one record.
-            each: list[Any] = [record.keys() for record in records]
-        else:  # columns: a dict or a data frame
-            each = [records.keys()] if isinstance(records, Mapping) else []
-            each = [records.columns] if hasattr(records, "to_dict") and hasattr(records, "columns") else each
+            names_of_records: list[Any] = [record.keys() for record in records]
+        elif hasattr(records, "to_dict") and hasattr(records, "columns"):  # a data frame, checked like one record
+            names_of_records = [records.columns]
+        else:  # a dict of columns, checked like one record
+            names_of_records = [records.keys()] if isinstance(records, Mapping) else []
         known = set(self.names)
-        for row, names in enumerate(each if self.plan.layout == "table" else ()):
+        for row, names in enumerate(names_of_records if self.plan.layout == "table" else ()):
             if len(names) and known.isdisjoint(names):
-                where = f"{parameter} {row}" if len(each) > 1 else parameter
+                where = f"{parameter} {row}" if len(names_of_records) > 1 else parameter
                 accepted = f"values of some of the columns {shown(self.names, 200)}"
                 raise input_error(who, where, accepted, f"none of them, but {shown(list(names))}")
         return records
@@ -274,7 +271,7 @@ class Columns:
             # The numbers of the table are features, offset and weight; only the features are encoded.
             weights, n = self.weights_in(table), len(self._features().numbers)
             numbers = table.numbers if table.numbers.shape[1] == n else np.ascontiguousarray(table.numbers[:, :n])
-            X = encoded(self.plan, self.scaling, numbers, table.texts, learn)
+            X = encode_rows(self.plan, self.scaling, numbers, table.texts, learn)
         else:
             X = table.sparse
         y = labels_of(self.plan, table.texts[self.label]) if self.label in table.texts else None
@@ -285,7 +282,7 @@ class Columns:
     def names_of(self, records: Any) -> dict[int, str]:
         """Return the names of the columns of X that these records use, for `Learner.explain(..., names=...)`.
 
-        The names of hashed columns are found by hashing the records again, because a hash cannot be reversed.
+        The records are hashed again to find the names of hashed columns, because a hash cannot be reversed.
         """
         return self._names_in(self._table(self.checked(records), self._features()))
 
@@ -320,12 +317,12 @@ class Columns:
 
 def _tasks(text: CodedColumn) -> NDArray[Any]:
     """Return the task of each row: an array of integers if all tasks are integers, otherwise of objects."""
-    each = [parse_task(value.strip()) for value in text.values]
-    if all(type(task) is int for task in each):
-        return np.array(each, dtype=np.int64)[text.codes]
-    names = np.empty(len(each), dtype=object)
-    names[:] = each
-    return names[text.codes]
+    distinct = [parse_task(value.strip()) for value in text.values]
+    if all(type(task) is int for task in distinct):
+        return np.array(distinct, dtype=np.int64)[text.codes]
+    tasks = np.empty(len(distinct), dtype=object)
+    tasks[:] = distinct
+    return tasks[text.codes]
 
 
 def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:

@@ -29,16 +29,18 @@ _DAYS = {"weekday": 7.0, "year": 365.2425, "hour": 1.0}  # the length of each pe
 _MONDAY = 4.0  # 1970-01-05, the first Monday after day 0, which was a Thursday
 
 
-def encoded(plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any) -> Any:
+def encode_rows(
+    plan: Plan, scaling: RunningScale, numbers: Floats, texts: Mapping[str, CodedColumn], learn: Any
+) -> Any:
     """Return X: a dense array, or a CSR matrix if some column is hashed."""
-    moments = {c.name: parse_dates(texts[c.name], c.missing) for c in plan.columns if c.kind == "date"}
-    raw = _scaled_columns(plan, numbers, moments)
-    scaled = scaling.scaled(raw, learn)
-    dense = _dense(plan, raw, scaled, texts, moments)
+    dates = {c.name: parse_dates(texts[c.name], c.missing) for c in plan.columns if c.kind == "date"}
+    raw = _scaled_columns(plan, numbers, dates)
+    scaled = scaling.scale(raw, learn)
+    dense = _dense(plan, raw, scaled, texts, dates)
     if not plan.hashed:
         return dense
     hashed = [column for column in plan.columns if is_hashed(column)]
-    return _joined(dense, [(_hashed(c, texts[c.name].values, plan.hashed), texts[c.name].codes) for c in hashed])
+    return _join(dense, [(_hash_values(c, texts[c.name].values, plan.hashed), texts[c.name].codes) for c in hashed])
 
 
 def feature_names(plan: Plan) -> list[str]:
@@ -85,8 +87,8 @@ def _hashed_columns(column: Column, value: str, size: int) -> Iterator[tuple[int
 
 def parse_dates(column: CodedColumn, missing: Collection[str] = ()) -> Floats:
     """Parse a column of dates as days since 1970; NaN if missing, infinity if it is not a date."""
-    each = parse_date_values(column.values, missing)
-    return each[column.codes] if len(each) else np.zeros(len(column.codes))
+    distinct = parse_date_values(column.values, missing)
+    return distinct[column.codes] if len(distinct) else np.zeros(len(column.codes))
 
 
 def parse_date_values(values: list[str], missing: Collection[str] = ()) -> Floats:
@@ -106,17 +108,17 @@ def _periods(column: Column) -> list[str]:
     return ["weekday", "year", "hour"] if column.clock else ["weekday", "year"]
 
 
-def _scaled_columns(plan: Plan, numbers: Floats, moments: Mapping[str, Floats]) -> Floats:
-    """Return the columns that are scaled, numbers and dates, in the order of the plan."""
-    if not moments:
+def _scaled_columns(plan: Plan, numbers: Floats, dates: Mapping[str, Floats]) -> Floats:
+    """Return the values that are to be scaled, of numbers and dates, in the order of the plan."""
+    if not dates:
         return numbers
-    of_numbers = iter(numbers.T)
-    columns = [moments[c.name] if c.kind == "date" else next(of_numbers) for c in plan.columns if c.kind in SCALED]
+    number_columns = iter(numbers.T)
+    columns = [dates[c.name] if c.kind == "date" else next(number_columns) for c in plan.columns if c.kind in SCALED]
     return np.stack(columns, axis=1)
 
 
 def _dense(
-    plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], moments: Mapping[str, Floats]
+    plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], dates: Mapping[str, Floats]
 ) -> Floats:
     """Return X for a plan without hashed columns: scaled numbers, parts of dates, indicators and one-hot columns."""
     total = sum(map(width, plan.columns))
@@ -124,21 +126,20 @@ def _dense(
     if total == scaled.shape[1]:
         return scaled
     X = np.zeros((len(scaled), total))
-    at, places = 0, []
+    start, scaled_at = 0, []  # the first column of X of each column; where scaled values go
     for column in plan.columns:
-        wide = width(column)
+        n_columns = width(column)
         if column.kind in SCALED:
-            places.append(at)
+            scaled_at.append(start)
             if column.kind == "date":
-                _write_periods(column, moments[column.name], X[:, at + 1 :])
+                _write_periods(column, dates[column.name], X[:, start + 1 :])
             if column.gaps:
                 # The last column of a number or date with gaps is the indicator of missing values.
-                X[:, at + wide - 1] = np.isnan(raw[:, len(places) - 1])
+                X[:, start + n_columns - 1] = np.isnan(raw[:, len(scaled_at) - 1])
         elif column.kind == "category" and column.values is not None:
-            slots = _slots(column, texts[column.name])
-            X[np.arange(len(X)), at + slots] = 1.0
-        at += wide
-    X[:, places] = scaled
+            X[np.arange(len(X)), start + _one_hot_index(column, texts[column.name])] = 1.0
+        start += n_columns
+    X[:, scaled_at] = scaled
     return X
 
 
@@ -151,24 +152,24 @@ def _write_periods(column: Column, days: Floats, out: Floats) -> None:
         out[:, 2 * number + 1] = np.where(known, np.cos(angle), 0.0)
 
 
-def _slots(column: Column, text: CodedColumn) -> NDArray[np.intp]:
-    """Return the one-hot place of each row's value; unknown values share the last place."""
+def _one_hot_index(column: Column, text: CodedColumn) -> NDArray[np.intp]:
+    """Return for each row which of the one-hot columns is 1. All unknown values share the last one."""
     assert column.values is not None
     known = {value: code for code, value in enumerate(column.values)}
     other = len(known)
-    each = [known.get(parse_category(value, column.missing), other) for value in text.values]
-    return np.array(each, dtype=np.intp)[text.codes]
+    distinct = [known.get(parse_category(value, column.missing), other) for value in text.values]
+    return np.array(distinct, dtype=np.intp)[text.codes]
 
 
-def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
+def _hash_values(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
     """Hash the values of one column: one row per value. All hashed columns of a file share the same columns of X."""
     from sklearn.utils import murmurhash3_32
 
     n = len(values)
     if column.kind != "text":
         names = [f"{column.name}={parse_category(value, column.missing)}" for value in values]
-        each = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
-        return sparse.csr_matrix((np.ones(n), each, np.arange(n + 1)), shape=(n, size))
+        indices = np.array([murmurhash3_32(name, positive=True) % size for name in names], dtype=np.int32)
+        return sparse.csr_matrix((np.ones(n), indices, np.arange(n + 1)), shape=(n, size))
     # Shift by a hash of the column's name, so that the same word in two columns is not the same feature.
     shift = murmurhash3_32(column.name, positive=True) % size
     if native.hashed_words is not None:
@@ -181,7 +182,7 @@ def _hashed(column: Column, values: list[str], size: int) -> sparse.csr_matrix:
     return words
 
 
-def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
+def _join(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
     """Join dense columns with hashed ones. A part has one row per distinct value, and the value's index per row."""
     shape = (len(dense), dense.shape[1] + parts[0][0].shape[1])
     if native.joined_rows is not None:
@@ -189,7 +190,7 @@ def _joined(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32
         indptr, indices, data = native.joined_rows(dense, coded)
         return sparse.csr_matrix((data, indices, indptr), shape=shape)
     rows = [part[codes] for part, codes in parts]
-    # All hashed columns share the same place in X, so their rows are added.
+    # All hashed columns of the file share the same columns of X, so their rows are added.
     both = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
     both.sort_indices()
     return both

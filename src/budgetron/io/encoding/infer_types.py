@@ -1,8 +1,9 @@
 """Infer the types of a file's columns from its first rows: number, category, date or text; label and task by name.
 
-label     the column asked for; otherwise the first column named label, y, target or class; otherwise the last column
-task      the column asked for; otherwise the first column named task, user, customer or device (also with _id);
-          otherwise all rows belong to one task
+label     the column that the caller named; otherwise the first column named label, y, target or class; otherwise the
+          last column
+task      the column that the caller named; otherwise the first column named task, user, customer or device (also with
+          _id); otherwise all rows belong to one task
 number    at least 95 % of the values are numbers, missing values aside. A row with another value, or with an infinite
           number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
           values.
@@ -30,7 +31,7 @@ import numpy as np
 from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.io.encoding import choice_warnings
 from budgetron.io.encoding.encode import parse_date_values
-from budgetron.io.encoding.number_formats import ENOUGH, NA_LIKE, NumberFormat, formats_of
+from budgetron.io.encoding.number_formats import ENOUGH, NA_LIKE, NumberFormat, infer_formats
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
 from budgetron.io.encoding.values import (
     MISSING,
@@ -62,8 +63,8 @@ WHO = "io.read"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The arguments of `io.read` about columns: what the caller asked for."""
+class ColumnOptions:
+    """The arguments of `io.read` about columns."""
 
     label: str | None = None
     task: str | None = None
@@ -80,17 +81,17 @@ class Asked:
     def of(
         cls, label: Any, task: Any, weight: Any, offset: Any, drop: Any, text: Any, categorical: Any, decimal: Any,
         na_values: Any, classes: Any,
-    ) -> Asked:  # fmt: skip
+    ) -> ColumnOptions:  # fmt: skip
         """Check the arguments of `stream.read`. A single name may be given instead of a list."""
         if decimal not in (None, ".", ","):
             raise input_error(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
         # Numbers are accepted too: -999 and "-999" are the same code.
-        codes = tuple(str(code).strip() for code in _listed("na_values", na_values, str | int | float))
+        codes = tuple(str(code).strip() for code in _as_tuple("na_values", na_values, str | int | float))
         if len(codes) > _MAX_NA_VALUES:
             raise input_error(WHO, "na_values", f"at most {_MAX_NA_VALUES} values", str(len(codes)))
         return cls(
-            label, task, weight, offset, _listed("drop", drop), _listed("text", text),
-            _listed("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
+            label, task, weight, offset, _as_tuple("drop", drop), _as_tuple("text", text),
+            _as_tuple("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
         )  # fmt: skip
 
     def columns(self) -> Iterable[tuple[str, str]]:
@@ -101,25 +102,25 @@ class Asked:
                 yield parameter, name
 
 
-def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> tuple[Plan, list[str]]:
+def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: bool) -> tuple[Plan, list[str]]:
     """Decide the role and the type of each column, by the caller's arguments and the first rows.
 
     Returns the plan, and one sentence per choice that may be wrong.
     """
     names: list[str] = reader.names
-    for parameter, name in asked.columns():
+    for parameter, name in options.columns():
         if name not in names:
             # Without a prefix, because the same sentence is shown by Python and by the command line.
             known = shown(names, 400)
             raise InputError(f"{parameter}: there is no column {shown(name)}. The columns are {known}.")
-    task, task_note = (asked.task, AS_ASKED) if asked.task is not None else _default_task(names, asked)
-    label, label_note = asked.label, AS_ASKED
+    task, task_note = (options.task, AS_ASKED) if options.task is not None else _default_task(names, options)
+    label, label_note = options.label, AS_ASKED
     if label is None:
-        label, label_note = _default_label(names, task, asked, labelled)
-    _check_roles({"label": label, "task": task, "weight": asked.weight, "offset": asked.offset})
+        label, label_note = _default_label(names, task, options, labelled)
+    _check_roles({"label": label, "task": task, "weight": options.weight, "offset": options.offset})
     # Columns with a role of their own are not features.
-    taken = (label, task, asked.weight, asked.offset)
-    inference = _Inference(sample, asked, [name for name in names if name not in taken], reader.typed)
+    with_role = (label, task, options.weight, options.offset)
+    inference = _Inference(sample, options, [name for name in names if name not in with_role], reader.typed)
     columns = _limit_one_hot([inference.column(name, names.index(name)) for name in inference.present])
     if all(column.kind == "ignored" for column in columns):
         raise InputError(
@@ -127,41 +128,41 @@ def infer_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> t
             f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
     warnings = inference.warnings
-    if asked.task is None:
+    if options.task is None:
         warnings = choice_warnings.about_task(task, task_note, inference.candidates) + warnings
     else:
         left_out = {name: n for name, n in inference.candidates.items() if name in inference.left_out}
         warnings += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
-    if kind == "truth" and any(parse_truth(format_value(label)) is None for label in asked.classes or ()):
+    if kind == "truth" and any(parse_truth(format_value(label)) is None for label in options.classes or ()):
         kind = "text"  # the first rows lack a class that is neither true nor false
-    if label is not None and labelled and kind == "text" and asked.classes is None:
-        warnings += choice_warnings.about_label(label, _counted(sample.texts[label], NO_NAME))
+    if label is not None and labelled and kind == "text" and options.classes is None:
+        warnings += choice_warnings.about_label(label, _value_counts(sample.texts[label], NO_NAME))
     for name, renamed in getattr(reader, "renamed", ()):
-        if renamed not in asked.drop:
+        if renamed not in options.drop:
             warnings.append(choice_warnings.about_repeated(name, renamed, _same_values(sample, name, renamed)))
     hashed = HASHED if any(map(is_hashed, columns)) else 0
     plan = Plan("table", label, kind == "integers", task, columns, hashed, label_note, task_note,
-                kind == "truth", asked.weight, asked.offset)  # fmt: skip
+                kind == "truth", options.weight, options.offset)  # fmt: skip
     return plan, warnings
 
 
-def sparse_columns(reader: Any, sample: Table, asked: Asked, labelled: bool) -> Plan:
+def sparse_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: bool) -> Plan:
     """Return the plan for svmlight and Vowpal Wabbit files, whose rows are already sparse vectors."""
-    others = [name for parameter, name in asked.columns() if parameter not in ("label", "task")]
-    if asked.label not in (None, "label") or others:
+    others = [name for parameter, name in options.columns() if parameter not in ("label", "task")]
+    if options.label not in (None, "label") or others:
         raise InputError(
             f"label, weight, offset, drop, text and categorical name columns, but {reader.layout} has none; "
-            f"got {shown([asked.label, *others])}."
+            f"got {shown([options.label, *others])}."
         )
     integer_labels = labelled and _label_kind("label", sample.texts["label"]) == "integers"
     note = "not asked for: all rows belong to one task" if reader.task is None else AS_ASKED
-    note = _BY_NAME if reader.task is not None and asked.task is None else note
+    note = _BY_NAME if reader.task is not None and options.task is None else note
     return Plan(reader.layout, "label", integer_labels, reader.task, [], reader.width, "the first word of a line", note)
 
 
-def _listed(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
-    """Return a list that the user passed as a tuple; a single value becomes a tuple of one."""
+def _as_tuple(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
+    """Convert a list that the caller passed to a tuple; a single value becomes a tuple of one."""
     if isinstance(names, kinds):
         return (names,)
     try:
@@ -174,23 +175,25 @@ def _check_roles(roles: Mapping[str, str | None]) -> None:
     """Reject a column that was named for two roles."""
     named = [(role, name) for role, name in roles.items() if name is not None]
     for i, (role, name) in enumerate(named):
-        for other, same in named[i + 1 :]:
-            if name == same:
+        for other, other_name in named[i + 1 :]:
+            if name == other_name:
                 raise InputError(f"{role} and {other} are both the column {name!r}. Name two different columns.")
 
 
-def _default_task(names: list[str], asked: Asked) -> tuple[str | None, str]:
+def _default_task(names: list[str], options: ColumnOptions) -> tuple[str | None, str]:
     """Return the task column by its name, and a note that says how it was chosen."""
-    others = (asked.label, asked.weight, asked.offset, *asked.drop, *asked.text, *asked.categorical)
+    others = (options.label, options.weight, options.offset, *options.drop, *options.text, *options.categorical)
     task = default_task(name for name in names if name not in others)
     if task is None:
         return None, "no column is named task, user, customer or device: all rows belong to one task"
     return task, _BY_NAME
 
 
-def _default_label(names: list[str], task: str | None, asked: Asked, labelled: bool) -> tuple[str | None, str]:
+def _default_label(
+    names: list[str], task: str | None, options: ColumnOptions, labelled: bool
+) -> tuple[str | None, str]:
     """Return the label column by its name, otherwise the last column, and a note on the choice."""
-    taken = (task, asked.weight, asked.offset, *asked.drop)
+    taken = (task, options.weight, options.offset, *options.drop)
     # Reversed, so that of two names that differ in case the first column wins, and the last column is first.
     free = {name.lower(): name for name in reversed(names) if name not in taken}
     for name in LABELS:
@@ -203,11 +206,11 @@ def _default_label(names: list[str], task: str | None, asked: Asked, labelled: b
     return next(iter(free.values())), "the last column: no column is named label, y, target or class"
 
 
-def _counted(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:
+def _value_counts(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:
     """Return how many rows have each value, without missing ones."""
     counts = np.bincount(values.codes, minlength=len(values.values))
-    each = zip(values.values, counts.tolist(), strict=True)
-    return {value: n for value, n in each if n and value.strip() not in missing}
+    pairs = zip(values.values, counts.tolist(), strict=True)
+    return {value: n for value, n in pairs if n and value.strip() not in missing}
 
 
 def _same_values(sample: Table, name: str, other: str) -> bool:
@@ -220,34 +223,35 @@ def _same_values(sample: Table, name: str, other: str) -> bool:
 class _Inference:
     """Infers the types of columns one by one, and collects warnings and candidates for the task."""
 
-    def __init__(self, sample: Table, asked: Asked, names: list[str], typed: bool) -> None:
-        self._sample, self._asked = sample, asked
-        missing = MISSING.union(asked.na_values)
-        self.present = {name: _counted(sample.texts[name], missing) for name in names}
+    def __init__(self, sample: Table, options: ColumnOptions, names: list[str], typed: bool) -> None:
+        self._sample, self._options = sample, options
+        missing = MISSING.union(options.na_values)
+        # How often each value of a column occurs in the first rows, without missing values.
+        self.present = {name: _value_counts(sample.texts[name], missing) for name in names}
         # Only columns whose type is inferred can tell the decimal sign of the file.
         free = {name: values for name, values in self.present.items()
-                if name not in (*asked.drop, *asked.text, *asked.categorical)}  # fmt: skip
-        self._formats = formats_of(free, asked.decimal, typed)
+                if name not in (*options.drop, *options.text, *options.categorical)}  # fmt: skip
+        self._formats = infer_formats(free, options.decimal, typed)
         self.warnings: list[str] = []
         self.candidates: dict[str, int] = {}  # columns that may be the task → number of values
         self.left_out: set[str] = set()  # candidates that are not used as features either
 
     def column(self, name: str, index: int) -> Column:
         """Infer the kind of a column from its name and its values in the first rows."""
-        asked, present = self._asked, self.present[name]
-        if name in asked.drop:
+        options, present = self._options, self.present[name]
+        if name in options.drop:
             return Column(name, "ignored", note=AS_ASKED)
-        if name in asked.text:
+        if name in options.text:
             return Column(name, "text", note=AS_ASKED)
-        if name in asked.categorical:
+        if name in options.categorical:
             return self._category(name, AS_ASKED)
         if not present:
             return Column(name, "ignored", note="no value in the first rows")
         if is_candidate(name, present):
             self.candidates[name] = len(present)
         n = sum(present.values())
-        # `formats_of` returns None if the format is ambiguous: treat the column as plain, and warn below.
-        number_format = NumberFormat(self._formats.get(name) or "", asked.na_values)
+        # `infer_formats` returns None if the format is ambiguous: treat the column as plain, and warn below.
+        number_format = NumberFormat(self._formats.get(name) or "", options.na_values)
         words = [value for value in present if not number_format.is_number(value)]
         n_numbers = n - sum(present[word] for word in words)
         like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
@@ -258,13 +262,12 @@ class _Inference:
         days = {value: None if day == math.inf else day for value, day in zip(present, parsed, strict=True)}
         if sum(present[value] for value, day in days.items() if day is not None) >= ENOUGH * n_others > 0:
             clock = any((day or 0.0) % 1 for day in days.values())
-            missing = self._codes(word for word in like_na if days[word] is None)
-            return Column(name, "date", gaps=self._has_gaps(name, missing), clock=clock, note=_note("", missing, asked),
-                          missing=missing)  # fmt: skip
-        # The number of words in all rows.
-        spoken = sum(k * len(value.split()) for value, k in present.items())
-        if spoken >= 3 * n and len(present) > n / 2:
-            note = f"{spoken / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
+            missing = self._missing_codes(word for word in like_na if days[word] is None)
+            gaps, note = self._has_missing(name, missing), _note("", missing, options)
+            return Column(name, "date", gaps=gaps, clock=clock, note=note, missing=missing)
+        n_words = sum(k * len(value.split()) for value, k in present.items())
+        if n_words >= 3 * n and len(present) > n / 2:
+            note = f"{n_words / n:.0f} words per value, {len(present):,} distinct values in {n:,} rows"
             return Column(name, "text", note=note)
         if len(present) == n >= 100:
             return Column(name, "ignored", note="a different value on every row: an identifier")
@@ -273,7 +276,7 @@ class _Inference:
 
     def _number(self, name: str, index: int, number_format: NumberFormat, like_na: list[str]) -> Column:
         """Return the column as numbers, unless its name and values show that it is an identifier."""
-        present, asked = self.present[name], self._asked
+        present, options = self.present[name], self._options
         values = self._sample.texts[name]
         if index == 0 and name in _ROW_NUMBER_NAMES and _numbers_the_rows(values):
             return Column(name, "ignored", note="it numbers the rows")
@@ -286,17 +289,17 @@ class _Inference:
                 return self._category(name, "an identifier by its name")
             self.left_out.add(name)
             return Column(name, "ignored", note="an identifier by its name")
-        missing = self._codes(like_na)
+        missing = self._missing_codes(like_na)
         form = number_format.format
-        note = _note(f"written as {form}" if form else "", missing, asked)
-        return Column(name, "number", gaps=self._has_gaps(name, missing), note=note, format=_as_format(form),
+        note = _note(f"written as {form}" if form else "", missing, options)
+        return Column(name, "number", gaps=self._has_missing(name, missing), note=note, format=_as_format(form),
                       missing=missing)  # fmt: skip
 
-    def _codes(self, detected: Iterable[str]) -> list[str]:
-        """Return the words for missing values in a column: those that the caller named and those that were found."""
-        return sorted({*self._asked.na_values, *(word.strip() for word in detected)})
+    def _missing_codes(self, detected: Iterable[str]) -> list[str]:
+        """Return the words for missing values in a column: those that the caller named and those that were detected."""
+        return sorted({*self._options.na_values, *(word.strip() for word in detected)})
 
-    def _has_gaps(self, name: str, missing: list[str]) -> bool:
+    def _has_missing(self, name: str, missing: list[str]) -> bool:
         rows = len(self._sample.texts[name].codes)
         return rows > sum(n for value, n in self.present[name].items() if value.strip() not in missing)
 
@@ -312,21 +315,21 @@ class _Inference:
 
     def _category(self, name: str, note: str) -> Column:
         """Return a category column. Missing values are a category too, the empty text."""
-        missing = list(self._asked.na_values)
+        missing = list(self._options.na_values)
         values = self._sample.texts[name]
         counts = np.bincount(values.codes, minlength=len(values.values))
         seen = {parse_category(value, missing) for value, n in zip(values.values, counts, strict=True) if n}
-        few = len(seen) <= MAX_ONE_HOT and all(len(value) <= MAX_ONE_HOT_LENGTH for value in seen)
-        return Column(name, "category", values=sorted(seen) if few else None, note=note, missing=missing)
+        is_one_hot = len(seen) <= MAX_ONE_HOT and all(len(value) <= MAX_ONE_HOT_LENGTH for value in seen)
+        return Column(name, "category", values=sorted(seen) if is_one_hot else None, note=note, missing=missing)
 
 
 def _as_format(text: str) -> Any:
     return text  # typed as Any, because the schema has a Literal of the formats
 
 
-def _note(number_format: str, missing: list[str], asked: Asked) -> str:
+def _note(number_format: str, missing: list[str], options: ColumnOptions) -> str:
     """Return a note: how numbers are written, and which values count as missing."""
-    not_named = [code for code in missing if code not in asked.na_values]
+    not_named = [code for code in missing if code not in options.na_values]
     codes = f"{', '.join(map(shown, not_named[:5]))} count as missing" if len(not_named) > 1 else ""
     codes = f"{shown(not_named[0])} counts as missing" if len(not_named) == 1 else codes
     return ", ".join(part for part in (number_format, codes) if part)

@@ -31,12 +31,12 @@ def label_of(plan: Plan, text: str) -> int | str | None:
 
 def labels_of(plan: Plan, text: CodedColumn) -> NDArray[Any]:
     """Return the label of each row. Rows without a label must have been removed before."""
-    each = [label_of(plan, value) for value in text.values]
+    distinct = [label_of(plan, value) for value in text.values]
     if plan.whole_labels:
-        return np.array([0 if label is None else label for label in each], dtype=np.int64)[text.codes]
+        return np.array([0 if label is None else label for label in distinct], dtype=np.int64)[text.codes]
     if plan.truth_labels:
-        return np.array([bool(label) for label in each], dtype=np.bool_)[text.codes]
-    return np.array(["" if label is None else label for label in each], dtype=np.str_)[text.codes]
+        return np.array([bool(label) for label in distinct], dtype=np.bool_)[text.codes]
+    return np.array(["" if label is None else label for label in distinct], dtype=np.str_)[text.codes]
 
 
 def classes_in(plan: Plan, table: Table) -> list[Any] | None:

@@ -5,7 +5,8 @@
     "1,234.5"    1,234.5      decimal point; commas, blanks or apostrophes may separate thousands
 
 `infer_types` decides the format of each column from the first rows. If all values are like 1,234, which fits both
-formats, the other columns of the file decide. If they do not decide either, nothing is guessed: the caller is asked.
+formats, the other columns of the file decide. If they do not decide either, nothing is guessed: a warning asks the
+caller for `decimal`.
 """
 
 from __future__ import annotations
@@ -98,25 +99,25 @@ class NumberFormat(NamedTuple):
         return (bool(self.missing) and text.strip(_PADDING) in self.missing) or looks_numeric(text)
 
 
-def formats_of(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
+def infer_formats(columns: Mapping[str, Mapping[str, int]], decimal: str | None, typed: bool) -> dict[str, str | None]:
     """Return the format of each column whose numbers are not plain; None if it cannot be decided.
 
     `columns` maps each column to its values and how often they occur, without missing values. `decimal` is the decimal
     sign that the caller named. `typed` says that the file format has numbers (JSON, Parquet), which are always plain.
     """
     # The first test is quick and true for most values: no common word for a missing value begins with a digit.
-    counted = {name: {value: n for value, n in values.items()
-                      if value[:1].isdigit() or value.strip().casefold() not in NA_LIKE}
-               for name, values in columns.items()}  # fmt: skip
+    values_of = {name: {value: n for value, n in values.items()
+                        if value[:1].isdigit() or value.strip().casefold() not in NA_LIKE}
+                 for name, values in columns.items()}  # fmt: skip
     if decimal is not None:
-        wanted = COMMA if decimal == "," else POINT
+        stated = COMMA if decimal == "," else POINT
         always = decimal == "," and not typed  # a decimal comma may appear only after the first rows
-        return {name: wanted for name, values in counted.items()
-                if _share(values, wanted) >= ENOUGH and (always or _is_special(values))}  # fmt: skip
+        return {name: stated for name, values in values_of.items()
+                if _share(values, stated) >= ENOUGH and (always or _is_special(values))}  # fmt: skip
     fitting = {name: [format for format in (COMMA, POINT) if _share(values, format) >= ENOUGH]
-               for name, values in counted.items() if _is_special(values)}  # fmt: skip
+               for name, values in values_of.items() if _is_special(values)}  # fmt: skip
     formats: dict[str, str | None] = {name: fits[0] for name, fits in fitting.items() if len(fits) == 1}
-    plain = {name: values for name, values in counted.items() if name not in fitting}
+    plain = {name: values for name, values in values_of.items() if name not in fitting}
     has_comma = COMMA in formats.values()
     has_point = POINT in formats.values() or any(map(_has_decimal_point, plain.values()))
     for name, fits in fitting.items():

@@ -1,8 +1,8 @@
-"""Standardize columns online: scale each row by the mean and deviation of the rows before it. Used by `columns`.
+"""Standardise columns online: scale each row by the mean and deviation of the rows before it. Used by `columns`.
 
 The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows. Without subtracting c, large
 values with small differences would lose their digits. Rows are added one by one, so that the result does not depend on
-how the stream is cut into blocks, not even in the last bit.
+how the stream is divided into blocks, not even in the last bit.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class RunningScale:
     def of(cls, values: Floats) -> RunningScale:
         """Start from the first rows. NaN counts as missing; a column without values starts with no rows."""
         known = np.isfinite(values)
-        center = np.array([np.median(column[here]) if here.any() else 0.0
-                           for column, here in zip(values.T, known.T, strict=True)])  # fmt: skip
-        off = np.where(known, values - center, 0.0)
-        return cls(center, known.sum(axis=0).astype(np.float64), off.sum(axis=0), (off * off).sum(axis=0))
+        center = np.array([np.median(column[is_known]) if is_known.any() else 0.0
+                           for column, is_known in zip(values.T, known.T, strict=True)])  # fmt: skip
+        centred = np.where(known, values - center, 0.0)
+        return cls(center, known.sum(axis=0).astype(np.float64), centred.sum(axis=0), (centred * centred).sum(axis=0))
 
-    def scaled(self, values: Floats, learn: Any) -> Floats:
+    def scale(self, values: Floats, learn: Any) -> Floats:
         """Return the scaled rows; missing values become 0, the mean.
 
         `learn` says whether the rows update the state: True, False, or one boolean per row.
         """
-        off = values - self.center
-        known = ~np.isnan(off)
+        centred = values - self.center
+        known = ~np.isnan(centred)
         has_gaps = not known.all()
         if has_gaps:
-            off[~known] = 0.0
+            centred[~known] = 0.0
         if learn is False:
             count, total, squares = self.count, self.total, self.squares
         else:
-            count, total, squares = self._before_each(off, known, learn, has_gaps)
+            count, total, squares = self._before_each(centred, known, learn, has_gaps)
         mean = total / np.maximum(count, 1.0)
         variance = squares / np.maximum(count, 1.0)
         # Var = E[(x − c)²] − (E[x − c])², accurate because c is close to the mean.
@@ -58,22 +58,22 @@ class RunningScale:
         if not varies.all():
             variance[~varies] = np.inf  # a constant column carries no information; this makes it 0
         with np.errstate(over="ignore"):  # the result is clipped below
-            off -= mean
-            off /= np.sqrt(variance, out=variance)
+            centred -= mean
+            centred /= np.sqrt(variance, out=variance)
         if has_gaps:
-            off[~known] = 0.0
-        return np.clip(off, -CLIP, CLIP, out=off)
+            centred[~known] = 0.0
+        return np.clip(centred, -CLIP, CLIP, out=centred)
 
-    def _before_each(self, off: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
+    def _before_each(self, centred: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
         """Return n, Σ(x − c) and Σ(x − c)² before each row, and update the state with all rows."""
         if has_gaps or learn is not True:
             counted = known if learn is True else known & learn[:, None]
             count = _running(self.count, counted)
-            off = np.where(counted, off, 0.0)
+            centred = np.where(counted, centred, 0.0)
         else:
             # Without missing values, the counts are known without a cumulative sum.
-            count = self.count + np.arange(len(off) + 1)[:, None]
-        total, squares = _running(self.total, off), _running(self.squares, off * off)
+            count = self.count + np.arange(len(centred) + 1)[:, None]
+        total, squares = _running(self.total, centred), _running(self.squares, centred * centred)
         self.count, self.total, self.squares = count[-1].copy(), total[-1].copy(), squares[-1].copy()
         return count[:-1], total[:-1], squares[:-1]
 

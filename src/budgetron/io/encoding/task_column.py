@@ -14,7 +14,7 @@ from budgetron.io.encoding.values import parse_integer
 
 TASKS = ("task", "user", "customer", "device")
 _ENDINGS = {"id", "ids", "nr", "no", "num", "number", "nummer", "key", "uuid", "guid", "code"}
-_THINGS = {
+_ENTITIES = {  # words for people and things whose rows may form a task
     "account", "advertiser", "agent", "appliance", "author", "benutzer", "branch", "client", "cliente", "company",
     "compte", "driver", "filiale", "gerät", "geraet", "hospital", "host", "household", "konto", "kunde", "kunden",
     "machine", "maschine", "member", "merchant", "nutzer", "patient", "player", "plant", "pupil", "school", "schule",
@@ -30,12 +30,8 @@ def default_task(names: Iterable[str]) -> str | None:
         # "user" wins over "user_id", and "task" over both.
         for exact in (True, False):
             for name, words_in_name in words.items():
-                if words_in_name == [task] or (
-                    not exact
-                    and words_in_name[:1] == [task]
-                    and len(words_in_name) == 2
-                    and words_in_name[1] in _ENDINGS
-                ):
+                with_ending = len(words_in_name) == 2 and words_in_name[0] == task and words_in_name[1] in _ENDINGS
+                if words_in_name == [task] or (with_ending and not exact):
                     return name
     return None
 
@@ -46,7 +42,7 @@ def is_identifier(name: str) -> bool:
     if not words:
         return False
     has_ending = words[-1] in _ENDINGS and (len(words) > 1 or words[-1] in ("id", "uuid", "guid"))
-    return words[0] in (*TASKS, *_THINGS) or has_ending
+    return words[0] in (*TASKS, *_ENTITIES) or has_ending
 
 
 def is_candidate(name: str, present: Mapping[str, int]) -> bool:

@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?
 _TASK = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}.*)?", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_TRUTH = {"true": 1.0, "false": 0.0}
-_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
+_TRUTH_NUMBERS = {"true": 1.0, "false": 0.0}
+_TRUTH_LABELS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class CodedColumn(NamedTuple):
@@ -42,9 +42,9 @@ class CodedColumn(NamedTuple):
 
 def code_texts(texts: Iterable[str]) -> CodedColumn:
     """Encode texts as a list of distinct values and, for each text, the index of its value."""
-    numbers: dict[str, int] = {}
-    codes = [numbers.setdefault(text, len(numbers)) for text in texts]
-    return CodedColumn(list(numbers), np.array(codes, dtype=np.int32))
+    code_of: dict[str, int] = {}
+    codes = [code_of.setdefault(text, len(code_of)) for text in texts]
+    return CodedColumn(list(code_of), np.array(codes, dtype=np.int32))
 
 
 def parse_number(text: str) -> float | None:
@@ -54,7 +54,7 @@ def parse_number(text: str) -> float | None:
         return math.nan
     # Python's float accepts more, such as "1_000", "nan" and full-width digits; the core does not.
     if _NUMBER.fullmatch(text) is None:
-        return _TRUTH.get(stripped.lower())
+        return _TRUTH_NUMBERS.get(stripped.lower())
     number = float(text)
     return number if abs(number) <= LARGEST else None
 
@@ -72,7 +72,7 @@ def is_numeric_literal(text: str) -> bool:
 
 
 def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
-    """Parse a date to days since 1970, in UTC without a zone; NaN if it is missing, None if it is not a date."""
+    """Parse a date to days since 1970; NaN if it is missing, None if it is not a date. Without a zone it is UTC."""
     stripped = text.strip()
     if stripped in MISSING or stripped in missing:
         return math.nan
@@ -94,7 +94,7 @@ def parse_integer(text: str) -> int | None:
 
 def parse_truth(text: str) -> bool | None:
     """Parse a boolean label as programs write it: true, True, TRUE or 1; None if the text is no boolean."""
-    return _TRUTHS.get(text.strip().lower())
+    return _TRUTH_LABELS.get(text.strip().lower())
 
 
 def parse_category(text: str, missing: Collection[str] = ()) -> str:

@@ -61,8 +61,8 @@ def wrong_rows(
 def _not_a_number(columns: Columns, index: int) -> str:
     """Return what is expected of this column of numbers."""
     names = columns.selection(True).numbers
-    written = next((column.format for column in columns.plan.columns if column.name == names[index]), "")
-    example = f" such as {written}" if written else ""
+    number_format = next((column.format for column in columns.plan.columns if column.name == names[index]), "")
+    example = f" such as {number_format}" if number_format else ""
     return f"column {names[index]!r} should be a number{example} but is not"
 
 
@@ -75,10 +75,13 @@ def _collect_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_r
     _add_wrong(wrong, text, expected, np.array([is_right(value) for value in text.values], dtype=bool))
 
 
-def _add_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, fine: NDArray[np.bool_]) -> None:
-    """Note the rows whose value is not `fine`. The first problem of a row counts."""
-    if fine.all():
+def _add_wrong(wrong: dict[int, str], text: CodedColumn, expected: str, is_valid: NDArray[np.bool_]) -> None:
+    """Add the rows with an invalid value. `is_valid` has one entry per distinct value.
+
+    A row that is in `wrong` already keeps its first problem.
+    """
+    if is_valid.all():
         return
-    for row in np.flatnonzero(~fine[text.codes]).tolist():
+    for row in np.flatnonzero(~is_valid[text.codes]).tolist():
         value = text.values[text.codes[row]]
         wrong.setdefault(row, f"{expected} but " + (f"contains {shown(value)}" if value.strip() else "is empty"))

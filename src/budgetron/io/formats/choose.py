@@ -41,10 +41,10 @@ def reader_of(source: Source, format: str, header: bool | None, task: str | None
         )
     if chosen in ("csv", "tsv"):
         return Delimited(source, "\t" if chosen == "tsv" else None, header)
-    return _other(source, chosen, task, 0 if columns is None else columns.plan.hashed)
+    return _import_reader(source, chosen, task, 0 if columns is None else columns.plan.hashed)
 
 
-def _other(source: Source, chosen: str, task: str | None, width: int) -> Reader:
+def _import_reader(source: Source, chosen: str, task: str | None, width: int) -> Reader:
     """Create the reader of any format but CSV. Its module is imported only if it is needed."""
     if chosen in ("parquet", "arrow"):
         from budgetron.io.formats.arrow import Arrow

@@ -100,7 +100,7 @@ class Delimited:
     def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
         """Yield up to `rows` rows at a time with the bad lines among them; see `table.Reader`."""
         if self.early:
-            yield self._table(selection, *self._records.nothing(self._kinds(selection)))[0], self.early
+            yield self._table(selection, *self._records.empty_chunk(self._kinds(selection)))[0], self.early
         while True:
             table, bad = self._next(selection, rows, 1 if stop else rows)
             if not len(table) and not bad:
@@ -125,7 +125,8 @@ class Delimited:
         numbers = scan.numbers
         if selection.number_formats:
             columns = dict(zip(in_order, scan.numbers.T, strict=True))
-            columns |= {name: parse_numbers(texts[name], form) for name, form in selection.number_formats.items()}
+            formats = selection.number_formats.items()
+            columns |= {name: parse_numbers(texts[name], number_format) for name, number_format in formats}
             numbers = np.stack([columns[name] for name in selection.numbers], axis=1)
         # The scanner returns columns in the order of this file; a model may have learned from another order.
         elif in_order != list(selection.numbers):

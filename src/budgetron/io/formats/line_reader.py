@@ -62,8 +62,8 @@ class LineReader(ABC):
             line = content[offset + int(scan.begins[i]) : offset + int(scan.ends[i])]
             try:
                 row = row_of(line)
-            except InvalidLine as why:
-                bad.append(BadLine(int(scan.lines[i]), shorten(line), str(why)))
+            except InvalidLine as error:
+                bad.append(BadLine(int(scan.lines[i]), shorten(line), str(error)))
                 if stop:
                     break
                 continue
@@ -86,7 +86,7 @@ class LineReader(ABC):
     def tables(self, selection: Selection, rows: int, stop: bool) -> Iterator[tuple[Table, list[BadLine]]]:
         """Yield up to `rows` rows at a time with the bad lines among them; see `table.Reader`."""
         if self.early:
-            yield self._parse(self._records.nothing(b""), selection, stop)[0], self.early
+            yield self._parse(self._records.empty_chunk(b""), selection, stop)[0], self.early
         while True:
             chunk = self._records.next(",", b"", rows, 1 if stop else rows)
             if not len(chunk[0].lines) and not chunk[0].bad:
@@ -101,8 +101,8 @@ class LineReader(ABC):
             line = content[offset + record.begin : offset + record.end]
             bad.append(BadLine(record.line, shorten(line), describe_problem(record, [], line, ",")))
 
-        def written(row: int) -> str:
+        def content_of(row: int) -> str:
             i = line_indices[row]
             return shorten(content[offset + int(scan.begins[i]) : offset + int(scan.ends[i])])
 
-        return self.table(rows, scan.lines[line_indices], written, selection), sorted(bad)
+        return self.table(rows, scan.lines[line_indices], content_of, selection), sorted(bad)

@@ -18,7 +18,7 @@ from budgetron.io.formats.delimited import MAX_COLUMNS, MAX_NAME
 from budgetron.io.formats.line_reader import InvalidLine, LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.source import Source
-from budgetron.io.table import Selection, Table, table_from_values, without_codes
+from budgetron.io.table import Selection, Table, replace_missing_codes, table_from_values
 from budgetron.learners.input.nested import flattened
 
 
@@ -36,7 +36,7 @@ class Ndjson(LineReader):
         super().__init__(source)
         self.names: list[str] = []
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
-        self._picker: _Picker | None = None
+        self._decoder: _SelectiveDecoder | None = None
 
     def row(self, line: bytes) -> dict[str, Any] | None:
         """Parse the object of a line and flatten it; None for a blank line."""
@@ -60,19 +60,19 @@ class Ndjson(LineReader):
         """Parse all lines of a chunk, in the fastest way that is possible.
 
         1. The compiled core, if it is there, the selected values are neither nested nor lists, and no line is invalid.
-        2. `_Picker`, if all selected columns are at the top level: it decodes only these.
+        2. `_SelectiveDecoder`, if all selected columns are at the top level: it decodes only these.
         3. Otherwise `row`, which decodes the complete line.
         """
         if selection is None or not all(map(_is_top_level, (*selection.numbers, *selection.texts))):
             return super().rows(chunk, selection, stop)
-        scanned = _scanned(chunk, selection)
-        if scanned is not None:
-            return ParsedLines(scanned, np.arange(len(chunk[0].lines)), [])
-        if self._picker is None or self._picker.selection != selection:
-            self._picker = _Picker(selection)
-        pick, lines = self._picker.pick, range(len(chunk[0].lines))
-        parsed = self.line_by_line(chunk, lines, lambda line: pick(line, self.row), stop)
-        return parsed._replace(rows=self._picker.columns(parsed.rows))
+        from_core = _parse_in_core(chunk, selection)
+        if from_core is not None:
+            return ParsedLines(from_core, np.arange(len(chunk[0].lines)), [])
+        if self._decoder is None or self._decoder.selection != selection:
+            self._decoder = _SelectiveDecoder(selection)
+        decode, lines = self._decoder.decode, range(len(chunk[0].lines))
+        parsed = self.line_by_line(chunk, lines, lambda line: decode(line, self.row), stop)
+        return parsed._replace(rows=self._decoder.columns(parsed.rows))
 
     def table(self, rows: Any, lines: Any, content: Any, selection: Selection | None) -> Table:
         """Combine rows into a table; a name that a row lacks is a missing value."""
@@ -84,7 +84,7 @@ class Ndjson(LineReader):
                     f"{MAX_COLUMNS:,} names of at most {MAX_NAME:,} characters are accepted."
                 )
             self.names, selection = names, Selection((), tuple(names))
-        if isinstance(rows, _Scanned):
+        if isinstance(rows, _CoreColumns):
             return Table(lines, rows.numbers, rows.texts, content)
         if isinstance(rows, list):
             rows = {name: [row.get(name) for row in rows] for name in (*selection.numbers, *selection.texts)}
@@ -96,14 +96,14 @@ def _is_top_level(name: str) -> bool:
     return name.isprintable() and not set(name) & set('."\\')
 
 
-class _Scanned(NamedTuple):
+class _CoreColumns(NamedTuple):
     """The selected columns of a chunk, as the core parsed them."""
 
     numbers: NDArray[np.float64]
     texts: dict[str, CodedColumn]
 
 
-def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
+def _parse_in_core(chunk: Chunk, selection: Selection) -> _CoreColumns | None:
     """Parse the lines of a chunk in the core. None if Python must parse them: some have lists or are invalid."""
     # The core returns each column once, so a column cannot be both a number and a text.
     if native.json_lines is None or not set(selection.numbers).isdisjoint(selection.texts):
@@ -115,11 +115,11 @@ def _scanned(chunk: Chunk, selection: Selection) -> _Scanned | None:
     numbers = columns[0].reshape(len(scan.lines), len(names))
     for name, number_format in number_formats.items():
         j = names.index(name)
-        numbers[:, j] = without_codes(numbers[:, j], number_format)
-    return _Scanned(numbers, {name: CodedColumn(*text) for name, text in zip(texts, columns[1], strict=True)})
+        numbers[:, j] = replace_missing_codes(numbers[:, j], number_format)
+    return _CoreColumns(numbers, {name: CodedColumn(*text) for name, text in zip(texts, columns[1], strict=True)})
 
 
-class _Picker:
+class _SelectiveDecoder:
     """Decodes only the selected values of an object. msgspec skips all others without creating Python objects.
 
     If a selected value is an object or NaN, this decoder fails, and `Ndjson.row` parses the complete line.
@@ -136,7 +136,7 @@ class _Picker:
         self._struct: Any = msgspec.defstruct("Picked", fields, rename=json_names)
         self._decode = msgspec.json.Decoder(self._struct).decode
 
-    def pick(self, line: bytes, row_of: Callable[[bytes], dict[str, Any] | None]) -> Any:
+    def decode(self, line: bytes, row_of: Callable[[bytes], dict[str, Any] | None]) -> Any:
         """Decode the selected values of a line. If this decoder rejects the line, `row_of` parses it completely."""
         try:
             return self._decode(line)

@@ -103,8 +103,8 @@ def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter:
 def _likely_encoding(record: bytes) -> str:
     """Show a part of the line in the most frequent other encoding, so that the user can judge."""
     non_ascii = [i for i, byte in enumerate(record) if byte >= 0x80]
-    around = record[max(0, non_ascii[0] - 12) : non_ascii[0] + 12].decode("cp1252", "replace") if non_ascii else ""
-    return f' (as Windows-1252 it contains {shown(around)}; if that is right, read it with encoding="cp1252")'
+    excerpt = record[max(0, non_ascii[0] - 12) : non_ascii[0] + 12].decode("cp1252", "replace") if non_ascii else ""
+    return f' (as Windows-1252 it contains {shown(excerpt)}; if that is right, read it with encoding="cp1252")'
 
 
 class _Incomplete(BudgetronError):
@@ -112,7 +112,7 @@ class _Incomplete(BudgetronError):
 
 
 class _Invalid(BudgetronError):
-    """A record whose end is unknown. Only its first line is skipped, so a single wrong quote loses only one line."""
+    """The end of a record is unknown. Only its first line is skipped, so a single wrong quote loses only one line."""
 
 
 def scan_with_csv(
@@ -149,9 +149,9 @@ def scan_with_csv(
         elif stop > begin:  # empty lines are no records
             rows.append((line, begin, stop))
             # `or 0.0` is only for mypy: `_problem` has rejected every field that is not a number.
-            each = list(zip(kinds, fields, strict=True))
-            numbers.append([parse_number(field) or 0.0 for kind, field in each if kind == NUMBER])
-            texts.append([field for kind, field in each if kind == TEXT])
+            pairs = list(zip(kinds, fields, strict=True))
+            numbers.append([parse_number(field) or 0.0 for kind, field in pairs if kind == NUMBER])
+            texts.append([field for kind, field in pairs if kind == TEXT])
         line += 1 + data.count(b"\n", begin, end)
         at = min(end + 1, len(data))
     lines, begins, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T

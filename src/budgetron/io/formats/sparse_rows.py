@@ -19,7 +19,7 @@ from budgetron.io.formats.line_reader import LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.table import Selection, Table
 
-ROW, NOTHING, UNUSUAL = range(3)  # how the core classifies a line: a row, a comment, or left to Python
+ROW, NO_ROW, LEFT_TO_PYTHON = range(3)  # what the core says of a line: parsed, a comment, or left to `row`
 Ints = NDArray[np.int64]
 
 
@@ -55,29 +55,29 @@ class SparseRows(NamedTuple):
             code_texts(row.task for row in rows),
         )
 
-    def at(self, order: Ints) -> SparseRows:
+    def select(self, order: Ints) -> SparseRows:
         """Return the rows at these indices, in this order."""
         counts = np.diff(self.indptr)[order]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         # Positions of all entries of the chosen rows: the start of each row plus 0, 1, 2, …
-        taken = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
+        entries = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
         return SparseRows(
-            indptr, self.indices[taken], self.values[taken], self.weights[order],
+            indptr, self.indices[entries], self.values[entries], self.weights[order],
             *(
                 code_texts(text.values[code] for code in text.codes[order].tolist())
                 for text in (self.labels, self.tasks)
             ),
         )  # fmt: skip
 
-    def and_then(self, other: SparseRows) -> SparseRows:
+    def concatenate(self, other: SparseRows) -> SparseRows:
         """Return the rows of both, one after the other."""
         return SparseRows(
             np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]]),
             np.concatenate([self.indices, other.indices]),
             np.concatenate([self.values, other.values]),
             np.concatenate([self.weights, other.weights]),
-            _both(self.labels, other.labels),
-            _both(self.tasks, other.tasks),
+            _concatenate_texts(self.labels, other.labels),
+            _concatenate_texts(self.tasks, other.tasks),
         )
 
     def table(
@@ -88,12 +88,12 @@ class SparseRows(NamedTuple):
         indices = (self.indices % width).astype(np.int32)
         X = sparse.csr_matrix((self.values, indices, self.indptr), shape=(n, width))
         X.sum_duplicates()
-        wanted = {name: column for name, column in texts.items() if selection is None or name in selection.texts}
+        selected = {name: column for name, column in texts.items() if selection is None or name in selection.texts}
         weights = None if (self.weights == 1.0).all() else self.weights
-        return Table(lines, np.zeros((n, 0)), wanted, content, X, weights)
+        return Table(lines, np.zeros((n, 0)), selected, content, X, weights)
 
 
-def _both(first: CodedColumn, second: CodedColumn) -> CodedColumn:
+def _concatenate_texts(first: CodedColumn, second: CodedColumn) -> CodedColumn:
     codes = np.concatenate([first.codes, second.codes + np.int32(len(first.values))])
     return CodedColumn([*first.values, *second.values], codes)
 
@@ -116,14 +116,14 @@ class SparseReader(LineReader):
             content, begins, ends, self.layout == "vw", self.task
         )
         fast = SparseRows(indptr, indices, values, weights, CodedColumn(*labels), CodedColumn(*tasks))
-        usual, unusual = np.flatnonzero(kinds == ROW), np.flatnonzero(kinds == UNUSUAL)
-        if not len(unusual):
-            return ParsedLines(fast, usual, [])
-        slow = self.line_by_line(chunk, unusual.tolist(), self.row, stop)
+        in_core, in_python = np.flatnonzero(kinds == ROW), np.flatnonzero(kinds == LEFT_TO_PYTHON)
+        if not len(in_python):
+            return ParsedLines(fast, in_core, [])
+        slow = self.line_by_line(chunk, in_python.tolist(), self.row, stop)
         # Merge both kinds of lines back into the order of the file: the order of examples matters to a learner.
-        line_indices = np.concatenate([usual, slow.line_indices])
+        line_indices = np.concatenate([in_core, slow.line_indices])
         order = np.argsort(line_indices)
         if stop and slow.bad:
             # With `stop`, rows after the first bad line are not returned.
             order = order[scan.lines[line_indices[order]] < slow.bad[0].number]
-        return ParsedLines(fast.and_then(SparseRows.of(slow.rows)).at(order), line_indices[order], slow.bad)
+        return ParsedLines(fast.concatenate(SparseRows.of(slow.rows)).select(order), line_indices[order], slow.bad)

@@ -30,7 +30,7 @@ class Svmlight(SparseReader):
         self.width = width  # columns of X; 0 until the first rows are known
         self._tasks = None
         if task is not None and task.startswith(FILE):
-            self._tasks, task = _TaskFile(source.closing(Source(task.removeprefix(FILE)))), "file"
+            self._tasks, task = _TaskFile(source.close_later(Source(task.removeprefix(FILE)))), "file"
         if task not in (None, "qid") and self._tasks is None:
             raise input_error(WHO, "task", f'"qid" or "{FILE}PATH" for svmlight files', shown(task))
         self.task = task
@@ -80,17 +80,17 @@ class _TaskFile:
 
     def __init__(self, source: Source) -> None:
         self._records = Records(source)
-        self._held: dict[int, str] = {}  # the tasks of one block of lines
+        self._task_of: dict[int, str] = {}  # line number → task, for one block of lines
         self._last = 0  # the last line that was read
 
-    def at(self, wanted: int) -> str:
-        """Return the task on a line, or "" if the file has none. Lines must be asked for in increasing order."""
-        while self._last < wanted:
+    def at(self, number: int) -> str:
+        """Return the task on line `number`; "" if that line is empty or missing. The numbers of calls must increase."""
+        while self._last < number:
             # Without kinds of fields a line is one record, so the delimiter is not used.
             scan, content, offset = self._records.next(",", b"", 4096, 1)
             if not len(scan.lines):
                 return ""
             extents = zip(scan.lines.tolist(), scan.begins.tolist(), scan.ends.tolist(), strict=True)
-            self._held = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
+            self._task_of = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
             self._last = int(scan.lines[-1])
-        return self._held.get(wanted, "")  # an empty line is no record
+        return self._task_of.get(number, "")  # an empty line is no record, so it has no entry
