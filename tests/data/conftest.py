@@ -1,4 +1,4 @@
-"""A web server on loopback that serves data files, and no settings of the user."""
+"""Fixtures: a web server on loopback that serves data files, and an environment without the user's settings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Mirror:
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     """A mirror of the folder `origin` in the test's own directory, set as the place to download from."""
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
-    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))  # when it retries
+    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))  # it sleeps before a retry
     origin = tmp_path / "origin"
     origin.mkdir()
     running = Mirror(origin)

@@ -1,4 +1,4 @@
-"""The record and the two scalings."""
+"""`DataSet`, and the two functions that scale X."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from budgetron.errors import InputError
 
 
 def numbered(n: int = 50, X=None) -> DataSet:
-    """A data set in which x, y and task of each row are its number, so that a mix-up shows."""
+    """A data set in which x, y and task of each row follow from its number, so that mixed-up rows are noticed."""
     X = np.arange(n, dtype=float)[:, None] if X is None else X
     return DataSet("numbered", X, np.arange(n) % 2, np.arange(n) % 5, time_ordered=True)
 
@@ -33,7 +33,7 @@ def test_shuffled_is_reproducible_and_the_seed_matters() -> None:
     assert not np.array_equal(numbered().shuffled(1).X, numbered().shuffled(2).X)
 
 
-def test_a_second_shuffle_is_refused() -> None:
+def test_a_second_shuffle_is_rejected() -> None:
     with pytest.raises(InputError, match="already shuffled, with seed 1"):
         numbered().shuffled(1).shuffled(2)
 
@@ -51,7 +51,7 @@ def test_take_returns_the_first_examples() -> None:
             numbered().take(wrong)  # type: ignore[arg-type]
 
 
-def test_the_record_is_frozen_and_its_lengths_agree() -> None:
+def test_a_data_set_is_frozen_and_its_lengths_agree() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         numbered().name = "other"  # type: ignore[misc]
     with pytest.raises(InputError, match="X, y and tasks must be of the same length; got 3, 2 and 3"):
@@ -72,7 +72,7 @@ def test_unit_norm_scales_every_row_to_length_one_and_leaves_zero_rows(form) -> 
     empty = ~counts.any(axis=1)
     assert empty[5] and np.allclose(lengths[~empty], 1) and (rows[empty] == 0).all()
     assert np.allclose(rows * np.linalg.norm(counts, axis=1)[:, None], counts)
-    assert np.array_equal(matrix.toarray() if sparse.issparse(matrix) else matrix, counts)  # not changed
+    assert np.array_equal(matrix.toarray() if sparse.issparse(matrix) else matrix, counts)  # the input is not changed
 
 
 def test_standardized_columns_have_mean_zero_and_variance_one() -> None:

@@ -1,4 +1,4 @@
-"""Data files: verification, folders of the user, and downloads that succeed, differ, break off or fail."""
+"""Data files: verification, folders of the user, and downloads that succeed, are damaged, end early or fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = tuple(
 )
 
 
-def place(folder: Path) -> None:
+def write_files(folder: Path) -> None:
     for file in FILES:
         (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         (folder / file.name).write_bytes(CONTENT + file.name.encode())
@@ -38,7 +38,7 @@ def files_in(folder: Path) -> list[str]:
 
 
 def test_read_returns_the_bytes_of_an_intact_file(tmp_path: Path) -> None:
-    place(tmp_path)
+    write_files(tmp_path)
     assert read_verified(FILES[0], tmp_path) == CONTENT + b"set/one.bin"
     assert is_intact(FILES[0], tmp_path)
 
@@ -48,8 +48,8 @@ def test_read_returns_the_bytes_of_an_intact_file(tmp_path: Path) -> None:
     [lambda b: b[:-1], lambda b: b"", lambda b: b[:100] + bytes([b[100] ^ 1]) + b[101:], lambda b: b + b"\n"],
     ids=["truncated", "empty", "one bit flipped", "one byte more"],
 )
-def test_read_refuses_a_damaged_file_and_says_what_to_do(tmp_path: Path, damage) -> None:
-    place(tmp_path)
+def test_read_rejects_a_damaged_file_and_says_what_to_do(tmp_path: Path, damage) -> None:
+    write_files(tmp_path)
     path = tmp_path / FILES[0].name
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(
@@ -60,10 +60,10 @@ def test_read_refuses_a_damaged_file_and_says_what_to_do(tmp_path: Path, damage)
 
 
 def test_read_of_a_missing_file_names_it_the_folder_and_its_source(tmp_path: Path) -> None:
-    with pytest.raises(DataUnavailable) as refused:
+    with pytest.raises(DataUnavailable) as raised:
         read_verified(FILES[0], tmp_path)
     for part in ("set/one.bin cannot be read", str(tmp_path), "FileNotFoundError", FILES[0].url, "$BUDGETRON_DATA"):
-        assert part in str(refused.value)
+        assert part in str(raised.value)
 
 
 def test_a_folder_argument_has_priority_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_folder_argument_has_priority_over_the_environment(tmp_path: Path, mon
     assert own_folder(tmp_path / "given") == tmp_path / "given"
 
 
-def test_the_cache_is_the_platforms_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_the_usual_folder_of_the_platform_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
     monkeypatch.delenv("BUDGETRON_CACHE")
     assert cache_folder() == Path(pooch.os_cache("budgetron"))
@@ -89,7 +89,7 @@ def test_without_pooch_the_remedy_is_the_extra(tmp_path: Path, monkeypatch: pyte
 
 def test_without_pooch_local_files_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    place(tmp_path)
+    write_files(tmp_path)
     download(FILES, tmp_path)
     assert files_in(tmp_path) == ["set/deep/two.bin", "set/one.bin"]
 
@@ -98,7 +98,7 @@ class TestDownload:
     """Over real HTTP, from a server on loopback."""
 
     def test_downloads_only_missing_files(self, tmp_path: Path, mirror) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         cache = tmp_path / "cache"
         download(FILES, cache)
         assert files_in(cache) == ["set/deep/two.bin", "set/one.bin"]
@@ -111,15 +111,15 @@ class TestDownload:
         assert mirror.requests[2:] == ["set/one.bin"]
 
     def test_replaces_a_damaged_file_in_the_cache(self, tmp_path: Path, mirror) -> None:
-        place(tmp_path / "origin")
-        place(tmp_path / "cache")
+        write_files(tmp_path / "origin")
+        write_files(tmp_path / "cache")
         (tmp_path / "cache/set/one.bin").write_bytes(CONTENT[:1000])
         download(FILES, tmp_path / "cache")
         assert mirror.requests == ["set/one.bin"]
         assert is_intact(FILES[0], tmp_path / "cache")
 
     def test_shows_progress_on_standard_error(self, tmp_path: Path, mirror, capsys) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         download(FILES[:1], tmp_path / "cache", progress=True)
         shown = capsys.readouterr()
         assert shown.out == ""
@@ -131,22 +131,22 @@ class TestDownload:
         ids=["half sent", "nothing sent"],
     )
     def test_an_interrupted_transfer_leaves_nothing_behind(self, tmp_path: Path, mirror, fault) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         mirror.fault = fault
         with pytest.raises(
             DataUnavailable, match=r"set/one\.bin .* could not be downloaded .* from 127\.0\.0\.1.*Nothing was kept"
         ):
             download(FILES, tmp_path / "cache")
-        assert mirror.requests == ["set/one.bin"] * 2  # it was tried again
+        assert mirror.requests == ["set/one.bin"] * 2  # the first request and one retry
         assert files_in(tmp_path / "cache") == []
 
     @pytest.mark.parametrize(
         "fault",
         [lambda b: (len(b), b[:-1] + b"?"), lambda b: (len(b) - 9, b[:-9])],
-        ids=["other bytes", "shorter, and saying so"],
+        ids=["other bytes", "shorter, with the right length header"],
     )
     def test_wrong_bytes_leave_nothing_behind(self, tmp_path: Path, mirror, fault) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         mirror.fault = fault
         with pytest.raises(
             DataCorrupt, match=r"set/one\.bin from http.* the download differs. Nothing was kept"
@@ -155,7 +155,7 @@ class TestDownload:
         assert files_in(tmp_path / "cache") == []
 
     def test_a_temporary_fault_is_retried(self, tmp_path: Path, mirror) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         healthy = mirror.fault
 
         def fails_once(content: bytes) -> tuple[int, bytes]:
@@ -167,8 +167,8 @@ class TestDownload:
         assert files_in(tmp_path / "cache") == ["set/one.bin"]
 
     def test_a_bad_replacement_does_not_change_the_old_file(self, tmp_path: Path, mirror) -> None:
-        place(tmp_path / "origin")
-        place(tmp_path / "cache")
+        write_files(tmp_path / "origin")
+        write_files(tmp_path / "cache")
         damaged = tmp_path / "cache/set/one.bin"
         damaged.write_bytes(b"old")
         mirror.fault = lambda b: (len(b), b[:10])
@@ -184,9 +184,9 @@ class TestDownload:
 
     def test_offline_the_message_says_what_to_do(self, tmp_path: Path, mirror) -> None:
         mirror.stop()  # no server is listening on that port any more
-        with pytest.raises(DataUnavailable) as refused:
+        with pytest.raises(DataUnavailable) as raised:
             download(FILES, tmp_path / "cache")
-        sentence = str(refused.value)
+        sentence = str(raised.value)
         assert sentence.startswith(
             f"set/one.bin is not on this machine and could not be downloaded from {mirror.url}/set/one.bin"
         )
@@ -202,7 +202,7 @@ class TestDownload:
         assert files_in(tmp_path / "cache") == []
 
     def test_a_cache_that_cannot_be_written_is_reported(self, tmp_path: Path, mirror) -> None:
-        place(tmp_path / "origin")
+        write_files(tmp_path / "origin")
         (tmp_path / "cache").write_text("a file where the folder should be")
         with pytest.raises(DataUnavailable, match=r"could not be written to the cache: .*\$BUDGETRON_CACHE"):
             download(FILES, tmp_path / "cache")

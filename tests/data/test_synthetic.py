@@ -29,7 +29,7 @@ def off_diagonal(cosines: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_equal_arguments_equal_stream_and_the_seed_matters(form: str) -> None:
+def test_equal_arguments_give_equal_streams_and_other_seeds_others(form: str) -> None:
     first, two, other = (stream(300, d=FORMS[form], form=form, noise=0.2, seed=seed) for seed in (5, 5, 6))
     assert np.array_equal(dense(first.dataset.X), dense(two.dataset.X))
     assert np.array_equal(first.dataset.y, two.dataset.y) and np.array_equal(
@@ -58,15 +58,15 @@ def test_relatedness_is_exact_with_enough_features(form: str, relatedness: float
 def test_relatedness_is_right_on_average_with_many_tasks() -> None:
     _, answer = stream(10, d=40, n_tasks=800, relatedness=0.6)
     cosines = off_diagonal(answer.relatedness(0))
-    assert abs(cosines.mean() - 0.6) < 0.05 and cosines.std() > 0.01  # so it is the other branch
+    assert abs(cosines.mean() - 0.6) < 0.05 and cosines.std() > 0.01  # too few features to be exact
 
 
 def test_relatedness_determines_how_often_labels_agree() -> None:
     """Two Gaussian half-spaces at angle θ disagree on a share θ/π of the instances."""
     for relatedness in (0.2, 0.9):
         dataset, answer = stream(20000, d=30, n_tasks=2, relatedness=relatedness)
-        of_the_other = np.einsum("ij,ij->i", dataset.X, answer.start[1 - dataset.tasks]) > 0
-        assert abs((of_the_other != dataset.y).mean() - np.arccos(relatedness) / np.pi) < 0.01
+        by_other_task = np.einsum("ij,ij->i", dataset.X, answer.start[1 - dataset.tasks]) > 0
+        assert abs((by_other_task != dataset.y).mean() - np.arccos(relatedness) / np.pi) < 0.01
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -79,7 +79,7 @@ def test_noise_is_the_error_of_the_known_answer(form: str, noise: float) -> None
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_scores_are_those_of_the_weights(form: str) -> None:
+def test_scores_are_products_of_weights_and_features(form: str) -> None:
     dataset, answer = stream(200, d=FORMS[form], form=form, shift=Shift.gradual(), seed=2)
     lifted = dense(answer.features(dataset.X))
     for t in (0, 77, 199):
@@ -144,7 +144,7 @@ class TestShift:
         assert dataset.time_ordered
         assert np.array_equal(answer.weights(299), answer.weights(0))
         assert np.array_equal(answer.weights(300), answer.weights(999))
-        # a shift by half a turn: labels follow the old weights before it, and are the opposite after it
+        # After a shift by 180 degrees, labels are the opposite of those by the old weights.
         old = np.einsum("ij,ij->i", dataset.X, answer.weights(0)[dataset.tasks]) > 0
         assert np.array_equal(old, (dataset.y == 1) ^ (np.arange(1000) >= 300))
 
@@ -157,8 +157,8 @@ class TestShift:
     @pytest.mark.parametrize("alike", [True, False])
     def test_each_task_moves_by_the_angle(self, alike: bool) -> None:
         _, answer = stream(100, d=50, n_tasks=5, shift=Shift.abrupt(angle=40, alike=alike))
-        turned = np.einsum("ij,ij->i", answer.weights(0), answer.weights(99))
-        assert np.allclose(np.rad2deg(np.arccos(turned)), 40)
+        cosines = np.einsum("ij,ij->i", answer.weights(0), answer.weights(99))
+        assert np.allclose(np.rad2deg(np.arccos(cosines)), 40)
 
     def test_equal_rotations_keep_tasks_related_and_different_ones_do_not(self) -> None:
         end = {
@@ -173,7 +173,7 @@ class TestShift:
     @pytest.mark.parametrize(
         "wrong", [{"begin": -0.1}, {"begin": 0.8, "end": 0.2}, {"end": 1.1}, {"angle": 0}, {"angle": 181}]
     )
-    def test_impossible_shifts_are_refused(self, wrong: dict[str, float]) -> None:
+    def test_impossible_shifts_are_rejected(self, wrong: dict[str, float]) -> None:
         with pytest.raises(InputError, match="Shift: "):
             Shift(**wrong)  # type: ignore[arg-type]
 
@@ -193,18 +193,18 @@ class TestGraph:
             weights = answer.weights(t)[list(graph.tasks).index(dataset.tasks[t])]
             assert np.isclose(weights @ dataset.X[t], answer.scores[t])
 
-    def test_the_complete_graph_is_a_relatedness(self) -> None:
+    def test_the_complete_graph_equals_a_relatedness(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
         dataset, answer = stream(400, d=30, n_tasks=6, graph=graphs.complete())
         assert dataset.k == 6 and np.allclose(off_diagonal(answer.relatedness(0)), 0.5)
 
-    def test_a_task_with_similarity_0_to_itself_is_refused(self) -> None:
+    def test_a_task_with_similarity_0_to_itself_is_rejected(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
-        pair_and_one = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+        laplacian = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
         with pytest.raises(InputError, match=r"graph must be .* > 0 for every task i; got 0 for task 2"):
-            stream(10, graph=graphs.from_laplacian(pair_and_one, identity=False))
+            stream(10, graph=graphs.from_laplacian(laplacian, identity=False))
 
-    def test_an_explicit_graph_says_how_many_tasks(self) -> None:
+    def test_an_explicit_graph_determines_the_number_of_tasks(self) -> None:
         graphs = pytest.importorskip("budgetron.graphs")
         with pytest.raises(InputError, match="n_tasks must be 2, the number of tasks in the graph; got 5"):
             stream(10, n_tasks=5, graph=graphs.from_edges([("ann", "bob")]))
@@ -227,7 +227,7 @@ class TestGraph:
         ("task_skew", float("inf")),
     ],
 )
-def test_impossible_arguments_are_refused_by_name(name: str, value: object) -> None:
+def test_impossible_arguments_are_rejected_by_name(name: str, value: object) -> None:
     arguments = {"n": 10, name: value}
     with pytest.raises(InputError, match=rf"synthetic\.stream: {name} must be .*; got "):
         stream(**arguments)  # type: ignore[arg-type]

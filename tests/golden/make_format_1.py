@@ -1,9 +1,10 @@
-"""Wrote the model files of format 1 in this folder, and the record of the stream they learned.
+"""The script that wrote the model files of format 1 in this folder, and the record of the stream that they learned.
 
     python tests/golden/make_format_1.py
 
-Run once, when format 1 was new. The files must never be written again: that they can still be read is the test. Those
-named budgetron hold a Budgetron of the first generation, which stored examples; that they are refused is the test.
+It ran once, when format 1 was new. The files must never be written again, because `tests/persist/test_golden.py` tests
+that they can still be read. Those named budgetron contain a Budgetron of the first generation, which stored examples.
+The tests check that they are rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EDGES = [["ann", "bob"], ["bob", "cid"]]
 
 
 def models():
-    """The models before their first example, and whether they see sparse rows; by name."""
+    """Name → a model that has learned nothing, and whether it gets sparse rows."""
     return {
         "random": (budgetron.RandomBudgetPerceptron(8, kernels.Linear(1.0), random_state=3), True),
         "forgetron": (budgetron.Forgetron(8, kernels.Gaussian(0.5), graphs.disconnected()), False),

@@ -1,8 +1,9 @@
-"""Wrote the model file of format 1 that has columns, and the record of what it makes of some rows.
+"""The script that wrote the model file of format 1 with columns, and how it encodes and scores some new rows.
 
     python tests/golden/make_format_1_columns.py
 
-Run once, when columns were new. The file must never be written again: that it can still be read is the test.
+It ran once, when columns were new. The file must never be written again, because `tests/io` tests that it can still be
+read.
 """
 
 from __future__ import annotations

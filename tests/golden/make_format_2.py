@@ -1,8 +1,8 @@
-"""Wrote the model files of format 2 in this folder, from the stream and the models of format 1.
+"""The script that wrote the model files of format 2 in this folder, from the stream and the models of format 1.
 
     python tests/golden/make_format_2.py
 
-Run once, when format 2 was new. The margins that they must continue with are those of `format-1.json`.
+It ran once, when format 2 was new. `format-1.json` has the margins with which these models must continue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Use an installed package, without pytest and without extras: learn, predict, save, load, and the command line.
+"""Smoke test of an installed package, without pytest and extras: learn, predict, save, load, and run the command line.
 
     python tests/packaging/smoke.py [--core | --numpy]
 
@@ -25,7 +25,7 @@ from budgetron.engine import native
 def main(expected: str | None) -> None:
     assert expected is None or native.available == (expected == "--core"), f"the compiled engine: {native.available}"
     assert version("budgetron") == budgetron.__version__
-    warnings.simplefilter("ignore", RuntimeWarning)  # without a compiler the first model says so
+    warnings.simplefilter("ignore", RuntimeWarning)  # without a compiler the first model warns that it uses NumPy
     rng = np.random.default_rng(0)
     n = 2000 if native.available else 300
     X, users = rng.normal(size=(n, 4)), rng.integers(20, size=n)

@@ -1,4 +1,4 @@
-"""Files that repeat what pyproject.toml and the version say agree with it."""
+"""Other files agree with pyproject.toml about the version, the requirements and the commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def test_the_conda_recipe_has_the_same_requirements():
 
 
 def test_bindings_use_the_stable_abi():
-    """Python 3.12 and later share a wheel. Macros such as PyFloat_AS_DOUBLE are not part of the stable ABI."""
+    """Python 3.12 and later share a wheel. Macros such as PyFloat_AS_DOUBLE are not part of the stable ABI.
+
+    The #else branches, for builds without the stable ABI, may use them.
+    """
     for source in (ROOT / "src" / "core" / "bindings").glob("*.[ch]pp"):
         limited = re.sub(r"#else.*?#endif", "", source.read_text(encoding="utf-8"), flags=re.S)
         macros = re.findall(r"\bPy[A-Z_][A-Za-z]*_[A-Z][A-Z_]+\(", limited)

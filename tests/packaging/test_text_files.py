@@ -1,4 +1,7 @@
-"""Tracked text files are as the hooks of .pre-commit-config.yaml leave them, which cannot be downloaded everywhere."""
+"""Tracked text files fulfil the rules of .pre-commit-config.yaml.
+
+The hooks themselves cannot be downloaded everywhere, so these tests check the same rules.
+"""
 
 from __future__ import annotations
 

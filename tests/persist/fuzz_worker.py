@@ -27,9 +27,9 @@ from budgetron import io
 from budgetron.errors import InputError, ModelFileError
 from budgetron.persist.container import JSON, packed, unpacked
 
-SPARE = 512 * 2**20  # the most bytes that loading any file may allocate
+MEMORY_LIMIT = 512 * 2**20  # bytes that loading any file may allocate
 MAX_BYTES = "32 MiB"
-SLOW = 20.0  # processor time of this process, in seconds
+MAX_SECONDS = 20.0  # of processor time per file
 NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
            -0.5, 1e-300, 1e150, 1e308, -1e308, 5e-324]  # fmt: skip
 OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budgetron", "float32", "O", "<U9999999",
@@ -37,86 +37,88 @@ OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budget
           ["decimal", "1e999999999"], ["a"] * 300]  # fmt: skip
 
 
-def changed_bytes(coin, content):
+def changed_bytes(rng, content):
     """The file with some of its bytes changed, moved, removed or added."""
     data = bytearray(content)
-    kind = coin.randrange(7)
-    at = coin.choice([coin.randrange(len(data)), coin.randrange(min(len(data), 2000))])
+    kind = rng.randrange(7)
+    at = rng.choice([rng.randrange(len(data)), rng.randrange(min(len(data), 2000))])
     if kind == 0:
-        for _ in range(coin.choice([1, 1, 1, 2, 8])):
-            data[coin.randrange(len(data))] ^= 1 << coin.randrange(8)
+        for _ in range(rng.choice([1, 1, 1, 2, 8])):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     elif kind == 1:
         del data[at:]
     elif kind == 2:
-        data += coin.randbytes(coin.choice([1, 8, 100]))
+        data += rng.randbytes(rng.choice([1, 8, 100]))
     elif kind == 3:
-        length = coin.randrange(1, 64)
-        data[at : at + length] = coin.randbytes(length)
+        length = rng.randrange(1, 64)
+        data[at : at + length] = rng.randbytes(length)
     elif kind == 4:  # a length field of safetensors, or of our header
-        place = coin.choice([8, 48, 48, 48])
-        length = coin.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data), coin.getrandbits(64)])
-        data[place : place + 8] = length.to_bytes(8, "little")
+        start = rng.choice([8, 48, 48, 48])
+        length = rng.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data), rng.getrandbits(64)])
+        data[start : start + 8] = length.to_bytes(8, "little")
     elif kind == 5:
-        size = coin.randrange(1, 256)
-        a, b = sorted(coin.sample(range(len(data)), 2))
+        size = rng.randrange(1, 256)
+        a, b = sorted(rng.sample(range(len(data)), 2))
         data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
     else:
-        del data[at : at + coin.randrange(1, 64)]
+        del data[at : at + rng.randrange(1, 64)]
     return bytes(data) if bytes(data) != content else content + b"\0"
 
 
-def places(value, path=()):
-    """Every place in a JSON value."""
+def json_paths(value, path=()):
+    """The paths of all values inside a JSON value, each a tuple of keys and indices."""
     yield path
     for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         if not isinstance(name, int) or name < 40:
-            yield from places(part, (*path, name))
+            yield from json_paths(part, (*path, name))
 
 
-def change_json(coin, record):
-    *path, last = coin.choice([path for path in places(record) if path])
-    holder = record
+def change_json(rng, record):
+    """Change, delete or add a random value of the JSON record, in place."""
+    *path, last = rng.choice([path for path in json_paths(record) if path])
+    parent = record
     for name in path:
-        holder = holder[name]
-    kind = coin.randrange(6)
-    if kind == 0 and isinstance(holder, dict):
-        holder["more"] = coin.choice(OTHERS)
+        parent = parent[name]
+    kind = rng.randrange(6)
+    if kind == 0 and isinstance(parent, dict):
+        parent["more"] = rng.choice(OTHERS)
     elif kind == 1:
-        del holder[last]
-    elif kind == 2 and isinstance(holder, list):
-        holder.append(copy.deepcopy(coin.choice(holder)))
-        coin.shuffle(holder)
-    elif isinstance(holder[last], (int, float)) and kind < 5:
-        holder[last] = coin.choice([*NUMBERS, holder[last] + 1, holder[last] - 1, holder[last] * 2, not holder[last]])
+        del parent[last]
+    elif kind == 2 and isinstance(parent, list):
+        parent.append(copy.deepcopy(rng.choice(parent)))
+        rng.shuffle(parent)
+    elif isinstance(parent[last], (int, float)) and kind < 5:
+        parent[last] = rng.choice([*NUMBERS, parent[last] + 1, parent[last] - 1, parent[last] * 2, not parent[last]])
     else:
-        holder[last] = coin.choice(NUMBERS + OTHERS)
+        parent[last] = rng.choice(NUMBERS + OTHERS)
 
 
-def change_arrays(coin, arrays):
-    name = coin.choice(sorted(arrays))
+def change_arrays(rng, arrays):
+    """Change the entries, the shape, the dtype or the name of a random array, in place."""
+    name = rng.choice(sorted(arrays))
     array = arrays[name].copy()
-    kind = coin.randrange(10)
+    kind = rng.randrange(10)
     if kind < 5 and array.size:
         values = NUMBERS[:17] if array.dtype.kind in "iu" else [*NUMBERS[:12], *NUMBERS[17:], np.nan, np.inf, -np.inf]
         flat = array.reshape(-1)
-        for _ in range(coin.choice([1, 1, 3, array.size])):
-            another = flat[coin.randrange(array.size)].item()
-            value = coin.choice([*values, another, -another])
-            flat[coin.randrange(array.size)] = value if fits(value, array.dtype) else 0
+        for _ in range(rng.choice([1, 1, 3, array.size])):
+            another = flat[rng.randrange(array.size)].item()
+            value = rng.choice([*values, another, -another])
+            flat[rng.randrange(array.size)] = value if fits(value, array.dtype) else 0
     elif kind == 5:
-        array = array[: coin.randrange(len(array) + 1)]
+        array = array[: rng.randrange(len(array) + 1)]
     elif kind == 6:
         array = np.concatenate([array, array[:1]])
     elif kind == 7:
-        array = coin.choice([array.reshape(-1), array.T, array[None], array[::-1], np.zeros_like(array)])
+        array = rng.choice([array.reshape(-1), array.T, array[None], array[::-1], np.zeros_like(array)])
     elif kind == 8:
-        array = array.astype(coin.choice(["float32", "float64", "int32", "int64", "uint8", "uint64"]))
+        array = array.astype(rng.choice(["float32", "float64", "int32", "int64", "uint8", "uint64"]))
     else:
-        other = coin.choice(sorted(arrays))
-        if coin.random() < 0.5:
+        other = rng.choice(sorted(arrays))
+        if rng.random() < 0.5:
             del arrays[name]
             return
-        name, array = coin.choice([(other, array), (name + "x", array), ("state." + other, array)])
+        name, array = rng.choice([(other, array), (name + "x", array), ("state." + other, array)])
     arrays[name] = np.ascontiguousarray(array)
 
 
@@ -126,23 +128,23 @@ def fits(value, dtype):
     return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
-def changed_inside(coin, content):
+def changed_inside(rng, content):
     """The file with changed content and a correct digest."""
     text, arrays = unpacked(content)
     record = json.loads(text)
-    for _ in range(coin.choice([1, 1, 1, 2, 3])):
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            change_json(coin, record) if coin.random() < 0.5 else change_arrays(coin, arrays)
-    if coin.random() < 0.1:  # below safetensors' own checks
+            change_json(rng, record) if rng.random() < 0.5 else change_arrays(rng, arrays)
+    if rng.random() < 0.1:  # change the bytes of the safetensors payload itself
         whole = packed(json.dumps(record).encode(), arrays)
-        payload = changed_bytes(coin, whole[48:])
+        payload = changed_bytes(rng, whole[48:])
         return whole[:16] + sha256(whole[:16] + payload).digest() + payload
     arrays.pop(JSON, None)
     return packed(json.dumps(record).encode(), arrays)
 
 
-def use(model):
+def use_model(model):
     """Predict, and learn a little. Wrong weights may give any margin, but no crash."""
     settings, graph = model._engine.settings, model._engine.settings.graph
     rng = np.random.default_rng(0)
@@ -179,8 +181,8 @@ def use(model):
 
 def limit_memory():
     with open("/proc/self/statm") as file:
-        held = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + SPARE, held + SPARE))
+        used_bytes = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_LIMIT, used_bytes + MEMORY_LIMIT))
 
 
 def main(kind, folder, first, count):
@@ -188,27 +190,28 @@ def main(kind, folder, first, count):
     folder = Path(folder)
     contents = [path.read_bytes() for path in sorted(folder.glob("*.budgetron"))]
     for path in sorted(folder.glob("*.budgetron")):
-        use(budgetron.load(path))
+        use_model(budgetron.load(path))
     limit_memory()
-    now, refused, taken = folder / "now", 0, 0
+    now, rejected, accepted = folder / "now", 0, 0
     for number in range(first, first + count):
-        coin = random.Random(number)
-        content = coin.choice(contents)
-        now.write_bytes((changed_bytes if kind == "bytes" else changed_inside)(coin, content))
-        engine = coin.choice([None, None, None, "numpy"])
-        begun = time.process_time()
+        rng = random.Random(number)
+        content = rng.choice(contents)
+        now.write_bytes((changed_bytes if kind == "bytes" else changed_inside)(rng, content))
+        engine = rng.choice([None, None, None, "numpy"])
+        started = time.process_time()
         try:
             model = budgetron.load(now, max_bytes=MAX_BYTES, engine=engine)
         except ModelFileError as error:
             assert str(error).startswith("load: ") and " must be " in str(error) and "; got " in str(error), error
-            refused += 1
+            rejected += 1
         else:
-            assert kind == "inside", f"number {number} was taken"
-            use(model)
-            taken += 1
-        assert time.process_time() - begun < SLOW, f"number {number} took {time.process_time() - begun:.0f} s"
+            assert kind == "inside", f"number {number} was accepted"
+            use_model(model)
+            accepted += 1
+        seconds = time.process_time() - started
+        assert seconds < MAX_SECONDS, f"number {number} took {seconds:.0f} s"
     now.unlink(missing_ok=True)
-    print(json.dumps({"refused": refused, "taken": taken}))
+    print(json.dumps({"rejected": rejected, "accepted": accepted}))
 
 
 if __name__ == "__main__":

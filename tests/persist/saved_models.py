@@ -58,23 +58,23 @@ def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
 def combinations():
     """Every learner on every graph that it accepts, with varying stores, classes, kernels and budgets.
 
-    In the usual run every second kernel on each graph.
+    Without --long, only every second combination of graph and kernel is tested.
     """
-    turn = itertools.cycle(itertools.product(
+    variants = itertools.cycle(itertools.product(
         [(False, "float64"), (True, "float32"), (False, "float32"), (True, "float64")], [2, 3], [12, None, "220 KiB"],
     ))  # fmt: skip
     for name in LEARNERS:
-        ours = name == "Budgetron"
-        for place, graph in enumerate(GRAPHS):
-            if ours and graph == "large":
-                continue  # an example on it updates up to ten rows, more than there are here
-            for number, kernel in enumerate([KERNELS[0], KERNELS[2], None] if ours else KERNELS):
-                (is_sparse, dtype), classes, budget = next(turn)
+        is_budgetron = name == "Budgetron"
+        for i, graph in enumerate(GRAPHS):
+            if is_budgetron and graph == "large":
+                continue  # an example may update up to ten rows of this graph, more than the budget allows
+            for number, kernel in enumerate([KERNELS[0], KERNELS[2], None] if is_budgetron else KERNELS):
+                (is_sparse, dtype), classes, budget = next(variants)
                 yield pytest.param(
                     lambda a=(name, graph, budget, kernel): model_of(*a),
                     {"is_sparse": is_sparse, "dtype": dtype, "classes": classes},
                     id=f"{name}-{graph}-{number}-{'sparse' if is_sparse else 'dense'}-{dtype}-{classes}-{budget}",
-                    marks=[] if (place + number) % 2 == 0 else [pytest.mark.long],
+                    marks=[] if (i + number) % 2 == 0 else [pytest.mark.long],
                 )
 
 
@@ -91,8 +91,8 @@ def small_models():
         "budgetron-edges": model_of("Budgetron", "edges", "200 KiB"),
         "budgetron-sparse": model_of("Budgetron", "complete-n", 24),
     }
-    for place, (name, model) in enumerate(models.items()):
-        X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + place % 2)
+    for i, (name, model) in enumerate(models.items()):
+        X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + i % 2)
         model.partial_fit(X, y, tasks=tasks)
     return models | {
         "columns": from_files(b"1,red,2024-02-29"),
@@ -113,6 +113,7 @@ def from_files(row, **more):
 
 
 def same_state(a, b):
+    """Assert that the engines of two models have the same state, bit for bit."""
     a, b = a._engine.state(), b._engine.state()
     assert a.keys() == b.keys()
     for name in a:

@@ -28,20 +28,20 @@ def reloaded(model, path, **more):
     return budgetron.load(path, **more)
 
 
-def through_joblib(model, path):
+def copy_by_joblib(model, path):
     joblib.dump(model, path)
     return joblib.load(path)
 
 
-WAYS = {
+COPIES = {
     "load": reloaded,
     "pickle": lambda model, path: pickle.loads(pickle.dumps(model)),
-    "joblib": through_joblib,
+    "joblib": copy_by_joblib,
     "deepcopy": lambda model, path: copy.deepcopy(model),
 }
 
 
-def goes_on(model, again, X, y, tasks):
+def check_continues_equally(model, again, X, y, tasks):
     same_state(model, again)
     assert model.decision_function(X, tasks=tasks).tobytes() == again.decision_function(X, tasks=tasks).tobytes()
     assert (
@@ -59,22 +59,22 @@ def test_a_loaded_model_continues_bit_for_bit(make, kind, tmp_path):
     model = make()
     X, y, tasks = stream(260, **kind)
     model.partial_fit(X[:150], y[:150], tasks=tasks[:150], classes=np.unique(y))
-    goes_on(model, reloaded(model, tmp_path / "m"), X[150:], y[150:], tasks[150:])
+    check_continues_equally(model, reloaded(model, tmp_path / "m"), X[150:], y[150:], tasks[150:])
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("copy_model", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("name", LEARNERS)
-def test_every_way_of_copying_gives_a_model_that_continues(name, way, tmp_path):
+def test_every_way_of_copying_gives_a_model_that_continues(name, copy_model, tmp_path):
     for is_sparse in (False, True):
         X, y, tasks = stream(160, is_sparse)
         model = model_of(name).partial_fit(X[:100], y[:100], tasks=tasks[:100])
-        goes_on(model, way(model, tmp_path / "m"), X[100:], y[100:], tasks[100:])
+        check_continues_equally(model, copy_model(model, tmp_path / "m"), X[100:], y[100:], tasks[100:])
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
-def test_dropped_beliefs_and_forgotten_tasks_stay_so_after_loading(kernel, engine, tmp_path):
-    """All parts but one have had no weight for so long that each further example drops one of them."""
+def test_dropped_beliefs_and_forgotten_tasks_stay_dropped_after_loading(kernel, engine, tmp_path):
+    """The state is changed so that all parts but one have had no weight for long: each further example drops one."""
     X, y, tasks = stream(300)
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])
@@ -89,7 +89,7 @@ def test_dropped_beliefs_and_forgotten_tasks_stay_so_after_loading(kernel, engin
     assert len(model.beliefs_) < before and model.memory_bytes_ < memory
     assert sum(weight for _, weight in model.beliefs_) == pytest.approx(1.0)
     model.forget_task("bob")
-    goes_on(model, reloaded(model, tmp_path / "m"), X[200:], y[200:], tasks[200:])
+    check_continues_equally(model, reloaded(model, tmp_path / "m"), X[200:], y[200:], tasks[200:])
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -97,8 +97,8 @@ def test_dropped_beliefs_and_forgotten_tasks_stay_so_after_loading(kernel, engin
 def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
     if not native.available:
         pytest.skip("built without a compiler")
-    # The core and NumPy add up float32 weights in another order, see `Case.within`.
-    within = 1e-5 if name == "Budgetron" else 1e-9
+    # The core and NumPy add float32 weights in different orders, see `Case.within`.
+    tolerance = 1e-5 if name == "Budgetron" else 1e-9
     for graph, classes in (("complete", 2), ("disconnected", 3), ("edges", 2)):
         X, y, tasks = stream(160, is_sparse, classes=classes)
         for writer, reader in (("core", "numpy"), ("numpy", "core"), ("numpy", "numpy")):
@@ -107,7 +107,7 @@ def test_either_engine_reads_what_the_other_wrote(name, is_sparse, tmp_path):
             again = reloaded(model, tmp_path / "m", engine=reader)
             assert isinstance(again._engine, native.Engine) == (reader == "core")
             before, after = (m.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]) for m in (model, again))
-            assert np.allclose(before, after, rtol=within, atol=within)
+            assert np.allclose(before, after, rtol=tolerance, atol=tolerance)
             if writer == reader:
                 same_state(model, again)
 
@@ -165,7 +165,7 @@ def test_labels_of_every_type_are_saved(labels, tmp_path):
     again = reloaded(model, tmp_path / "m")
     assert again.predict(X).tolist() == model.predict(X).tolist() and again.class_weight == model.class_weight
     assert again.classes_.dtype == model.classes_.dtype.newbyteorder("=")
-    goes_on(model, again, X, y, None) if labels.dtype.isnative else None
+    check_continues_equally(model, again, X, y, None) if labels.dtype.isnative else None
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, -1), (1, 0), (True, False), (1.0, -1.0), (0, 1), (-1, 1)])
@@ -173,7 +173,7 @@ def test_a_model_that_knows_one_of_two_classes_is_saved(first, then, tmp_path):
     model = budgetron.Forgetron(kernel=kernels.Linear(1.0)).partial_fit([[1.0, 2.0]], [first])
     again = reloaded(model, tmp_path / "m")
     assert again._classes.settled == model._classes.settled
-    goes_on(model, again, np.array([[0.5, -1.0], [2.0, 2.0]]), [then, first], None)
+    check_continues_equally(model, again, np.array([[0.5, -1.0], [2.0, 2.0]]), [then, first], None)
 
 
 def test_parameters_columns_and_graphs_are_kept(tmp_path):
@@ -188,7 +188,7 @@ def test_parameters_columns_and_graphs_are_kept(tmp_path):
     assert again.get_params() == model.get_params() and again._graph == graphs.complete()
 
 
-def test_a_model_of_dicts_continues(tmp_path):
+def test_a_model_that_learned_dicts_continues(tmp_path):
     model = budgetron.Budgetron(budget=4, kernel=None)
     rows = [{"a": 1.0, "kind": "x"}, {"b": 2.0}, {"a": -1.0, "kind": "y"}]
     for row, label in zip(rows, [1, 0, 1], strict=True):
@@ -198,11 +198,11 @@ def test_a_model_of_dicts_continues(tmp_path):
     assert again.learn_one(rows[1], 1, task="ann") == model.learn_one(rows[1], 1, task="ann")
 
 
-def test_a_model_of_one_task_and_names_within_bytes(tmp_path):
+def test_models_without_tasks_and_with_long_task_names_continue(tmp_path):
     X, y, tasks = stream(200)
     for graph in ("complete", "clusters", "disconnected"):
         model = model_of("SharedProjectron", graph).partial_fit(X[:100], y[:100])
-        goes_on(model, reloaded(model, tmp_path / "m"), X[100:], y[100:], None)
+        check_continues_equally(model, reloaded(model, tmp_path / "m"), X[100:], y[100:], None)
     model = model_of("RandomBudgetPerceptron", budget="20 KiB").partial_fit(X, y, tasks=[task * 60 for task in tasks])
     again = reloaded(model, tmp_path / "m")
     assert again.active_set_.task == model.active_set_.task and again._names.limit == model._names.limit
@@ -217,4 +217,4 @@ def test_sparse_stores_continue_to_grow_after_loading(tmp_path):
         model = model_of(name, "complete", None)
         model.partial_fit(X[:500], y[:500], tasks=np.arange(500) % 9)
         model.forget_task(3)
-        goes_on(model, reloaded(model, tmp_path / "m"), X[500:], y[500:], np.arange(400) % 9)
+        check_continues_equally(model, reloaded(model, tmp_path / "m"), X[500:], y[500:], np.arange(400) % 9)

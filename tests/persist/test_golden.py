@@ -1,4 +1,4 @@
-"""Files of every past format can be read, and hold the model that their stream gives."""
+"""Files of every past format can be read, and contain the model that learning their stream gives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD = json.loads((GOLDEN / "format-1.json").read_text(encoding="utf-8"))
 X, Y, TASKS, LEARNED = np.array(RECORD["X"]), np.array(RECORD["y"]), RECORD["tasks"], RECORD["learned"]
 
 
-def made():
+def new_models():
     spec = importlib.util.spec_from_file_location("make_format_1", GOLDEN / "make_format_1.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,19 +39,19 @@ FIRST_GENERATION = [name for name in NAMES if "budgetron" in name]
 @pytest.mark.parametrize("number, name", sorted(FILES))
 def test_files_of_every_format_are_read_and_continue(number, name, engine):
     model = budgetron.load(GOLDEN / f"format-{number}-{name}.budgetron", engine=engine)
-    fresh, is_sparse = made()[name]
+    fresh, is_sparse = new_models()[name]
     assert type(model) is type(fresh) and model.n_seen_ == LEARNED
     rows = sparse.csr_matrix(X) if is_sparse else X
     new = (rows[LEARNED:], Y[LEARNED:], TASKS[LEARNED:])
     margins = model.predict_then_learn(*new[:2], tasks=new[2])
     assert np.allclose(margins, RECORD["margins"][name], rtol=1e-9, atol=1e-9)
-    fresh.set_params(kernel=model.kernel_)  # a file of format 1 has a gamma that an earlier version has estimated
+    fresh.set_params(kernel=model.kernel_)  # an earlier version estimated the gamma in files of format 1
     fresh.partial_fit(rows[:LEARNED], Y[:LEARNED], tasks=TASKS[:LEARNED])
     assert np.allclose(fresh.predict_then_learn(*new[:2], tasks=new[2]), margins, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", FIRST_GENERATION)
-def test_the_first_budgetron_is_refused_with_a_remedy(name):
+def test_files_of_the_first_budgetron_are_rejected_with_a_remedy(name):
     assert len(FIRST_GENERATION) == 2
     with pytest.raises(ModelFileError) as caught:
         budgetron.load(GOLDEN / f"{name}.budgetron")

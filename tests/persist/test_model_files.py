@@ -23,7 +23,7 @@ def model():
     return budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], [0, 1, 0], tasks=["a", "b", "a"])
 
 
-def three_parts(error, *words):
+def check_message(error, *words):
     sentence = str(error.value)
     assert " must be " in sentence and "; got " in sentence
     assert all(word in sentence for word in words), sentence
@@ -47,15 +47,15 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(model, step, tmp_path, m
     assert [path.name for path in tmp_path.iterdir()] == ["m"] and (tmp_path / "m").read_bytes() == old
 
 
-def test_a_refused_model_writes_nothing(model, tmp_path):
+def test_a_rejected_model_writes_nothing(model, tmp_path):
     model.set_params(budget=-1)
     with pytest.raises(InputError) as error:
         model.save(tmp_path / "m")
-    three_parts(error, "budget")
+    check_message(error, "budget")
     assert not list(tmp_path.iterdir())
 
 
-def test_permissions_are_those_of_any_file(model, tmp_path):
+def test_new_files_follow_the_umask_and_replaced_files_keep_their_mode(model, tmp_path):
     old = os.umask(0o027)
     try:
         model.save(tmp_path / "new")
@@ -75,10 +75,10 @@ def test_saving_to_links_folders_and_devices(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model.save("plain")
     assert budgetron.load("plain").n_seen_ == 3
-    for place in (tmp_path, "/dev/null"):
+    for path in (tmp_path, "/dev/null"):
         with pytest.raises(InputError) as error:
-            model.save(place)
-        three_parts(error, "save", "path")
+            model.save(path)
+        check_message(error, "save", "path")
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "m")
     os.mkfifo(tmp_path / "pipe")
@@ -87,47 +87,50 @@ def test_saving_to_links_folders_and_devices(model, tmp_path, monkeypatch):
 
 
 @dataclass(frozen=True)
-class Mine(kernels.Kernel):
+class CustomKernel(kernels.Kernel):
     def of_products(self, dot, sq_a, sq_b):
         return dot + 1.0
 
 
-class Own(budgetron.Forgetron):
+class CustomLearner(budgetron.Forgetron):
     pass
 
 
-class Odd:
+class UnsavableTask:
     pass
 
 
 def test_custom_code_is_not_saved(tmp_path):
     X, y, tasks = [[0.0], [1.0]], [0, 1], ["a", "b"]
-    odd = Odd()
+    task = UnsavableTask()
     for model, word in [
-        (budgetron.Forgetron(kernel=Mine()).fit(X, y, tasks=tasks), "kernel"),
-        (budgetron.Forgetron().fit(X, y, tasks=tasks).set_params(kernel=Mine()), "kernel"),
-        (Own().fit(X, y, tasks=tasks), "Own"),
+        (budgetron.Forgetron(kernel=CustomKernel()).fit(X, y, tasks=tasks), "kernel"),
+        (budgetron.Forgetron().fit(X, y, tasks=tasks).set_params(kernel=CustomKernel()), "kernel"),
+        (CustomLearner().fit(X, y, tasks=tasks), "CustomLearner"),
         (
             budgetron.RandomBudgetPerceptron(random_state=np.random.RandomState(0)).fit(X, y, tasks=tasks),
             "random_state",
         ),
-        (budgetron.Forgetron(graph=graphs.from_edges([(odd, "b")])).fit(X, y, tasks=[odd, "b"]), "tasks of the graph"),
+        (
+            budgetron.Forgetron(graph=graphs.from_edges([(task, "b")])).fit(X, y, tasks=[task, "b"]),
+            "tasks of the graph",
+        ),
     ]:
         with pytest.raises(InputError) as error:
             model.save(tmp_path / "m")
-        three_parts(error, word, "pickle")
+        check_message(error, word, "pickle")
     with pytest.raises(NotFittedError):
         budgetron.Forgetron().save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_state_that_is_not_finite_is_refused_when_saved(model, tmp_path):
+def test_a_state_that_is_not_finite_is_rejected_when_saved(model, tmp_path):
     state = model._engine.state()
     state["coef"] = state["coef"] * np.nan
     model._engine = type(model._engine).restore(model._engine.settings, state)
     with pytest.raises(InputError) as error:
         model.save(tmp_path / "m")
-    three_parts(error, "coef", "finite")
+    check_message(error, "coef", "finite")
 
 
 @pytest.mark.parametrize("name", LEARNERS)

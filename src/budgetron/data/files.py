@@ -110,7 +110,7 @@ def download(files: Sequence[RemoteFile], folder: Path, progress: bool = False) 
                 downloader = pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT_SECONDS)
                 fetcher.fetch(file.name, downloader=downloader)
         except RequestException as problem:
-            raise _unreachable(file, urls[file.name], problem) from None
+            raise _unreachable_error(file, urls[file.name], problem) from None
         except ValueError:  # pooch raises this for a wrong hash
             raise DataCorrupt(
                 f"{file.name} from {urls[file.name]} should have the SHA-256 {file.sha256[:16]}…, but the download "
@@ -134,7 +134,7 @@ def mirrored(name: str, url: str) -> str:
     return f"{mirror.rstrip('/')}/{name}" if mirror else url
 
 
-def _unreachable(file: RemoteFile, url: str, problem: Exception) -> DataUnavailable:
+def _unreachable_error(file: RemoteFile, url: str, problem: Exception) -> DataUnavailable:
     answer = getattr(getattr(problem, "response", None), "status_code", type(problem).__name__)
     return DataUnavailable(
         f"{file.name} is not on this machine and could not be downloaded from {url} ({answer} from "
@@ -144,9 +144,9 @@ def _unreachable(file: RemoteFile, url: str, problem: Exception) -> DataUnavaila
 
 
 @contextmanager
-def _bar(name: str, shown: bool) -> Iterator[Any]:
+def _bar(name: str, visible: bool) -> Iterator[Any]:
     """Yield a progress bar with the interface that pooch expects: `total`, update, reset and close."""
-    if not shown:
+    if not visible:
         yield False
         return
     from rich.console import Console

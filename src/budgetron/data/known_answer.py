@@ -3,9 +3,10 @@
     f_i(x, t) = ⟨w_i(t), φ(x)⟩,   w_i(t) = cos θ_t · w_i + sin θ_t · v_i
     y = [f > 0], flipped with probability `noise`
 
-w_i are unit vectors with chosen cosines between tasks. Task i drifts from w_i towards v_i as the angle θ_t grows. If
-there are enough features, all vectors are made from one orthonormal family; then the cosines are exact and not only
-expected values.
+φ(x) are the D features in which the answer is linear. Task i of k tasks has the weights w_i(t) at position t of the
+stream. w_i are unit vectors with chosen cosines between tasks. Task i drifts from w_i towards v_i as the angle θ_t
+grows. If there are enough features, all vectors are made from one orthonormal family; then the cosines are exact and
+not only expected values.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def draw_weights(
     # The first half of the vectors is for w, the second half for v. So v is orthogonal to w, and a rotation by 90°
     # replaces the weights by unrelated ones.
     vectors = _orthonormal(2 * family, dimension, mean, rng)
-    start = _combined(relation, vectors[:family])
+    start = _combine(relation, vectors[:family])
     # If tasks do not drift alike, the targets of different tasks are orthogonal: cosine 0, or the identity matrix.
-    target = _combined(relation if alike else 0.0 if family > k else np.eye(k), vectors[family:])
+    target = _combine(relation if alike else 0.0 if family > k else np.eye(k), vectors[family:])
     return start, target
 
 
@@ -123,20 +124,20 @@ def similarities_on(graph: TaskGraph, tasks: list[Any]) -> Floats:
     """Return the similarities A⁻¹ of these tasks; reject a task with similarity 0 to itself."""
     similarity = similarity_matrix(graph, tasks)
     if not (np.diag(similarity) > 0).all():
-        lone = tasks[int(np.argmin(np.diag(similarity)))]
+        task = tasks[int(np.argmin(np.diag(similarity)))]
         accepted = "a graph with (A⁻¹)_ii > 0 for every task i"
-        raise input_error("synthetic.stream", "graph", accepted, f"0 for task {shown(lone)}")
+        raise input_error("synthetic.stream", "graph", accepted, f"0 for task {shown(task)}")
     return similarity
 
 
-def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.random.Generator) -> Floats:
-    """Return unit vectors orthogonal to `avoided`, and to each other if the dimension is large enough."""
+def _orthonormal(count: int, dimension: int, normal: Floats | None, rng: np.random.Generator) -> Floats:
+    """Return unit vectors orthogonal to `normal`, and to each other if the dimension is large enough."""
     rows = rng.standard_normal((count, dimension))
-    if avoided is not None:
-        unit = avoided / np.linalg.norm(avoided)
+    if normal is not None:
+        unit = normal / np.linalg.norm(normal)
         # Gram-Schmidt against the mean of the features.
         rows -= np.outer(rows @ unit, unit)
-    free = dimension - (avoided is not None)
+    free = dimension - (normal is not None)
     # There cannot be more orthonormal vectors than dimensions. If there are too few dimensions, random directions are
     # orthogonal on average.
     if count <= free:
@@ -144,7 +145,7 @@ def _orthonormal(count: int, dimension: int, avoided: Floats | None, rng: np.ran
     return _unit(rows)
 
 
-def _combined(relation: float | Floats, vectors: Floats) -> Floats:
+def _combine(relation: float | Floats, vectors: Floats) -> Floats:
     """Combine orthonormal vectors into unit vectors with these cosines: one number, or a similarity matrix."""
     if isinstance(relation, np.ndarray):
         # The symmetric square root of the similarity matrix; rounding may make eigenvalues slightly negative.

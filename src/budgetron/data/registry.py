@@ -90,13 +90,13 @@ def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path |
                 f"{os.fspath(folder)!r}. Leave folder out."
             )
         return None
-    where = own_folder(folder)
-    if where is None:
-        where = cache_folder()
-        download(entry.files, where, progress)
+    files_folder = own_folder(folder)
+    if files_folder is None:
+        files_folder = cache_folder()
+        download(entry.files, files_folder, progress)
     for file in entry.files:
-        read_verified(file, where)
-    return where
+        read_verified(file, files_folder)
+    return files_folder
 
 
 def is_available(name: str, *, folder: Folder = None) -> bool:
@@ -106,10 +106,10 @@ def is_available(name: str, *, folder: Folder = None) -> bool:
         return find_spec(entry.package) is not None
     try:
         # The same search as in `fetch`, but nothing is downloaded.
-        where = own_folder(folder) or cache_folder()
+        files_folder = own_folder(folder) or cache_folder()
     except MissingExtra:  # pooch, which knows where the cache is, is not installed
         return False
-    return all(is_intact(file, where) for file in entry.files)
+    return all(is_intact(file, files_folder) for file in entry.files)
 
 
 def _entry(who: str, name: str) -> Entry:

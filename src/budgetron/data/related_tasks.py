@@ -45,7 +45,7 @@ def kinds(
     rng = np.random.default_rng(seed)
     # The weights of the kind, plus a small deviation of each task: the cosine within a kind is about 0.96.
     weights = rng.normal(size=(n_kinds, d))[np.arange(n_tasks) % n_kinds] + 0.2 * rng.normal(size=(n_tasks, d))
-    return _drawn("kinds", weights, n, noise, rng)
+    return _draw_stream("kinds", weights, n, noise, rng)
 
 
 def grid(n: int = 8000, *, side: int = 10, d: int = 10, noise: float = 0.3, seed: int = 0) -> RelatedTasks:
@@ -61,7 +61,7 @@ def grid(n: int = 8000, *, side: int = 10, d: int = 10, noise: float = 0.3, seed
         laplacian[[i, j], [j, i]] -= 1
     # A Cholesky factor times white noise has the wanted covariance.
     weights = np.linalg.cholesky(np.linalg.inv(0.05 * np.eye(k) + laplacian)) @ rng.normal(size=(k, d))
-    return _drawn("grid", weights / weights.std(), n, noise, rng)
+    return _draw_stream("grid", weights / weights.std(), n, noise, rng)
 
 
 def grid_edges(side: int = 10) -> list[tuple[int, int]]:
@@ -91,16 +91,16 @@ def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
     X = rng.normal(size=(n, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     tasks = rng.permutation(np.arange(n) % 3)
-    return _labelled("opposed", weights, X, tasks, np.zeros(n))
+    return _label_rows("opposed", weights, X, tasks, np.zeros(n))
 
 
-def _drawn(name: str, weights: Floats, n: int, noise: float, rng: np.random.Generator) -> RelatedTasks:
+def _draw_stream(name: str, weights: Floats, n: int, noise: float, rng: np.random.Generator) -> RelatedTasks:
     # The order of the draws is part of the contract: a seed must always give the same stream.
     X, tasks = rng.normal(size=(n, weights.shape[1])), rng.integers(len(weights), size=n)
-    return _labelled(name, weights, X, tasks, noise * rng.normal(size=n))
+    return _label_rows(name, weights, X, tasks, noise * rng.normal(size=n))
 
 
-def _labelled(name: str, weights: Floats, X: Floats, tasks: NDArray[np.int64], noise: Floats) -> RelatedTasks:
+def _label_rows(name: str, weights: Floats, X: Floats, tasks: NDArray[np.int64], noise: Floats) -> RelatedTasks:
     y = (X * weights[tasks]).sum(axis=1) + noise > 0
     dataset = DataSet(
         name=name, X=X, y=y, tasks=tasks, description="A synthetic stream of tasks with known relations.",

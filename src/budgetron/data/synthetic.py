@@ -86,7 +86,7 @@ def stream(
     k = len(names)
 
     # The order of the draws below is part of the contract: a seed must always give the same stream.
-    task = rng.choice(k, size=n, p=_decreasing(k, task_skew))
+    task = rng.choice(k, size=n, p=_power_law(k, task_skew))
     X: Any
     mean = None
     if form == "text":
@@ -135,7 +135,7 @@ def _text(n: int, d: int, words: int, rng: np.random.Generator) -> tuple[Any, Fl
     """Return word counts as CSR, with the most frequent words first, and the words' probabilities."""
     from scipy.sparse import csr_matrix
 
-    frequency = _decreasing(d, 1.0)
+    frequency = _power_law(d, 1.0)
     lengths = 1 + rng.poisson(words - 1, size=n)
     drawn = rng.choice(d, size=int(lengths.sum()), p=frequency)
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -155,7 +155,7 @@ def _products(lifted: Any, weights: Floats, task: NDArray[np.int64]) -> Floats:
     return np.bincount(row, terms, minlength=lifted.shape[0]).astype(np.float64)
 
 
-def _decreasing(count: int, power: float) -> Floats:
+def _power_law(count: int, power: float) -> Floats:
     """Return probabilities proportional to 1, 2^−power, 3^−power, …"""
     mass = np.arange(1.0, count + 1.0) ** -power
     return np.asarray(mass / mass.sum(), dtype=np.float64)
@@ -163,16 +163,16 @@ def _decreasing(count: int, power: float) -> Floats:
 
 def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
     """Return the names of the tasks: those of the graph, otherwise 0, 1, …."""
-    named = None if graph is None else graph.tasks
-    if named is None:
-        stated = None if graph is None else graph.n_tasks
-        return list(range(n_tasks or stated or 8))
-    if n_tasks is not None and n_tasks != len(named):
+    graph_tasks = None if graph is None else graph.tasks
+    if graph_tasks is None:
+        n_in_graph = None if graph is None else graph.n_tasks
+        return list(range(n_tasks or n_in_graph or 8))
+    if n_tasks is not None and n_tasks != len(graph_tasks):
         raise input_error(
-            "synthetic.stream", "n_tasks", f"{len(named)}, the number of tasks in the graph", shown(n_tasks),
+            "synthetic.stream", "n_tasks", f"{len(graph_tasks)}, the number of tasks in the graph", shown(n_tasks),
             "Leave it out.",
         )  # fmt: skip
-    return list(named)
+    return list(graph_tasks)
 
 
 def _as_array(names: list[Any]) -> NDArray[Any]:
@@ -196,9 +196,9 @@ def _check(
 ) -> None:
     who = "synthetic.stream"
     # "xor" multiplies pairs of features. With a single word, no weights are orthogonal to the mean of the counts.
-    fewest = 2 if form in ("xor", "text") else 1
+    min_features = 2 if form in ("xor", "text") else 1
     tasks = 1 if n_tasks is None else n_tasks
-    for name, count, least in (("n", n, 1), ("d", d, fewest), ("n_tasks", tasks, 1), ("words", words, 1)):
+    for name, count, least in (("n", n, 1), ("d", d, min_features), ("n_tasks", tasks, 1), ("words", words, 1)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < least:
             raise input_error(who, name, f"an integer >= {least}", shown(count))
     if not 0 <= relatedness <= 1:

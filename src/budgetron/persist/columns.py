@@ -17,8 +17,8 @@ from budgetron.persist.parts import check_arrays
 from budgetron.persist.schema import Column, Plan
 
 ARRAYS = ("center", "count", "total", "squares")
-LARGEST = 1e100
-SCALED = ("number", "date")
+LARGEST = 1e100  # the largest accepted number in a file, see `budgetron.io.encoding.values`
+SCALED = ("number", "date")  # the kinds of columns that are scaled
 _MAX_ROWS = 2.0**62
 
 
@@ -34,7 +34,7 @@ class SavedColumns(NamedTuple):
 
 
 def width(column: Column) -> int:
-    """Return how many columns of X a column makes, without hashed ones."""
+    """Return how many columns of X a column becomes, without hashed ones."""
     if column.kind == "number":
         return 1 + column.gaps
     if column.kind == "date":  # days; sine and cosine of weekday, day of year and hour
@@ -51,8 +51,8 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     """Reject a plan that contradicts itself, its state or the model."""
     names = [column.name for column in plan.columns]
     others = (plan.label, plan.task, plan.weight)
-    taken = [*names, *(name for name in others if name is not None and plan.layout == "table")]
-    require(len(set(taken)) == len(taken), "columns", "of different names")
+    used_names = [*names, *(name for name in others if name is not None and plan.layout == "table")]
+    require(len(set(used_names)) == len(used_names), "columns", "of different names")
     require(not (plan.whole_labels and plan.truth_labels), "columns", "with labels of one kind")
     require(plan.layout == "table" or plan.weight is None, "columns", "without a weight if columns have no names")
     require(plan.layout == "table" or not names, "columns", "empty if the layout has no column names")
@@ -70,12 +70,12 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     require(hashed == settings.sparse, "columns", "hashed if and only if the model is sparse")
     k = sum(column.kind in SCALED for column in plan.columns)
     check_arrays("columns", arrays, {name: ("float64", (k,)) for name in ARRAYS})
-    center, count, total_off, squares = (arrays[name] for name in ARRAYS)
+    center, count, sums, squares = (arrays[name] for name in ARRAYS)
     require((np.abs(center) <= LARGEST).all(), "columns.center", f"of numbers up to {LARGEST:g}")
-    whole = (count >= 0).all() and (count <= _MAX_ROWS).all() and (count == np.floor(count)).all()
-    require(whole, "columns.count", "counts of rows")
+    are_counts = (count >= 0).all() and (count <= _MAX_ROWS).all() and (count == np.floor(count)).all()
+    require(are_counts, "columns.count", "counts of rows")
     # The sums are over differences from `center`. Each is at most 2 LARGEST, which bounds the sums.
     bound = 2 * LARGEST * count
-    require((np.abs(total_off) <= bound).all(), "columns.total", "sums of as many values as were counted")
-    fine = ((squares >= 0) & (squares <= bound * 2 * LARGEST)).all()
-    require(fine, "columns.squares", "sums of squares of as many values")
+    require((np.abs(sums) <= bound).all(), "columns.total", "sums of as many values as were counted")
+    in_range = ((squares >= 0) & (squares <= bound * 2 * LARGEST)).all()
+    require(in_range, "columns.squares", "sums of squares of as many values")

@@ -24,20 +24,20 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | ge
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace the content of the file at `path` atomically. Symbolic links are followed."""
     target = Path(os.path.realpath(os.fspath(path)))
-    old = _mode_of(target)
-    beside = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(beside, _WRITE, 0o666)  # the umask applies, as for any new file
+    old_mode = _mode_of(target)
+    temporary = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, _WRITE, 0o666)  # the umask applies, as for any new file
     try:
         with open(descriptor, "wb") as file:
-            if old is not None and hasattr(os, "fchmod"):  # keep the permissions of the file that is replaced
-                os.fchmod(file.fileno(), old)
+            if old_mode is not None and hasattr(os, "fchmod"):  # keep the permissions of the file that is replaced
+                os.fchmod(file.fileno(), old_mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, target)
+        os.replace(temporary, target)
     except BaseException:  # also on Ctrl-C, so that no temporary file stays behind
         with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
+            temporary.unlink()
         raise
     sync_folder(target.parent)
 

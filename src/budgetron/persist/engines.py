@@ -77,7 +77,7 @@ def state_arrays(settings: Settings, state: Mapping[str, Any]) -> dict[str, Arra
     plain = {name: np.asarray(values) for name, values in state.items()}
     fields = rule_class(settings.rule).layout(settings, plain)
     assert fields.keys() == plain.keys(), f"the rule does not declare {sorted(fields.keys() ^ plain.keys())}"
-    shapes = _in_file(fields)
+    shapes = _file_shapes(fields)
     return {name: plain[name].astype(dtype, copy=False).reshape(shape) for name, (dtype, shape) in shapes.items()}
 
 
@@ -85,12 +85,13 @@ def checked_state(settings: Settings, arrays: Mapping[str, Array]) -> None:
     """Reject arrays that are not a state of an engine with these settings."""
     with reported_as_file_error("the state", "consistent with the settings"):
         rule = rule_class(settings.rule)
-        check_arrays("state", arrays, _in_file(rule.layout(settings, arrays)))
+        check_arrays("state", arrays, _file_shapes(rule.layout(settings, arrays)))
         verify_examples(settings, arrays)
         rule.verify(settings, arrays)
 
 
-def _in_file(fields: Layout) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _file_shapes(fields: Layout) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return dtype and shape of each array in a file, where a single number is an array of one entry."""
     return {name: (field.dtype, field.shape or (1,)) for name, field in fields.items()}
 
 
@@ -109,8 +110,8 @@ def check_size(settings: Settings, arrays: Mapping[str, Array], limit: int, comp
     sized = rule_class(settings.rule).sized_for(replace(settings, capacity=slots, pool=pool), arrays)
     needed = bytes_of(sized, compiled)
     if isinstance(settings.graph, Explicit):
-        held = settings.graph.dense if settings.graph.dense is not None else settings.graph.matrix.data
-        needed += 4 * held.nbytes  # for copies that are made while the graph is validated
+        matrix = settings.graph.dense if settings.graph.dense is not None else settings.graph.matrix.data
+        needed += 4 * matrix.nbytes  # for copies that are made while the graph is validated
     if needed > limit:
         raise invalid("the settings", f"of a model that needs at most {limit} bytes", f"one that needs {needed}",
                   "If you trust the file and have the memory, raise max_bytes.")

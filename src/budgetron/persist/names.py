@@ -21,12 +21,12 @@ from typing import Any
 from budgetron.errors import BudgetronError
 from budgetron.file_errors import invalid, reported_as_file_error
 
-_DEEPEST = 16  # nesting of tuples; it bounds the recursion on a hostile file
-_LONGEST_NUMBER = 4000  # digits; Python does not parse integers of more than 4300 digits
+_MAX_DEPTH = 16  # of nested tuples, so that a hostile file cannot cause a deep recursion
+_MAX_DIGITS = 4000  # of an integer; Python does not parse integers of more than 4300 digits
 
 
 class NoJSON(BudgetronError):
-    """A name that JSON cannot represent."""
+    """The name of a task or label cannot be represented in JSON."""
 
 
 _WRITE: dict[type, tuple[str, Callable[[Any], Any]]] = {
@@ -51,7 +51,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "timedelta": lambda parts: datetime.timedelta(*parts),
     "uuid": lambda text: uuid.UUID(hex=text),
     "decimal": decimal.Decimal,
-    "fraction": lambda parts: fractions.Fraction(*(_short(part) for part in parts)),
+    "fraction": lambda parts: fractions.Fraction(*(_check_digits(part) for part in parts)),
 }
 
 
@@ -62,7 +62,7 @@ def encoded(name: Any) -> Any:
         back = decoded(written)
     except ValueError:
         raise NoJSON from None
-    if not _same(back, name):
+    if not _is_same_name(back, name):
         raise NoJSON
     return written
 
@@ -74,12 +74,12 @@ def decoded(written: Any) -> Hashable:
 
 
 def _encoded(name: Any, depth: int) -> Any:
-    if depth > _DEEPEST or isinstance(name, enum.Enum):
+    if depth > _MAX_DEPTH or isinstance(name, enum.Enum):
         raise NoJSON
     if name is None or isinstance(name, bool):
         return name
     if isinstance(name, int):
-        if abs(int(name)) >= 10**_LONGEST_NUMBER:
+        if abs(int(name)) >= 10**_MAX_DIGITS:
             raise NoJSON
         return int(name)
     if isinstance(name, float):
@@ -100,11 +100,11 @@ def _encoded(name: Any, depth: int) -> Any:
 
 def _decoded(written: Any, depth: int) -> Hashable:
     if isinstance(written, int) and not isinstance(written, bool):
-        return _short(written)
+        return _check_digits(written)
     if written is None or isinstance(written, (bool, float, str)):
         return written
-    if depth > _DEEPEST or not isinstance(written, list) or not written or not isinstance(written[0], str):
-        accepted = f"a plain value, or a list that begins with its kind, at most {_DEEPEST} deep"
+    if depth > _MAX_DEPTH or not isinstance(written, list) or not written or not isinstance(written[0], str):
+        accepted = f"a plain value, or a list that begins with its kind, at most {_MAX_DEPTH} deep"
         raise invalid("a name", accepted, "another value")
     kind, parts = written[0], written[1:]
     if kind in ("tuple", "frozenset"):
@@ -116,16 +116,17 @@ def _decoded(written: Any, depth: int) -> Hashable:
     return value
 
 
-def _short(number: Any) -> int:
-    if not isinstance(number, int) or number.bit_length() > 4 * _LONGEST_NUMBER:
-        raise invalid("a name", f"an integer of at most {_LONGEST_NUMBER} digits", "another")
+def _check_digits(number: Any) -> int:
+    """Return the number; reject it if it is not an integer or has too many digits."""
+    if not isinstance(number, int) or number.bit_length() > 4 * _MAX_DIGITS:
+        raise invalid("a name", f"an integer of at most {_MAX_DIGITS} digits", "another")
     return number
 
 
-def _same(back: Any, name: Any) -> bool:
-    """Whether nothing was lost in encoding, such as a time zone's name or the fold of a time."""
+def _is_same_name(back: Any, name: Any) -> bool:
+    """Whether a decoded name equals the original. A time zone's name or the fold of a time may be lost, for example."""
     if isinstance(name, tuple):
-        return len(back) == len(name) and all(map(_same, back, name))
+        return len(back) == len(name) and all(map(_is_same_name, back, name))
     if isinstance(name, (str, int, float, frozenset)):
         return bool(back == name)
     return repr(back) == repr(name)

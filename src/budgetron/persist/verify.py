@@ -43,9 +43,10 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
     # The same limits as for rows to learn, see `Engine.first_bad_row`.
     largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
     if "reference" in state:
-        points = [float((state[name].astype(np.float64) ** 2).sum()) for name in ("reference", "reference_candidate")]
-        require(max(points) <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",
-                f"at most {largest:g}", f"{max(points):g}")  # fmt: skip
+        points = (state["reference"], state["reference_candidate"])
+        squared_norm = max(float((point.astype(np.float64) ** 2).sum()) for point in points)
+        require(squared_norm <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",
+                f"at most {largest:g}", f"{squared_norm:g}")  # fmt: skip
         streak, moves = int(state["reference_streak"][0]), int(state["reference_moves"][0])
         require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak and state.reference_moves",
                 "counts of at most n_seen", f"{streak} and {moves}")  # fmt: skip

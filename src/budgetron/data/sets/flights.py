@@ -8,7 +8,8 @@ task the destination (104 airports)
 Cancelled and diverted flights have no arrival delay and are dropped. Flights are sorted by scheduled departure, then
 airport, carrier and flight number. The order of the file, which is by actual departure, would reveal the delay. Weather
 is joined by airport and hour; a missing value is replaced by the last value at that airport. Wind is a vector, zero if
-its direction is variable. A missing gust counts as 0. (In reality a label arrives hours later.)
+its direction is variable. A missing gust counts as 0. In reality a label would arrive hours after its row; here they
+come together.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ def _columns(flights: Any) -> dict[str, Any]:
     from pandas import to_datetime
 
     # The time as an angle: 23:59 and 0:00 are neighbours on a circle, but not as numbers.
-    turn = 2 * np.pi * (flights["hour"] + flights["minute"] / 60) / 24
+    angle = 2 * np.pi * (flights["hour"] + flights["minute"] / 60) / 24
     weekday = to_datetime(flights[["year", "month", "day"]]).dt.day_of_week
     return {
-        "time_sin": np.sin(turn),
-        "time_cos": np.cos(turn),
+        "time_sin": np.sin(angle),
+        "time_cos": np.cos(angle),
         **{f"weekday={day}": weekday == number for number, day in enumerate(_WEEKDAYS)},
         "distance": flights["distance"],
         **{name: flights[name] for name in _WEATHER},

@@ -27,22 +27,22 @@ _SHA256 = {
     "kitchen/negative": "674510d22f8f0b27790d323ef8633408777e92c122e801ee4ba02bb001d1d798",
 }
 _FILES = {
-    key: github_file(
-        f"sentiment/processed_acl/{key}.review", _REPOSITORY, _COMMIT, f"processed_acl/{key}.review", sha256
+    part: github_file(
+        f"sentiment/processed_acl/{part}.review", _REPOSITORY, _COMMIT, f"processed_acl/{part}.review", sha256
     )
-    for key, sha256 in _SHA256.items()
+    for part, sha256 in _SHA256.items()
 }
 
 
 def _parse(contents: Mapping[str, bytes]) -> Examples:
     from scipy.sparse import csr_matrix
 
-    column: dict[str, int] = {}  # numbered by first appearance; sorted below
+    column: dict[str, int] = {}  # token → column, numbered by first appearance; sorted below
     indices: list[int] = []
     counts: list[float] = []
     ends, y, tasks = [0], [], []
-    for key, file in _FILES.items():
-        domain = key.partition("/")[0]
+    for part, file in _FILES.items():
+        domain = part.partition("/")[0]
         for tokens, label in _reviews(contents[file.name]):
             for token, count in tokens:
                 indices.append(column.setdefault(token, len(column)))
