@@ -66,12 +66,12 @@ OPERATIONAL = {
 
 
 def test_disk_workers_network_data_and_packages_are_operational():
-    named = {kind.__name__: kind for kind in CLASSES}
-    assert named.keys() >= OPERATIONAL
-    assert all(issubclass(named[name], OperationalError) for name in OPERATIONAL)
-    assert issubclass(named["DiskRefused"], OSError)
-    assert issubclass(named["Unreachable"], ConnectionError)
-    assert issubclass(named["MissingExtra"], ImportError)
+    by_name = {kind.__name__: kind for kind in CLASSES}
+    assert by_name.keys() >= OPERATIONAL
+    assert all(issubclass(by_name[name], OperationalError) for name in OPERATIONAL)
+    assert issubclass(by_name["DiskRefused"], OSError)
+    assert issubclass(by_name["Unreachable"], ConnectionError)
+    assert issubclass(by_name["MissingExtra"], ImportError)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if issubclass(kind, OperationalError | InputError)],

@@ -165,7 +165,7 @@ def test_the_cache_keeps_what_was_used_last(monkeypatch):
     task_graph = graphs.from_networkx(nx.path_graph(1100)).with_cache(2 * 1100 * 8)
     for i in (0, 1, 0, 2):  # 1 is the least recently used when 2 comes
         task_graph.column(i)
-    monkeypatch.setattr(explicit, "solved", None)
+    monkeypatch.setattr(explicit, "solve", None)
     task_graph.column(0)
     task_graph.column(2)
     with pytest.raises(TypeError):

@@ -52,11 +52,10 @@ def test_the_command_line_offers_the_new_rule(site, tmp_path):
     lines = [f"u{i % 3},{i % 7},{i % 5},{int(i % 7 > 3)}" for i in range(200)]
     (tmp_path / "s.csv").write_text("\n".join(["user,a,b,label", *lines]))
     for name in ("HashedPerceptron", "hashp"):
-        told = run(site, "-m", "budgetron", "run", tmp_path / "s.csv", "--task", "user", "--learner", name,
-                   "--set", "rate=0.25", "--save", tmp_path / f"{name}.budgetron")  # fmt: skip
-        assert "HashedPerceptron" in told
-        shown = run(site, "-m", "budgetron", "inspect", tmp_path / f"{name}.budgetron")
-        assert "HashedPerceptron" in shown
+        output = run(site, "-m", "budgetron", "run", tmp_path / "s.csv", "--task", "user", "--learner", name,
+                     "--set", "rate=0.25", "--save", tmp_path / f"{name}.budgetron")  # fmt: skip
+        assert "HashedPerceptron" in output
+        assert "HashedPerceptron" in run(site, "-m", "budgetron", "inspect", tmp_path / f"{name}.budgetron")
     assert "HashedPerceptron" in run(site, "-m", "budgetron", "run", "--help")
 
 
@@ -74,8 +73,8 @@ def test_a_new_rule_works_in_the_core(tmp_path):
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     add_python(source / "src" / "budgetron")
     shutil.copy(HERE / "hashed_perceptron.cpp", source / "src" / "core" / "rules")
-    built = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "wheel", "."]
-    subprocess.run(built, cwd=source, check=True)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path / "wheel", "."]
+    subprocess.run(build, cwd=source, check=True)
     (wheel,) = (tmp_path / "wheel").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     assert run(tmp_path / "site", HERE / "used.py", "core", tmp_path) == "used\n"

@@ -266,7 +266,8 @@ def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str
 def _names_for(settings: Settings) -> Any:
     """Return the tables by which the core turns names of features and tasks into numbers.
 
-    `Clique.locate_one` says which cluster a task belongs to.
+    The core finds the cluster of a task only in a clique without a mapping, by the rule of `Clique.locate_one`. For
+    other graphs it gets no table of tasks, and single examples are converted in Python.
     """
     graph = settings.graph
     columns = feature_columns(settings.n_features) if settings.sparse else None

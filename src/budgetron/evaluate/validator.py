@@ -62,7 +62,7 @@ class Validator:
         """
         block = block_of(X, y, tasks, sample_weight, offset)
         if self.delay:
-            self._add_late(block)
+            self._add_delayed(block)
             return None
         margins, start = [], 0
         while start < len(block):
@@ -87,7 +87,8 @@ class Validator:
     def finish(self) -> Validation:
         """Learn the labels that have not arrived yet, and return the result."""
         while self._waiting:
-            self._label(list(self._pop(min(len(self._waiting), self.window - self.position % self.window))))
+            n = min(len(self._waiting), self.window - self.position % self.window)  # not beyond the end of the window
+            self._count_labelled(list(self._learn_oldest(n)))
         return self.result()
 
     def result(self) -> Validation:
@@ -112,7 +113,7 @@ class Validator:
 
     # ---- delayed labels
 
-    def _add_late(self, block: Block) -> None:
+    def _add_delayed(self, block: Block) -> None:
         """Predict each example now, and learn it `delay` examples later."""
         labelled: list[tuple[Block, Any]] = []
         for i in range(len(block)):
@@ -124,21 +125,21 @@ class Validator:
             self._waiting.append((example, margin))
             if len(self._waiting) > self.delay:
                 # Learn one example at a time, because the next prediction must already use it.
-                labelled += self._pop(1)
+                labelled += self._learn_oldest(1)
                 if (self.position + len(labelled)) % self.window == 0:
-                    self._label(labelled)
+                    self._count_labelled(labelled)
                     labelled = []
         if labelled:
-            self._label(labelled)
+            self._count_labelled(labelled)
 
-    def _pop(self, n: int) -> Any:
-        """Learn and yield the examples that have waited longest."""
+    def _learn_oldest(self, n: int) -> Any:
+        """Learn the n examples that have waited longest for their labels; yield them with their margins."""
         for _ in range(n):
             example, margin = self._waiting.popleft()
             self._call(self.model.partial_fit, example)
             yield example, margin
 
-    def _label(self, labelled: list[tuple[Block, Any]]) -> None:
+    def _count_labelled(self, labelled: list[tuple[Block, Any]]) -> None:
         """Count examples by the margins with which they were predicted."""
         predicted = [margin for _, margin in labelled if margin is not None]
         unknown = np.zeros_like(predicted[0]) if predicted else 0.0  # predicted before anything was learned

@@ -22,7 +22,7 @@ import numpy as np
 
 from budgetron.errors import UnknownTask, error_message, input_error, input_type_error, shown
 from budgetron.graphs.extent import largest_diagonal
-from budgetron.graphs.solve import ColumnCache, solved
+from budgetron.graphs.solve import ColumnCache, solve
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints, TaskGraph, grouped, read_only
 
@@ -43,7 +43,7 @@ class Explicit(TaskGraph):
     dense : A⁻¹, or None.
     matrix : A as a SciPy CSR array if `dense` is None, otherwise None.
     singular : whether `matrix` is a Laplacian. It has no inverse, so its pseudoinverse is used.
-    cache : recently solved columns. Everything else in a graph is immutable.
+    cache : recently computed columns of A⁻¹. Everything else in a graph is immutable.
 
     >>> from budgetron import graphs
     >>> graphs.from_edges([(1, 2), (2, 3)], tasks=[9])
@@ -124,10 +124,10 @@ class Explicit(TaskGraph):
         if self.dense is not None:
             return np.asarray(self.dense @ vector)
         result = np.zeros(self.n_tasks)
-        # A⁻¹v is zero in components where v is zero, so only the others are solved.
+        # A⁻¹v is zero in components where v is zero, so only the other components need a solution.
         for number in np.unique(self.component[np.flatnonzero(vector)]):
             members = self.members(number)
-            result[members] = solved(self.block(number), vector[members], self.singular)
+            result[members] = solve(self.block(number), vector[members], self.singular)
         return result
 
     @cached_property
@@ -216,10 +216,10 @@ class Explicit(TaskGraph):
 
         def compute() -> Floats:
             if power == 2:
-                return solved(self.block(number), self._local_column(i, 1), self.singular)
+                return solve(self.block(number), self._local_column(i, 1), self.singular)
             unit = np.zeros(len(self.members(number)))
             unit[self._rank[i]] = 1.0
-            return solved(self.block(number), unit, self.singular)
+            return solve(self.block(number), unit, self.singular)
 
         return self.cache.get((power, int(i)), compute)
 

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.graphs.solve import solved
+from budgetron.graphs.solve import solve
 from budgetron.graphs.taskgraph import Floats, Ints
 
 _DENSE_BLOCK = 2048  # components of up to this size are inverted as dense matrices
@@ -79,7 +79,7 @@ def _by_balls(matrix: Any, floor: float) -> tuple[float, float]:
             solves += 1
             unit = np.zeros(len(upper))
             unit[i] = 1.0
-            upper[i] = solved(matrix, unit)[i]
+            upper[i] = solve(matrix, unit)[i]
             lowest = max(lowest, float(upper[i]))
 
 
@@ -155,7 +155,7 @@ def _by_landmarks(matrix: Any, floor: float) -> tuple[float, float]:
         j = int(upper.argmax())
         unit = np.zeros(size)
         unit[j] = 1.0
-        column = solved(matrix, unit, singular=True)
+        column = solve(matrix, unit, singular=True)
         upper = np.minimum(upper, dijkstra(lengths, directed=True, indices=j) + 2 * column - column[j])
         lowest = max(lowest, float(column[j]))
         if upper.max() <= lowest * (1 + _CLOSE):

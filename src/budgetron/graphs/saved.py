@@ -79,8 +79,8 @@ def _sparse(description: Mapping[str, Any]) -> Any:
             _WHO, "data, indices, indptr", "a sparse matrix in CSR form", f"an invalid one: {error}"
         ) from None
     matrix = symmetric(_WHO, "data", matrix)
-    floor = 0.0 if description["singular"] else 1.0  # A = I + L
-    check_semidefinite(_WHO, "data", csr_array(matrix - floor * eye_array(size, format="csr")))
+    lowest = 0.0 if description["singular"] else 1.0  # no eigenvalue of A = I + L is below 1
+    check_semidefinite(_WHO, "data", csr_array(matrix - lowest * eye_array(size, format="csr")))
     return matrix
 
 

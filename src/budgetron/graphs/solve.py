@@ -21,7 +21,7 @@ TOLERANCE = 1e-13
 """The largest relative residual of a solution, unless rounding errors are larger."""
 
 
-def solved(matrix: Any, b: Floats, singular: bool = False) -> Floats:
+def solve(matrix: Any, b: Floats, singular: bool = False) -> Floats:
     """Return the solution c of A c = b; if A is the Laplacian of a connected graph (`singular`), c = A⁺ b."""
     if singular:
         # A Laplacian maps constant vectors to 0, so only the part of b with mean 0 has a solution.

@@ -60,7 +60,7 @@ class Gram:
         return (P + P.T) / 2
 
     def dependent(self, eta2: float) -> tuple[int, Array] | None:
-        """Return the slot nearest to the span of the others, and P, if it lies within η of it; otherwise None."""
+        """Return the slot of the example nearest to the span of the others, and P; None if it is further than η."""
         if len(self.H) < 2:
             return None
         P = self.inverse()

@@ -32,16 +32,19 @@ class TaskNames:
         """Return which of the task ids need a name: only hashes do. Integers and positions in a graph need none."""
         return np.full(len(task_ids), False) if self._graph.tasks is not None else task_ids >= HASHED
 
-    def keep(self, task_id: int, task: Any, live: Callable[[], NDArray[np.int64]], n_live: int) -> None:
-        """Remember the name of a task whose example was just stored. `live` returns the ids of tasks with examples."""
+    def keep(self, task_id: int, task: Any, stored_ids: Callable[[], NDArray[np.int64]], n_stored: int) -> None:
+        """Remember the name of a task whose example was just stored.
+
+        `stored_ids` returns the task id of each of the `n_stored` stored examples.
+        """
         if self._graph.tasks is not None or not is_named(task_id) or task_id in self._names:
             return
         task = plain(task)
         size = sys.getsizeof(task) + 104  # 104 bytes for the dict entry and its integer
         # Evicted examples leave their names behind. Such names are dropped in bulk, once they outnumber the others or
         # the limit is reached, so that the cost per stored example stays constant on average.
-        if len(self._names) > 2 * n_live + 64 or (self.limit is not None and self._size + size > self.limit):
-            self.drop_all_but(live())
+        if len(self._names) > 2 * n_stored + 64 or (self.limit is not None and self._size + size > self.limit):
+            self.drop_all_but(stored_ids())
         if self.limit is None or self._size + size <= self.limit:
             self._names[task_id] = task
             self._size += size
@@ -58,9 +61,9 @@ class TaskNames:
         """Task ids and names, in the order in which they were added."""
         return list(self._names.items())
 
-    def drop_all_but(self, live: NDArray[np.int64]) -> None:
-        """Drop the names of tasks without stored examples."""
-        stored = set(live.tolist())
+    def drop_all_but(self, stored_ids: NDArray[np.int64]) -> None:
+        """Drop the names of all tasks except those with stored examples."""
+        stored = set(stored_ids.tolist())
         self._names = {task_id: name for task_id, name in self._names.items() if task_id in stored}
         self._size = sum(sys.getsizeof(name) + 104 for name in self._names.values())
 

@@ -4,10 +4,12 @@
 other would lose all digits, and the kernel would no longer be positive semidefinite. Distances do not change under a
 shift, so rows are stored as x − c, rounded to their dtype.
 
-    far:    γ‖x − c‖² > REACH                         c = 0 at first
-    x is far:  if γ‖x − p‖² ≤ REACH for the candidate p: streak + 1;  else p = x, streak = 1
-    x is not far:  streak = 0
-    streak = 2^(1 + min(moves, 9)):  c = p, moves + 1, streak = 0; stored rows are shifted by the difference
+c is 0 at first. p is the candidate that may replace it, and `streak` counts how many consecutive rows agree with p.
+
+    a row x is near c, γ‖x − c‖² ≤ REACH:     streak = 0
+    x is far from c, but γ‖x − p‖² ≤ REACH:   streak + 1
+    x is far from c and from p:               p = x, streak = 1
+    streak = 2^(1 + min(moves, 9)):           c = p, moves + 1, streak = 0; stored rows are shifted by the difference
 
 At least two consecutive rows must agree before c moves, so that a single outlier never becomes the reference point.
 Each move requires a longer streak, because a stream that alternates between two regions must not move c again and

@@ -3,7 +3,9 @@
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
     during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
-    G_ij = w_i·w_j,  Σ = the sum of the G of all mistakes,  k tasks           as printed in SRDV11, with A = C⁻¹
+w_i are the weights of task i, G_ij = w_i·w_j, and Σ is the sum of the G of all mistakes. The right column is the update
+as printed in SRDV11, with A = C⁻¹.
+
     logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
     von Neumann     C = κ exp(ηΣ)                              A ← exp(log A − ηG)
     covariance      C = cov(w), over the columns               A ← cov(w), if `as_printed`
