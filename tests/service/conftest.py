@@ -1,3 +1,5 @@
+"""Fixtures: a running service with two models, and clients of it, without and with learned examples."""
+
 from __future__ import annotations
 
 import pytest

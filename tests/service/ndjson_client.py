@@ -10,7 +10,7 @@ SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-def learned(client, lines, key=None):
+def learn(client, lines, key=None):
     """Send lines to be learned in one request, and return the answers."""
     headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
     answer = client.post("/v1/learn", content=b"".join(lines), headers=headers)
@@ -23,12 +23,12 @@ def seen(client):
 
 
 class Stream:
-    """A keyed stream over a socket, to be sent piece by piece."""
+    """A stream with an idempotency key over a socket, sent piece by piece."""
 
     def __init__(self, url, key):
-        place = urlsplit(url)
-        self._wire = socket.create_connection((place.hostname, place.port), timeout=300)
-        self._wire.sendall(
+        address = urlsplit(url)
+        self._connection = socket.create_connection((address.hostname, address.port), timeout=300)
+        self._connection.sendall(
             b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
             b"Idempotency-Key: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % key.encode()
         )
@@ -36,13 +36,13 @@ class Stream:
 
     def send(self, lines):
         for line in lines:
-            self._wire.sendall(b"%x\r\n%s\r\n" % (len(line), line))
+            self._connection.sendall(b"%x\r\n%s\r\n" % (len(line), line))
 
     def read_until(self, text):
         while text not in self.received:
-            piece = self._wire.recv(65536)
+            piece = self._connection.recv(65536)
             assert piece, f"ended without {text!r}: {self.received[-500:]!r}"
             self.received += piece
 
     def close(self):
-        self._wire.close()
+        self._connection.close()

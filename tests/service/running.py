@@ -1,4 +1,4 @@
-"""A real service in a process of its own, on a port of its own."""
+"""Start `budgetron serve` in a process of its own, for the tests of the service and of the clients."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(data, *arguments, **options):
+    """A running service, which is stopped at the end of the `with` block."""
     service = Running(data, *arguments, **options)
     try:
         yield service
@@ -85,14 +86,14 @@ def free_port():
 
 
 def free_ports(n):
-    """Several such ports."""
-    events = []
+    """Several ports like that of `free_port`."""
+    ports = []
     for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
-        with socket.socket() as tried, contextlib.suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            events.append(port)
-        if len(events) == n:
-            return events
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind(("127.0.0.1", port))
+            ports.append(port)
+        if len(ports) == n:
+            return ports
     raise RuntimeError("no free port")
 
 
@@ -102,11 +103,11 @@ def rss(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def until(what, seconds=300):
-    """Wait until a condition holds; fail after a time limit."""
+def until(condition, seconds=300):
+    """Wait until a function returns a true value, and return that value; fail after a time limit."""
     end = time.monotonic() + seconds
-    while not (value := what()):
-        assert time.monotonic() < end, "waited in vain"
+    while not (value := condition()):
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.02)
     return value
 

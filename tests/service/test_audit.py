@@ -28,14 +28,14 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
         path = "/v1/models/spam"
         assert client.post(f"{path}/learn", json=SPAM, headers=headers["learn"]).status_code == 200
         asked = {"features": [1.0, 1.0], "task": "ann", "remember": True}
-        name = client.post(f"{path}/predict", json=asked, headers=headers["learn"]).json()["id"]
-        client.post(f"{path}/feedback", json={"id": name, "label": "ham"}, headers=headers["learn"])
+        prediction_id = client.post(f"{path}/predict", json=asked, headers=headers["learn"]).json()["id"]
+        client.post(f"{path}/feedback", json={"id": prediction_id, "label": "ham"}, headers=headers["learn"])
         model = client.get(f"{path}/snapshot", headers=headers["one model"]).content
         wrong = {"position": 1, "row": 0, "label": "spam"}
         assert client.post(f"{path}/corrections", json=wrong, headers=headers["admin"]).status_code == 422
         right = {"position": 1, "row": 0, "label": "ham", "reason": "é"}
         assert client.post(f"{path}/corrections", json=right, headers=headers["admin"]).status_code == 200
-        changed = {"id": name, "label": "spam", "correct": True}
+        changed = {"id": prediction_id, "label": "spam", "correct": True}
         assert client.post(f"{path}/feedback", json=changed, headers=headers["learn"]).status_code == 200
         assert client.delete(f"{path}/tasks/bob", headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=model, headers=headers["admin"]).status_code == 200

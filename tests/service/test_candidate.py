@@ -19,7 +19,7 @@ def batch(seed, n=20, d=3):
     return X, (X[:, 0] > 0).astype(int), rng.choice(["ann", "bob"], n).tolist()
 
 
-def opened(tmp_path):
+def open_versions(tmp_path):
     host = Host.open(tmp_path, Perceptron, snapshot_every=50)
     versions = ModelVersions("default", host, nullcontext)
     versions.open()
@@ -39,7 +39,7 @@ def forgetron(tmp_path):
 
 def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
     """Also after snapshots, rollbacks and restarts without a clean shutdown."""
-    host, versions = opened(tmp_path / "data")
+    host, versions = open_versions(tmp_path / "data")
     with pytest.raises(NothingLearned):
         versions.save("v1", b"")
     learn(host, versions, 0)
@@ -54,7 +54,7 @@ def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
         if seed in (2, 7):  # a restart without a clean shutdown
             host._state.log.close()
             host._state.directory_lock.release()
-            host, versions = opened(tmp_path / "data")
+            host, versions = open_versions(tmp_path / "data")
     separate = Forgetron(budget=20).fit(*batch(100)[:2], tasks=batch(100)[2])
     for seed in range(1, 12):
         separate.partial_fit(*batch(seed)[:2], tasks=batch(seed)[2])
@@ -73,7 +73,7 @@ def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):
     narrow = tmp_path / "narrow"
     X, y, tasks = batch(1, d=2)
     Perceptron().fit(X, y, tasks=tasks).save(narrow)
-    host, versions = opened(tmp_path / "data")
+    host, versions = open_versions(tmp_path / "data")
     learn(host, versions, 0)
     versions.save("narrow", narrow.read_bytes())
     versions.begin("narrow", 0.0)
@@ -90,7 +90,7 @@ def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the model is replaced", "after the model is replaced"])
 def test_an_interrupted_promotion_is_complete_or_undone(tmp_path, forgetron, monkeypatch, before):
-    host, versions = opened(tmp_path / "data")
+    host, versions = open_versions(tmp_path / "data")
     learn(host, versions, 0)
     versions.save("other", forgetron)
     versions.begin("other", 0.0)
@@ -105,7 +105,7 @@ def test_an_interrupted_promotion_is_complete_or_undone(tmp_path, forgetron, mon
     monkeypatch.undo()
     host._state.log.close()
     host._state.directory_lock.release()
-    host, versions = opened(tmp_path / "data")
+    host, versions = open_versions(tmp_path / "data")
     assert host.content() == (old if before else new)
     assert (versions.candidate is not None) == before
     if not before:

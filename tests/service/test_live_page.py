@@ -15,7 +15,7 @@ TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
 WIDTHS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 
-def teach(service, n, seed=0):
+def learn_examples(service, n, seed=0):
     """Send labelled examples of all the tasks."""
     rng = np.random.default_rng(seed)
     rows, tasks = rng.standard_normal((n, 3)).round(3), rng.integers(0, len(TASKS), n)
@@ -32,7 +32,7 @@ def teach(service, n, seed=0):
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     with running(tmp_path_factory.mktemp("state"), "Budgetron budget=30", "other=Forgetron budget=5") as service:
-        teach(service, 1000)
+        learn_examples(service, 1000)
         yield service
 
 
@@ -74,15 +74,15 @@ def test_the_page_shows_the_service_at_work(opened, service, least_contrast, wid
         assert int(drawn.get_attribute("data-drawn")) >= 4 and drawn.locator("canvas").count() == 1
     page.get_by_text("The numbers as a table").click()
     assert page.evaluate(WIDTHS)
-    page.wait_for_function("document.querySelectorAll('#numbers-rows tr').length >= 4")  # drawn after the figures above
+    page.wait_for_function("document.querySelectorAll('#numbers-rows tr').length >= 4")  # filled after it was opened
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
     assert "Most of the weight says that" in page.locator("#beliefs-says").inner_text()
     with service.client() as client:
-        held = client.get("/v1/live").json()["beliefs"]
-    words = {row["words"] for row in held}
-    assert set(page.locator("#beliefs-rows th").all_inner_texts()) == words  # those of the report
+        beliefs = client.get("/v1/live").json()["beliefs"]
+    words = {row["words"] for row in beliefs}
+    assert set(page.locator("#beliefs-rows th").all_inner_texts()) == words  # the same words as in the report
     assert page.locator("#relations-rows tr").count() == 21 == page.locator("#relations-rows tr:first-child td").count()
     assert page.locator("#relations-rows td.plus5").count() >= 21  # the diagonal, at least
     page.get_by_label("Search tasks").fill("img")
@@ -95,11 +95,11 @@ def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     page.wait_for_selector("#main:not([hidden])")
     labels = page.locator(".card:nth-child(2) small")
     before = labels.inner_text()
-    teach(service, 200, seed=1)
+    learn_examples(service, 200, seed=1)
     page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
     page.get_by_role("button", name="Pause").click()
     before = labels.inner_text()
-    teach(service, 200, seed=2)
+    learn_examples(service, 200, seed=2)
     page.wait_for_timeout(1500)
     assert labels.inner_text() == before
     page.get_by_role("button", name="Continue").click()
@@ -116,8 +116,8 @@ def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     answer.get_by_text("Predicted: spam").wait_for()
     with service.client() as client:
         same = client.post("/v1/predict", json={"features": [1.5, 0, 0], "task": "user 3"})
-    wanted = same.json()["probabilities"]["spam"]
-    assert f"{100 * wanted:.1f} %" in answer.inner_text()
+    probability = same.json()["probabilities"]["spam"]
+    assert f"{100 * probability:.1f} %" in answer.inner_text()
     assert "Reasons for spam" in answer.inner_text()
     assert "x0" in answer.locator("table.reasons").inner_text()
     page.get_by_label("Features").fill("1 two")
@@ -184,19 +184,19 @@ def test_the_page_asks_for_a_key_and_forgets_it(opened, tmp_path):
     with running(tmp_path / "state", "--keys", tmp_path / "keys") as service:
         page = opened(service, expected=["401 (Unauthorized)", "ERR_", "Failed to load"])
         key = page.get_by_label("This service needs an API key")
-        look = page.get_by_role("button", name="Show statistics")
+        show_button = page.get_by_role("button", name="Show statistics")
         key.fill("bt_wrong")
-        look.click()
+        show_button.click()
         page.get_by_text("That key is not accepted").wait_for()
         assert page.locator("#main").is_hidden()
         key.fill(token)
-        look.click()
+        show_button.click()
         page.locator("#empty", has_text="learned nothing yet").wait_for()
         assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
         assert token not in page.url and token not in page.content()
         page.get_by_role("button", name="Forget the key").click()
         assert page.locator("#main").is_hidden() and page.evaluate("sessionStorage.length") == 0
         key.fill(token)
-        look.click()
+        show_button.click()
         page.wait_for_selector("#main:not([hidden])")
     page.locator("#status", has_text="Trying again").wait_for()  # and it shows when the service has stopped

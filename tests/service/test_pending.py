@@ -18,17 +18,17 @@ def example(n_bytes):
     return ("x" * n_bytes, None)
 
 
-def known(pending, ids):
-    return [name for name in ids if pending.get(name) is not None]
+def remembered(pending, ids):
+    return [prediction_id for prediction_id in ids if pending.get(prediction_id) is not None]
 
 
 def test_a_client_that_floods_evicts_only_its_own_predictions(tmp_path):
     pending = Pending(tmp_path, 1000, 100_000)
-    others = {name: pending.put([example(100)] * 40, name) for name in ("ann", "bob")}
+    others = {client: pending.put([example(100)] * 40, client) for client in ("ann", "bob")}
     for _ in range(50):
         flood = pending.put([example(2000)] * 30, "flood")
-        assert known(pending, flood)[-1:] == flood[-1:]  # the latest predictions of the flood itself can be labelled
-    assert all(known(pending, ids) == ids for ids in others.values())
+        assert remembered(pending, flood)[-1:] == flood[-1:]  # its own latest predictions can still be labelled
+    assert all(remembered(pending, ids) == ids for ids in others.values())
     assert pending._all.bytes <= 100_000 and len(pending) < 130
     pending.close()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 500_000
@@ -38,13 +38,13 @@ def test_the_number_of_predictions_is_divided_fairly_among_clients(tmp_path):
     pending = Pending(tmp_path, 100, 10**9)
     first = pending.put([example(10)] * 100, "ann")
     second = pending.put([example(10)] * 30, "bob")
-    assert known(pending, first) == first[30:] and known(pending, second) == second
+    assert remembered(pending, first) == first[30:] and remembered(pending, second) == second
     third = pending.put([example(10)] * 100, "bob")  # both want more than half
     assert len(pending) == 100
-    assert known(pending, first) == first[50:] and known(pending, third) == third[50:]
+    assert remembered(pending, first) == first[50:] and remembered(pending, third) == third[50:]
     pending.close()
     again = Pending(tmp_path, 60, 10**9)  # a smaller bound, and counts that were read from the file
-    assert len(again) == 60 and known(again, first) == first[70:] and known(again, third) == third[70:]
+    assert len(again) == 60 and remembered(again, first) == first[70:] and remembered(again, third) == third[70:]
     again.close()
 
 
@@ -85,8 +85,8 @@ def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_labels_of_others(
     with running(tmp_path / "data", *options) as service, service.client() as client:
         first = [{"features": [1.0] * 5000, "label": 1}, {"features": [0.0] * 5000, "label": 0}]
         assert client.post("/v1/learn", json={"examples": first}, headers=headers["app"]).status_code == 200
-        wanted = {"features": [0.5] * 5000, "remember": True}
-        name = client.post("/v1/predict", json=wanted, headers=headers["app"]).json()["id"]
+        example_to_label = {"features": [0.5] * 5000, "remember": True}
+        prediction_id = client.post("/v1/predict", json=example_to_label, headers=headers["app"]).json()["id"]
         many = json.dumps({"examples": [{"features": [0.125] * 5000}] * 200, "remember": True}).encode()
         kind = {"Content-Type": "application/json"}
         for _ in range(24):  # 150 MB
@@ -94,7 +94,7 @@ def test_a_predict_key_can_neither_fill_the_disk_nor_evict_the_labels_of_others(
             assert answer.status_code == 200
         files = (tmp_path / "data" / "default").glob("pending*")
         assert sum(file.stat().st_size for file in files) < 100 * 2**20
-        label = {"id": name, "label": 1}
+        label = {"id": prediction_id, "label": 1}
         assert client.post("/v1/feedback", json=label, headers=headers["app"]).json()["status"] == "learned"
 
 

@@ -42,54 +42,56 @@ def test_a_service_with_a_full_disk_is_not_ready(tmp_path, arguments):
     with running(tmp_path, *arguments) as service, service.client() as client:
         assert learn(client).status_code == 200
         assert is_ready(client)
-        pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
         assert reason(client).startswith("disk: ")
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
         until(lambda: is_ready(client))
         assert learn(client).status_code == 200
 
 
 def test_a_service_is_not_ready_after_a_label_did_not_fit_on_the_disk(tmp_path):
-    """The block that did not fit is larger than the file that is written as a test. The service is not ready before the
-    block fits."""
+    """The service is not ready until the block that did not fit would fit.
+
+    A check with a small file would succeed before that, because the block is larger.
+    """
     resource = pytest.importorskip("resource")
     if not hasattr(resource, "prlimit"):
         pytest.skip(f"no prlimit on {sys.platform}")
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         assert learn(client).status_code == 200
-        pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         size = max(path.stat().st_size for path in (tmp_path / "default").iterdir())
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size + 200_000, resource.RLIM_INFINITY))
         many = {"examples": EXAMPLES * 200}
         assert client.post("/v1/learn", json=many).status_code == 507
         for _ in range(3):
             assert reason(client).startswith("disk: ")
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, free)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
         until(lambda: is_ready(client))
         assert client.post("/v1/learn", json=many).status_code == 200
 
 
 def test_a_service_is_not_ready_while_others_fill_its_disk(tmp_path):
     """A real file system of 8 MiB, filled by another file, if this user may mount one."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True)
+    mount_point = tmp_path / "small"
+    mount_point.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mount_point], capture_output=True)
     if mounted.returncode:
         pytest.skip("this user may not mount a file system")
     try:
-        with running(place, *LOCAL) as service, service.client() as client:
+        with running(mount_point, *LOCAL) as service, service.client() as client:
             assert learn(client).status_code == 200
             until(lambda: is_ready(client))
-            with open(place / "filler", "wb", buffering=0) as file, contextlib.suppress(OSError):
+            with open(mount_point / "filler", "wb", buffering=0) as file, contextlib.suppress(OSError):
                 while True:
                     file.write(bytes(4096))
             assert reason(client).startswith("disk: ")
-            os.unlink(place / "filler")
+            os.unlink(mount_point / "filler")
             until(lambda: is_ready(client))
             assert learn(client).status_code == 200
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", mount_point], check=True)
 
 
 @BOTH

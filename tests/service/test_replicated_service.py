@@ -1,4 +1,4 @@
-"""Services with a copy: what a kill can lose at most, restores to a point, and a standby that takes over."""
+"""Services with a copy: what is lost at most after a kill, restores to a point, and a standby that takes over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fetched_versions(copy, folder):
     return Versions(folder)
 
 
-def copied(client):
+def copied_position(client):
     return client.get("/v1/copy").json()["copied"]
 
 
@@ -49,7 +49,7 @@ def seen(directory):
         return host.model.n_seen_
 
 
-def killed_while_learning(service, acknowledged, until_n):
+def kill_while_learning(service, acknowledged, until_n):
     """Learn until a number of acknowledgements, then kill the process in the middle of another request."""
     with service.client() as client:
         while len(acknowledged) < until_n:
@@ -75,7 +75,7 @@ def kill_and_restore(tmp_path, rounds, per_round):
     for number in range(1, rounds + 1):
         # The first start has no copy yet. The later ones have another directory than the one that was lost.
         service = Running(data, *options, *(() if number == 1 else ("--take-over",)))
-        killed_while_learning(service, acknowledged, per_round * number)
+        kill_while_learning(service, acknowledged, per_round * number)
         shutil.rmtree(data)
         budgetron("restore", copy / "default", data / "default")
         assert seen(data / "default") in (3 * len(acknowledged), 3 * len(acknowledged) + 1)
@@ -102,7 +102,7 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 
 
 def kill_while_copying(tmp_path, rounds, every):
-    """With --replicate-every 1, what was acknowledged before the last complete copy is in the copy: `age_seconds` ago.
+    """With --replicate-every 1, the copy has what was acknowledged more than `age_seconds` ago (GET copy).
 
     The service is killed under load, its directory is destroyed, and the copy is restored.
     """
@@ -164,7 +164,7 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
     with running(owner_data, MODEL, "--replicate-to", copy, *options) as owner, owner.client() as to_owner:
         for n in range(5):
             assert learn(to_owner, n).status_code == 200
-        until(lambda: copied(to_owner) == 5)
+        until(lambda: copied_position(to_owner) == 5)
         assert "budgetron_copied_position" in to_owner.get("/metrics").text
         with running(standby_data, "--standby-of", copy, *options) as standby, standby.client() as to_standby:
             # The standby predicts and follows, and does not learn.
@@ -204,7 +204,7 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             # The new owner learns, and knows what the former one has learned.
             assert learn(to_standby, 5).json()["repeated"] is True
             position = learn(to_standby, 6).json()["position"]
-            until(lambda: copied(to_standby) == position)
+            until(lambda: copied_position(to_standby) == position)
             standby.kill()
 
     assert "intact (examples: 21," in budgetron("verify", copy / "default")

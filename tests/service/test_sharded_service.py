@@ -33,30 +33,31 @@ def learner():
     return RandomBudgetPerceptron(budget=40, kernel=kernels.Gaussian(0.5), graph=graphs.disconnected())
 
 
-def made(n, seed=0):
+def draw(n, seed=0):
+    """Draw n random examples of twelve tasks: rows, labels and tasks."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 3)), rng.integers(0, 12, size=n)
     return X, np.where((X[:, 0] > 0) ^ (tasks % 3 == 0), "spam", "ham"), tasks
 
 
-def body(X, y, tasks, **more):
+def body(X, y, tasks, **fields):
     rows = zip(X.tolist(), y.tolist(), tasks.tolist(), strict=True)
-    return {"examples": [{"features": x, "label": label, "task": task} for x, label, task in rows], **more}
+    return {"examples": [{"features": x, "label": label, "task": task} for x, label, task in rows], **fields}
 
 
 def margins_of(client, X, tasks):
-    asked = [{"features": x, "task": task} for x, task in zip(X.tolist(), tasks.tolist(), strict=True)]
-    answer = client.post("/v1/predict", json={"examples": asked})
+    examples = [{"features": x, "task": task} for x, task in zip(X.tolist(), tasks.tolist(), strict=True)]
+    answer = client.post("/v1/predict", json={"examples": examples})
     assert answer.status_code == 200, answer.text
     return [prediction["margin"] for prediction in answer.json()["predictions"]]
 
 
 def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
-    X, y, tasks = made(300)
-    with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
-        last = alone.decision_function(X[:50], tasks=tasks[:50]).tolist()
-        by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in alone.shards_]
+    X, y, tasks = draw(300)
+    with ShardedModel(learner(), shards=4) as local:
+        expected = [local.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
+        last = local.decision_function(X[:50], tasks=tasks[:50]).tolist()
+        by_shard = [(shard.n_seen, shard.n_stored, shard.capacity) for shard in local.shards_]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         expect_error(client.post("/v1/predict", json={"features": [0, 0, 0], "task": 1}), 409, "nothing_learned")
         for number, part in enumerate(_parts(300, 100)):
@@ -85,7 +86,7 @@ def test_the_shards_learn_as_in_process_and_survive_a_kill(tmp_path):
 
 
 def test_no_shard_learns_from_a_reused_key(service):
-    X, y, tasks = made(40, seed=1)
+    X, y, tasks = draw(40, seed=1)
     with service.client() as client:
         assert client.post("/v1/learn", json=body(X, y, tasks, key="mine")).status_code == 200
         before = client.get("/v1/model").json()
@@ -95,9 +96,9 @@ def test_no_shard_learns_from_a_reused_key(service):
 
 
 def test_no_shard_learns_from_a_request_with_an_invalid_row(service):
-    X, y, tasks = made(20, seed=2)
+    X, y, tasks = draw(20, seed=2)
     with service.client() as client:
-        client.post("/v1/learn", json=body(*made(20)))
+        client.post("/v1/learn", json=body(*draw(20)))
         before = client.get("/v1/model").json()["seen"]
         y[-1] = "egg"
         message = expect_error(client.post("/v1/learn", json=body(X, y, tasks, key="egg")), 422, "refused")
@@ -109,7 +110,7 @@ def test_no_shard_learns_from_a_request_with_an_invalid_row(service):
 
 def test_operations_that_shards_lack_are_reported(service):
     with service.client() as client:
-        client.post("/v1/learn", json=body(*made(20)))
+        client.post("/v1/learn", json=body(*draw(20)))
         for answer in (client.get("/v1/snapshot"), client.put("/v1/snapshot", content=b"x"), client.get("/v1/backup")):
             assert "a model in shards" in expect_error(answer, 501, "in_shards")
         for method, path in (("GET", "versions"), ("PUT", "versions/v1"), ("POST", "versions/v1"), ("POST", "rollback"),
@@ -124,11 +125,11 @@ def test_operations_that_shards_lack_are_reported(service):
 
 
 def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
-    X, y, tasks = made(200, seed=3)
-    with ShardedModel(learner(), shards=4) as alone:
-        alone.partial_fit(X[:100], y[:100], tasks=tasks[:100])
-        expected = alone.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]).tolist()
-        last = alone.decision_function(X, tasks=tasks).tolist()
+    X, y, tasks = draw(200, seed=3)
+    with ShardedModel(learner(), shards=4) as local:
+        local.partial_fit(X[:100], y[:100], tasks=tasks[:100])
+        expected = local.predict_then_learn(X[100:], y[100:], tasks=tasks[100:]).tolist()
+        last = local.decision_function(X, tasks=tasks).tolist()
     second = body(X[100:], y[100:], tasks[100:], key="second")
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
@@ -150,9 +151,9 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
 
 
 def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
-    X, y, tasks = made(300, seed=7)
-    with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
+    X, y, tasks = draw(300, seed=7)
+    with ShardedModel(learner(), shards=4) as local:
+        expected = [local.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(300, 100)]
     requests = [body(X[part], y[part], tasks[part], key=f"part {n}") for n, part in enumerate(_parts(300, 100))]
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         assert client.post("/v1/learn", json=requests[0]).json()["margins"] == expected[0]
@@ -169,9 +170,9 @@ def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
 
 
 def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
-    X, y, tasks = made(200, seed=8)
-    with ShardedModel(learner(), shards=4) as alone:
-        expected = [alone.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]
+    X, y, tasks = draw(200, seed=8)
+    with ShardedModel(learner(), shards=4) as local:
+        expected = [local.predict_then_learn(X[part], y[part], tasks=tasks[part]).tolist() for part in _parts(200, 100)]
     first, second = (Request(X[part], y[part], tasks[part], f"at {part.start}") for part in _parts(200, 100))
     host = ShardedHost.open(tmp_path / "model", learner, ShardOptions(shards=4, workers=2))
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
@@ -191,28 +192,28 @@ def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
 
 def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
     settings = ShardOptions(shards=4, workers=2)
-    parts = [made(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
+    parts = [draw(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
     requests = [Request(*part, key=f"{number}", classes=["ham", "spam"]) for number, part in enumerate(parts)]
     requests[20] = Request(parts[20][0], ["egg"] * len(parts[20][1]), parts[20][2], key="20")
     host = ShardedHost.open(tmp_path / "model", learner, settings)
     answers = host.learn_many([*requests[:40], requests[3]]) + host.learn_many(requests[40:])
-    with ShardedModel(learner(), shards=4) as alone:
+    with ShardedModel(learner(), shards=4) as local:
         for number, request in enumerate(requests):
             answer = answers[number if number < 40 else number + 1]
             if number == 20:
                 assert isinstance(answer, InputError) and "'egg'" in str(answer)
                 continue
-            margins = alone.predict_then_learn(request.X, request.y, tasks=request.tasks, classes=request.classes)
+            margins = local.predict_then_learn(request.X, request.y, tasks=request.tasks, classes=request.classes)
             assert answer.margins.tolist() == margins.tolist() and not answer.repeated
         assert answers[40].repeated and answers[40].margins.tolist() == answers[3].margins.tolist()
-        assert [shard.n_seen for shard in host.model.shards_] == [shard.n_seen for shard in alone.shards_]
+        assert [shard.n_seen for shard in host.model.shards_] == [shard.n_seen for shard in local.shards_]
     host.close()
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
 def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tmp_path, kills):
     rng = np.random.default_rng(4)
-    blocks = [made(int(rng.integers(1, 60)), seed) for seed in range(100, 100 + 40 * kills)]
+    blocks = [draw(int(rng.integers(1, 60)), seed) for seed in range(100, 100 + 40 * kills)]
     answers, service = [], Running(tmp_path, LEARNER, *SHARDS)
     client = service.client()
     try:
@@ -229,22 +230,22 @@ def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tm
                     # the learner is given again: the service may have been killed before it created the model
                     service = Running(tmp_path, LEARNER)
                     client = service.client()
-        X, _, tasks = made(60, seed=5)
+        X, _, tasks = draw(60, seed=5)
         margins = margins_of(client, X, tasks)
     finally:
         client.close()
         service.stop()
-    with ShardedModel(learner(), shards=4) as alone:
+    with ShardedModel(learner(), shards=4) as local:
         for (rows, labels, names), answer in zip(blocks, answers, strict=True):
             assert (
                 answer["margins"]
-                == alone.predict_then_learn(rows, labels, tasks=names, classes=["ham", "spam"]).tolist()
+                == local.predict_then_learn(rows, labels, tasks=names, classes=["ham", "spam"]).tolist()
             )
-        assert margins == alone.decision_function(X, tasks=tasks).tolist()
+        assert margins == local.decision_function(X, tasks=tasks).tolist()
 
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
-    first, second = Journal(_folder(tmp_path / "a"), tmp_path, 4), Journal(_folder(tmp_path / "b"), tmp_path, 4)
+    first, second = (Journal(_make_folder(tmp_path / name), tmp_path, 4) for name in ("a", "b"))
     assert first.name != second.name  # so a key that contains a number of one journal never equals a key of the other
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
@@ -259,7 +260,7 @@ def test_a_journal_and_its_shards_belong_together(tmp_path):
 
 def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
     settings = ShardOptions(shards=4)
-    X, y, tasks = made(20)
+    X, y, tasks = draw(20)
     with pytest.raises(InputError, match="if the task graph has a single component"):
         ShardedHost.open(tmp_path / "related", Budgetron, settings)
     with pytest.raises(InputError, match="which has learned already"):
@@ -282,10 +283,10 @@ def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
 @pytest.mark.long
 def test_a_service_with_shards_on_ray_learns_as_in_process(tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    X, y, tasks = made(200, seed=6)
-    with ShardedModel(learner(), shards=4) as alone:
-        expected = alone.predict_then_learn(X, y, tasks=tasks).tolist()
-        last = alone.decision_function(X, tasks=tasks).tolist()
+    X, y, tasks = draw(200, seed=6)
+    with ShardedModel(learner(), shards=4) as local:
+        expected = local.predict_then_learn(X, y, tasks=tasks).tolist()
+        last = local.decision_function(X, tasks=tasks).tolist()
     options = (*SHARDS, "--workers", 2, "--ray", tmp_path / "shared", "--grace", 6)
     own = {"RAY_ADDRESS": "local", "RAY_USAGE_STATS_ENABLED": "0"}  # its own cluster, even if another one runs here
     with running(tmp_path / "data", LEARNER, *options, env=own) as service, service.client() as client:
@@ -320,6 +321,6 @@ def _shards(tasks):
     return Placement(graphs.disconnected(), 4).shards_of_tasks(tasks.tolist()).tolist()
 
 
-def _folder(path):
+def _make_folder(path):
     path.mkdir()
     return path

@@ -25,14 +25,14 @@ def margins(client, n=40):
     return [answer.margin for answer in client.predict_many(X, TASKS)]
 
 
-def compared(client, n):
-    """The comparison of the candidate with the model in use, after the candidate has learned n labels."""
+def comparison_after(client, n):
+    """The comparison of the candidate with the model in use, or None before the candidate has learned n labels."""
     versions = client.versions()["candidate"]
     return versions if (versions["candidate"]["overall"] or {}).get("n") == n else None
 
 
 @pytest.fixture
-def curved(tmp_path):
+def curved_model(tmp_path):
     """A model file: better on these labels than the linear model that is served."""
     X, y, tasks = batch(400, seed=7)
     path = tmp_path / "curved.budgetron"
@@ -40,7 +40,7 @@ def curved(tmp_path):
     return path
 
 
-def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved, browser):
+def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved_model, browser):
     data = tmp_path / "data"
     arguments = ("Perceptron kernel=linear", "--snapshot-every", 150)
     with running(data, *arguments) as service, Client(service.url) as client:
@@ -60,15 +60,15 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         assert margins(client) == after
 
         # A shadow learns the same labels, answers nothing, and is compared.
-        client.save_version("v2", curved)
+        client.save_version("v2", curved_model)
         shown = client.begin_candidate("v2")
         assert shown["share"] == 0.0 and margins(client) == after
         client.learn_many(*batch(600, seed=2), batch=50)
-        versions = until(lambda: compared(client, 600))
+        versions = until(lambda: comparison_after(client, 600))
         assert versions["current"]["overall"]["n"] == 600
         assert versions["candidate"]["overall"]["error"] < versions["current"]["overall"]["error"]
-        places = [[point["position"] for point in versions[which]["curve"]] for which in ("candidate", "current")]
-        assert places[0] == places[1]
+        positions = [[point["position"] for point in versions[which]["curve"]] for which in ("candidate", "current")]
+        assert positions[0] == positions[1]
         assert len(versions["candidate"]["curve"]) >= 2 and versions["refused"] == versions["skipped"] == 0
 
         page = browser.new_page()
@@ -86,8 +86,8 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
         answers = client.predict_many(batch(40, seed=99)[0], TASKS)
         by_candidate = {task for task, answer in zip(TASKS, answers, strict=True) if answer.version == "v2"}
         assert 4 <= len(by_candidate) <= 30
-        alone = client.predict(batch(1, seed=99)[0][0], TASKS[0])
-        assert (alone.version == "v2") == (TASKS[0] in by_candidate)
+        single = client.predict(batch(1, seed=99)[0][0], TASKS[0])
+        assert (single.version == "v2") == (TASKS[0] in by_candidate)
         service.kill()
 
     # After a kill the candidate continues from the same state.
@@ -97,16 +97,16 @@ def test_rollback_shadow_canary_and_promotion_of_a_served_model(tmp_path, curved
             (answer.version, answer.margin) for answer in answers
         ]
         client.begin_candidate("v2", share=1.0)
-        promised = margins(client)
+        expected = margins(client)
         client.promote()
-        assert margins(client) == promised
+        assert margins(client) == expected
         versions = client.versions()
         assert versions["candidate"] is None and versions["current"] == "v2"
         assert [event["action"] for event in versions["events"]] == ["promote", "activate", "activate"]
         with pytest.raises(InputError, match="there is none"):
             client.promote()
         client.rollback()
-        assert margins(client) != promised
+        assert margins(client) != expected
         client.delete_version("v2")
         assert "v2" not in [version["name"] for version in client.versions()["versions"]]
 

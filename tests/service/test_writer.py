@@ -1,4 +1,4 @@
-"""The writer: no exception ends it, every request is answered, and a restore changes everything in one step."""
+"""The writer: no exception ends it, and every request is answered. A restore changes model and statistics together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from budgetron.service.settings import ServiceSettings
 SECONDS = 60  # a request without an answer after this time counts as hanging
 
 
-def made(classes):
+def trained_model(classes):
     """A model with this number of classes."""
     model = budgetron.RandomBudgetPerceptron(budget=20)
     rng = np.random.default_rng(0)
@@ -32,18 +32,18 @@ def made(classes):
 @pytest.fixture
 def contents(tmp_path):
     """The model files of a two-class and a three-class model."""
-    outcomes = []
+    files = []
     for classes in (2, 3):
-        made(classes).save(tmp_path / f"{classes}.budgetron")
-        outcomes.append((tmp_path / f"{classes}.budgetron").read_bytes())
-    return outcomes
+        trained_model(classes).save(tmp_path / f"{classes}.budgetron")
+        files.append((tmp_path / f"{classes}.budgetron").read_bytes())
+    return files
 
 
-def serving(tmp_path, test):
-    """Run a test on the event loop of a service in this process; `test(service, hosted, client)`."""
+def run_with_service(tmp_path, test):
+    """Call `test(service, model, client)` with a service on an event loop in this process; model is a `ServedModel`."""
 
     async def main():
-        service = Service(ServiceSettings(tmp_path / "data"), {"default": lambda: made(2)})
+        service = Service(ServiceSettings(tmp_path / "data"), {"default": lambda: trained_model(2)})
         service.start()
         await service.open()
         transport = httpx.ASGITransport(create_app(service))
@@ -59,19 +59,19 @@ def example(label=1):
     return Request([[0.5, 0.1]], [label], ["ann"])
 
 
-def test_figures_of_another_model_do_not_end_the_writer(tmp_path, contents):
+def test_statistics_of_another_model_do_not_end_the_writer(tmp_path, contents):
     """A model of three classes with statistics of two classes, as if labels came in the middle of a restore."""
 
-    async def test(service, hosted, client):
+    async def test(service, model, client):
         for turn in range(4):
             for label in (0, 1):
-                answer = await hosted.writer.submit(example(label), 1)
+                answer = await model.writer.submit(example(label), 1)
                 assert answer.margins.shape == ((1, 3) if turn % 2 else (1,))
-            # directly, not through the service, so the statistics are not replaced
-            hosted.host.restore(contents[(turn + 1) % 2])
-        assert hosted.writer._thread.is_alive() and hosted.writer.waiting == 0
+            # Restored directly, not through the service, so that the statistics are not replaced.
+            model.host.restore(contents[(turn + 1) % 2])
+        assert model.writer._thread.is_alive() and model.writer.waiting == 0
 
-    serving(tmp_path, test)
+    run_with_service(tmp_path, test)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError(), SystemExit(), KeyboardInterrupt()], ids=repr)
@@ -79,18 +79,18 @@ def test_every_exception_becomes_a_response_and_the_writer_continues(tmp_path, m
     def failing(*_):
         raise error
 
-    async def test(service, hosted, client):
-        monkeypatch.setattr(hosted.host, "learn_many", failing)
-        futures = [hosted.writer.submit(example(), 1) for _ in range(5)]
+    async def test(service, model, client):
+        monkeypatch.setattr(model.host, "learn_many", failing)
+        futures = [model.writer.submit(example(), 1) for _ in range(5)]
         answers = await asyncio.gather(*futures, return_exceptions=True)
         expected = type(error) if isinstance(error, Exception) else WriterEnded
         assert all(isinstance(answer, expected) for answer in answers)
         monkeypatch.undo()
-        monkeypatch.setattr(hosted.statistics, "learned", failing if isinstance(error, Exception) else lambda *_: None)
-        assert (await hosted.writer.submit(example(), 1)).position
-        assert hosted.writer.alive and hosted.writer.waiting == 0
+        monkeypatch.setattr(model.statistics, "learned", failing if isinstance(error, Exception) else lambda *_: None)
+        assert (await model.writer.submit(example(), 1)).position
+        assert model.writer.alive and model.writer.waiting == 0
 
-    serving(tmp_path, test)
+    run_with_service(tmp_path, test)
 
 
 def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
@@ -100,8 +100,8 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
     # otherwise the writer would be restarted before the checks below
     monkeypatch.setattr(Service, "_restart_ended_writers", not_now)
 
-    async def test(service, hosted, client):
-        writer, thread = hosted.writer, hosted.writer._thread
+    async def test(service, model, client):
+        writer, thread = model.writer, model.writer._thread
 
         async def ready():
             service._ready_until = 0.0  # check now, even if the last check was a moment ago
@@ -110,7 +110,7 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
         assert (await ready()).status_code == 200
         with monkeypatch.context() as patch:
             patch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
-            await writer.submit(example(), 1)  # the thread is past `_take`: this one is still learned
+            await writer.submit(example(), 1)  # the thread waits in the old `_take`, so this request is still learned
             await asyncio.to_thread(thread.join)
         lost = writer._loop.create_future()
         writer._taken = [type("Item", (), {"future": lost, "n": 0})()]  # the requests that the thread had when it ended
@@ -125,12 +125,12 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
         assert (await ready()).status_code == 200
         assert b'budgetron_writer_restarts{model="default"} 1.0' in (await client.get("/metrics")).content
 
-    serving(tmp_path, test)
+    run_with_service(tmp_path, test)
 
 
 def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
-    async def test(service, hosted, client):
-        writer, thread = hosted.writer, hosted.writer._thread
+    async def test(service, model, client):
+        writer, thread = model.writer, model.writer._thread
         monkeypatch.setattr(writer, "_take", list)  # the queue returns nothing, so the thread ends
         await writer.submit(example(), 1)
         await asyncio.to_thread(thread.join)
@@ -138,34 +138,34 @@ def test_a_request_to_a_dead_writer_is_answered(tmp_path, monkeypatch):
         answer = await client.post("/v1/learn", json={"features": [0.5, 0.1], "label": 1, "task": "ann"})
         assert answer.status_code == 200 and writer.restarts == 1
 
-    serving(tmp_path, test)
+    run_with_service(tmp_path, test)
 
 
-def test_model_and_figures_change_in_one_step(tmp_path, contents, monkeypatch):
+def test_model_and_statistics_change_in_one_step(tmp_path, contents, monkeypatch):
     """During a restore a reader sees the old model with its statistics, or the new model with none."""
 
-    async def test(service, hosted, client):
+    async def test(service, model, client):
         for label in (0, 1, 0, 1):
-            await hosted.writer.submit(example(label), 1)
-        assert hosted.state()["overall"]["n"] == 4
-        states, looked = [], threading.Event()
-        replacing = hosted.statistics.replacing
+            await model.writer.submit(example(label), 1)
+        assert model.state()["overall"]["n"] == 4
+        states, has_read = [], threading.Event()
+        replacing = model.statistics.replacing
 
         def watched():
-            looker = threading.Thread(target=lambda: (states.append(hosted.state()), looked.set()))
-            looker.start()
+            reader = threading.Thread(target=lambda: (states.append(model.state()), has_read.set()))
+            reader.start()
             return replacing()
 
-        monkeypatch.setattr(hosted.statistics, "replacing", watched)
+        monkeypatch.setattr(model.statistics, "replacing", watched)
         put = await client.put("/v1/snapshot", content=contents[1])
         assert put.status_code == 200
-        await asyncio.to_thread(looked.wait, SECONDS)
-        for state in [*states, hosted.state()]:
-            known = hosted.host.model.classes_ if state["overall"] is None else [0, 1]
-            assert len(known) == (3 if state["overall"] is None else 2)
-        assert hosted.state()["overall"] is None
+        await asyncio.to_thread(has_read.wait, SECONDS)
+        for state in [*states, model.state()]:
+            classes = model.host.model.classes_ if state["overall"] is None else [0, 1]
+            assert len(classes) == (3 if state["overall"] is None else 2)
+        assert model.state()["overall"] is None
 
-    serving(tmp_path, test)
+    run_with_service(tmp_path, test)
 
 
 def test_labels_while_models_of_two_and_three_classes_are_restored_in_turn(tmp_path, contents):

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 
 import pytest
-from ndjson_client import SHARDS, Stream, learned, seen
+from ndjson_client import SHARDS, Stream, learn, seen
 from running import Running, running, until
 
 LOCAL = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5",)
@@ -36,11 +36,11 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
     with running(tmp_path) as service, service.client() as client:
         before = seen(client)
         assert 0 < before <= 720
-        answers = learned(client, sent, "the stream")
+        answers = learn(client, sent, "the stream")
         assert answers[-1] == {"done": True, "lines": 1500, "refused": 0}
         assert seen(client) == 1500
         assert sum(answer.get("learned", 0) for answer in answers) == 1500
-        assert all(answer["repeated"] for answer in learned(client, sent, "the stream")[:-1])
+        assert all(answer["repeated"] for answer in learn(client, sent, "the stream")[:-1])
         assert seen(client) == 1500
 
 
@@ -48,26 +48,26 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
 def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path, arguments):
     sent = lines(300)
     with running(tmp_path, *arguments) as service, service.client() as client:
-        learned(client, sent[:77], "s")
+        learn(client, sent[:77], "s")
         assert seen(client) == 77
         # a kill loses nothing that was acknowledged, and nothing is learned twice after it
         service.kill()
     with running(tmp_path) as service, service.client() as client:
         with_invalid_lines = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
         with_invalid_lines[102] = b'{"features":[1.0],"label":1,"task":"t1"}\n'  # too short for the model
-        answers = learned(client, with_invalid_lines, "s")
+        answers = learn(client, with_invalid_lines, "s")
         assert [answer["line"] for answer in answers if "error" in answer] == [101, 102, 103]
         assert answers[-1]["done"] and seen(client) == 198
-        again = learned(client, with_invalid_lines, "s")
+        again = learn(client, with_invalid_lines, "s")
         assert [answer["line"] for answer in again if "error" in answer] == [101, 102, 103]
         assert all("error" in answer or answer["repeated"] for answer in again[:-1]) and seen(client) == 198
         # other content at the same position is rejected, and nothing after it is learned
-        other = learned(client, lines(400, start=1), "s")
+        other = learn(client, lines(400, start=1), "s")
         assert other[-1]["error"]["kind"] == "key_reused" and "done" not in other[-1]
         assert seen(client) == 198
         # the same content under another key, or under none, is new
-        assert learned(client, sent[:10], "t")[-1]["done"] and seen(client) == 208
-        assert learned(client, sent[:10])[-1]["done"] and seen(client) == 218
+        assert learn(client, sent[:10], "t")[-1]["done"] and seen(client) == 208
+        assert learn(client, sent[:10])[-1]["done"] and seen(client) == 218
 
 
 def test_a_stream_sent_by_two_connections_at_once_is_learned_once(tmp_path):
@@ -78,7 +78,7 @@ def test_a_stream_sent_by_two_connections_at_once_is_learned_once(tmp_path):
             for stream in streams:
                 stream.send(sent[start : start + 50])
         for stream in streams:
-            stream._wire.sendall(b"0\r\n\r\n")
+            stream._connection.sendall(b"0\r\n\r\n")
             stream.read_until(b'"done":true')
             stream.close()
         assert seen(client) == 1000
@@ -118,7 +118,7 @@ def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
     with running(tmp_path) as service, service.client() as client:
         again = client.post("/v1/learn", json={"examples": sent[40:45], "key": "k"}).json()
         assert again == {**first, "repeated": True}
-        assert learned(client, lines(60), "s")[-1]["done"]
+        assert learn(client, lines(60), "s")[-1]["done"]
         assert seen(client) == 50 + 20
         position = client.post("/v1/learn", json={"examples": sent[:1]}).json()["position"]
         assert position > first["position"] + 1  # no number is used twice
@@ -130,15 +130,15 @@ def test_a_full_disk_ends_a_stream_and_what_was_not_learned_is_learned_later(tmp
         pytest.skip("no prlimit here")
     sent = lines(3000)
     with running(tmp_path, *LOCAL) as service, service.client() as client:
-        learned(client, sent[:600], "s")
+        learn(client, sent[:600], "s")
         pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-        cut = learned(client, sent, "s")
+        cut = learn(client, sent, "s")
         assert cut[-1]["error"]["kind"] == "disk" and "done" not in cut[-1]
         acknowledged = max(line["lines"][1] for line in cut[:-1])
         assert cut[-1]["unacknowledged_from"] == acknowledged + 1 <= cut[-1]["lines"]
         assert 600 <= seen(client) < 3000
         resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
-        assert learned(client, sent, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
+        assert learn(client, sent, "s")[-1] == {"done": True, "lines": 3000, "refused": 0}
         assert seen(client) == 3000
         until(lambda: client.get("/readyz").status_code == 200)

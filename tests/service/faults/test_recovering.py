@@ -21,10 +21,10 @@ from budgetron.service.settings import ServiceSettings
 
 
 def test_requests_while_a_model_is_recovered(tmp_path):
-    go_on = threading.Event()
+    may_continue = threading.Event()
 
     def slow_model():
-        go_on.wait(300)
+        may_continue.wait(300)
         return Budgetron(budget=10)
 
     async def main():
@@ -41,7 +41,7 @@ def test_requests_while_a_model_is_recovered(tmp_path):
             assert answer.status_code == 503 and answer.json()["error"]["kind"] == "recovering"
             assert answer.headers["retry-after"] == "1"
             assert (await client.get("/v1/models")).json() == {"models": ["default"]}
-            go_on.set()
+            may_continue.set()
             await opening
             service._ready_until = 0.0
             assert (await client.get("/readyz")).status_code == 200

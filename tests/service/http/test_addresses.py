@@ -66,13 +66,13 @@ class FakeConnection:
 
 def test_connections_per_address_are_limited():
     connections = Connections(100, 1.0, per_address=2, is_trusted=lambda peer: peer == "10.0.0.1")
-    mine = [FakeConnection("192.0.2.1", port) for port in range(6)]
-    accepted = [connections.add(connection) for connection in mine]
+    connections_of_client = [FakeConnection("192.0.2.1", port) for port in range(6)]
+    accepted = [connections.add(connection) for connection in connections_of_client]
     assert accepted == [True] * 4 + [False] * 2  # two of them get a 503 with the reason
-    assert [connection.is_reserved for connection in mine[:4]] == [False, False, True, True]
+    assert [connection.is_reserved for connection in connections_of_client[:4]] == [False, False, True, True]
     proxy = [FakeConnection("10.0.0.1", port) for port in range(6)]
     assert all(connections.add(connection) and not connection.is_reserved for connection in proxy)
-    for connection in mine:
+    for connection in connections_of_client:
         connections.remove(connection)
     again = FakeConnection("192.0.2.1", 9)
     assert connections.add(again) and not again.is_reserved and len(connections) == 7
@@ -106,7 +106,7 @@ def proxied(tmp_path_factory):
 
 
 def test_limits_are_changed_at_run_time_and_recorded(proxied):
-    def of(address):
+    def sent_from(address):
         return {"X-Forwarded-For": address}
 
     with proxied.client() as client:
@@ -116,22 +116,22 @@ def test_limits_are_changed_at_run_time_and_recorded(proxied):
         wrong = client.put("/v1/limits", json={})
         assert wrong.status_code == 422 and '"address_rate"' in wrong.json()["error"]["message"]
         assert client.put("/v1/limits", json={"address_rate": -1}).status_code == 400
-        changed = client.put("/v1/limits", json={"address_rate": 0.01}, headers=of("203.0.113.5"))
+        changed = client.put("/v1/limits", json={"address_rate": 0.01}, headers=sent_from("203.0.113.5"))
         assert changed.status_code == 200 and changed.json()["address_rate"] == 0.01
         # A new bucket holds two seconds' worth. A request that costs more than that leaves a debt.
-        assert client.get("/v1/models", headers=of("192.0.2.1")).status_code == 200
-        refused = client.get("/v1/models", headers=of("192.0.2.1"))
+        assert client.get("/v1/models", headers=sent_from("192.0.2.1")).status_code == 200
+        refused = client.get("/v1/models", headers=sent_from("192.0.2.1"))
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
         assert refused.json()["error"]["kind"] == "too_many" and "192.0.2.1" in refused.json()["error"]["message"]
-        assert client.get("/v1/unknown", headers=of("192.0.2.1")).status_code == 429  # before anything else
-        assert client.get("/healthz", headers=of("192.0.2.1")).status_code == 200
-        assert client.get("/v1/limits", headers=of("192.0.2.1")).status_code == 200  # no administrator is locked out
-        assert client.get("/v1/models", headers=of("192.0.2.2")).status_code == 200  # another client
+        assert client.get("/v1/unknown", headers=sent_from("192.0.2.1")).status_code == 429  # before anything else
+        assert client.get("/healthz", headers=sent_from("192.0.2.1")).status_code == 200
+        assert client.get("/v1/limits", headers=sent_from("192.0.2.1")).status_code == 200  # never limited
+        assert client.get("/v1/models", headers=sent_from("192.0.2.2")).status_code == 200  # another client
         many = {"examples": [{"features": [1.0], "label": i % 2} for i in range(30)]}
-        assert client.post("/v1/learn", json=many, headers=of("192.0.2.3")).status_code == 429
-        reset = client.put("/v1/limits", json={"address_rate": 0, "slow_seconds": 0}, headers=of("203.0.113.6"))
+        assert client.post("/v1/learn", json=many, headers=sent_from("192.0.2.3")).status_code == 429
+        reset = client.put("/v1/limits", json={"address_rate": 0, "slow_seconds": 0}, headers=sent_from("203.0.113.6"))
         assert reset.status_code == 200
-        assert client.get("/v1/models", headers=of("192.0.2.1")).status_code == 200
+        assert client.get("/v1/models", headers=sent_from("192.0.2.1")).status_code == 200
         lines = client.get("/v1/audit").json()["actions"]
     assert [line["outcome"] for line in lines] == ["done", "done", "malformed", "refused"]
     assert lines[1]["details"] == {"address_rate": {"from": 0.0, "to": 0.01}}

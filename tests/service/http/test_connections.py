@@ -24,27 +24,27 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def connected(url):
-    place = urlsplit(url)
-    return socket.create_connection((place.hostname, place.port), timeout=300)
+def connect(url):
+    address = urlsplit(url)
+    return socket.create_connection((address.hostname, address.port), timeout=300)
 
 
-def send_headers(url, n_bytes, each):
-    """Send headers of `each` bytes until the service answers or drops the connection; its answer."""
-    with connected(url) as wire:
+def send_headers(url, n_bytes, header_bytes):
+    """Send `n_bytes` of headers, `header_bytes` each, and return the answer; empty if the connection is dropped."""
+    with connect(url) as connection:
         with contextlib.suppress(OSError):
-            wire.sendall(REQUEST)
-            for number in range(n_bytes // each):
-                wire.sendall(b"X-%d: %s\r\n" % (number, b"a" * each))
-            wire.sendall(b"\r\n")
+            connection.sendall(REQUEST)
+            for number in range(n_bytes // header_bytes):
+                connection.sendall(b"X-%d: %s\r\n" % (number, b"a" * header_bytes))
+            connection.sendall(b"\r\n")
         try:
-            return wire.recv(65536)
+            return connection.recv(65536)
         except ConnectionResetError:
             return b""
 
 
-@pytest.mark.parametrize("each", [8_000, 26_000_000, 8], ids=["many", "one", "tiny"])
-def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each):
+@pytest.mark.parametrize("header_bytes", [8_000, 26_000_000, 8], ids=["many", "one", "tiny"])
+def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, header_bytes):
     path = tmp_path / "keys"
     api_keys.add(path, "app", "predict")
     with running(tmp_path / "data", "--keys", path) as service:
@@ -52,7 +52,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each
         send_headers(service.url, 100_000, 1000)
         memory, cpu, answers = rss(pid), cpu_seconds(pid), []
         threads = [
-            threading.Thread(target=lambda: answers.append(send_headers(service.url, 64_000_000, each)))
+            threading.Thread(target=lambda: answers.append(send_headers(service.url, 64_000_000, header_bytes)))
             for _ in range(3)
         ]
         for thread in threads:
@@ -70,7 +70,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, each
 def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
     with limited(tmp_path, connections=20) as url, contextlib.ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(connected(url))
+            stack.enter_context(connect(url))
         with httpx.Client(base_url=url, timeout=300) as client:
             assert client.get("/healthz").status_code == 200
             assert client.get("/readyz").status_code == 200
@@ -78,15 +78,15 @@ def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
             assert answer.status_code == 503 and answer.json()["error"]["kind"] == "busy"
             assert answer.headers["connection"] == "close"
         for _ in range(RESERVED):
-            stack.enter_context(connected(url))
-        with connected(url) as wire, contextlib.suppress(ConnectionResetError):  # beyond the limit and the reserve
-            assert wire.recv(1) == b""
+            stack.enter_context(connect(url))
+        with connect(url) as connection, contextlib.suppress(ConnectionResetError):  # beyond the limit and the reserve
+            assert connection.recv(1) == b""
 
 
 def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
     with limited(tmp_path, connections=5, seconds_to_send=1.0) as url, contextlib.ExitStack() as stack:
-        idle = [stack.enter_context(connected(url)) for _ in range(5)]
-        assert [wire.recv(1) for wire in idle] == [b""] * 5
+        idle = [stack.enter_context(connect(url)) for _ in range(5)]
+        assert [connection.recv(1) for connection in idle] == [b""] * 5
         with httpx.Client(base_url=url, timeout=300) as client:
             assert client.get("/v1/model").status_code == 200
 
@@ -94,6 +94,6 @@ def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
 def test_the_limit_of_open_files_does_not_come_before_that_of_connections(tmp_path):
     with limited(tmp_path, connections=300) as url, contextlib.ExitStack() as stack:
         for _ in range(299):
-            stack.enter_context(connected(url))
+            stack.enter_context(connect(url))
         with httpx.Client(base_url=url, timeout=300) as client:
             assert client.get("/v1/model").status_code == 200

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from ndjson_client import NDJSON, SHARDS, Stream, learned, seen
+from ndjson_client import NDJSON, SHARDS, Stream, learn, seen
 from running import Running, running
 
 LOCAL = ("Forgetron budget=20",)
@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "
 
 def line(number, label=None, width=2, **others):
     label = ("ham", "spam")[number % 2] if label is None else label
-    features = [(number * place) % 7 / 7 for place in range(1, width + 1)]
+    features = [(number * index) % 7 / 7 for index in range(1, width + 1)]
     return json.dumps({"features": features, "label": label, "task": f"t{number % 3}", **others}).encode() + b"\n"
 
 
@@ -30,17 +30,17 @@ BAD = {
 @BOTH
 def test_a_bad_line_among_the_first_is_the_only_one_that_is_rejected(tmp_path, arguments):
     sent = [line(number) for number in range(12)]
-    cases = [(bad, place) for bad in BAD.values() for place in (0, 2)]
+    cases = [(bad, index) for bad in BAD.values() for index in (0, 2)]
     learner, *options = arguments
     models = [f"m{number}={learner}" for number in range(len(cases))]
     with running(tmp_path, *models, *options) as service, service.client() as client:
-        for number, (bad, place) in enumerate(cases):
-            content = b"".join([*sent[:place], bad, *sent[place:]])
+        for number, (bad, index) in enumerate(cases):
+            content = b"".join([*sent[:index], bad, *sent[index:]])
             path = f"/v1/models/m{number}"
             answers = client.post(f"{path}/learn", content=content, headers=NDJSON).text.splitlines()
             answers = [json.loads(answer) for answer in answers]
             rejected = [answer["line"] for answer in answers if "line" in answer]
-            assert rejected == [place + 1] and answers[-1] == {"done": True, "lines": 13, "refused": 1}, answers
+            assert rejected == [index + 1] and answers[-1] == {"done": True, "lines": 13, "refused": 1}, answers
             model = client.get(f"{path}/model").json()
             assert model["seen"] == 12 and model["classes"] == ["ham", "spam"]
 
@@ -76,17 +76,17 @@ def test_a_stop_does_not_reject_lines_that_wait(tmp_path):
 
 def test_a_stream_with_one_label_is_told_what_to_do(tmp_path):
     with running(tmp_path, *LOCAL) as service, service.client() as client:
-        answers = learned(client, [line(0), line(2)])
+        answers = learn(client, [line(0), line(2)])
         message = answers[0]["error"]["message"]
         assert answers[-1]["refused"] == 2 and "labels of at least two classes" in message and "no stream" in message
         assert seen(client) == 0
-        learned(client, [line(0, label=0), line(1, label=0)])  # 0 implies that the other label is 1
+        learn(client, [line(0, label=0), line(1, label=0)])  # 0 implies that the other label is 1
         assert seen(client) == 2
 
 
 def test_the_same_stream_again_is_learned_once(tmp_path):
     sent = [line(0, width=3), *(line(number) for number in range(12))]
     with running(tmp_path, *LOCAL) as service, service.client() as client:
-        assert learned(client, sent, "key")[-1]["refused"] == 1
-        assert learned(client, sent, "key")[-1]["refused"] == 1
+        assert learn(client, sent, "key")[-1]["refused"] == 1
+        assert learn(client, sent, "key")[-1]["refused"] == 1
         assert seen(client) == 12

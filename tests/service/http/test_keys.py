@@ -42,7 +42,8 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
-def ask(client, route, headers):
+def status_of(client, route, headers):
+    """Send a request of an operation with an empty body, and return the status."""
     path = "/v1/" + route.path.replace("{task}", "0")
     if route.path == "events":
         with client.stream("GET", path, headers=headers) as answer:
@@ -57,9 +58,9 @@ def ask(client, route, headers):
 def test_every_path_requires_its_role(client, tokens, route):
     wrong = [None, "", "Bearer", "Bearer wrong", "Basic " + tokens[1]["admin"], tokens[1]["admin"]]
     for header in wrong:
-        assert ask(client, route, {} if header is None else {"Authorization": header}) == 401, header
+        assert status_of(client, route, {} if header is None else {"Authorization": header}) == 401, header
     for role in api_keys.ROLES:
-        status = ask(client, route, bearer(tokens[1][role]))
+        status = status_of(client, route, bearer(tokens[1][role]))
         allowed = api_keys.ROLES.index(role) >= api_keys.ROLES.index(route.role)
         assert (status not in (401, 403)) if allowed else status == 403, (role, status)
 
@@ -156,8 +157,8 @@ def test_keys_are_added_and_listed_by_the_command(tmp_path):
     assert done.exit_code == 0 and done.stdout.startswith("bt_")
     again = CliRunner().invoke(main, ["keys", "add", path, "app", "learn"])
     assert again.exit_code == 2 and "not in the file yet" in again.output
-    more = ["--expires", "2030-01-31", "--model", "spam", "--model", "clicks"]
-    assert CliRunner().invoke(main, ["keys", "add", path, "other", "learn", *more]).exit_code == 0
+    options = ["--expires", "2030-01-31", "--model", "spam", "--model", "clicks"]
+    assert CliRunner().invoke(main, ["keys", "add", path, "other", "learn", *options]).exit_code == 0
     shown = CliRunner().invoke(main, ["keys", "list", path])
     lines = ["app  predict  100 examples/s", "other  learn  until 2030-01-31  models spam, clicks"]
     assert shown.stdout.splitlines() == lines

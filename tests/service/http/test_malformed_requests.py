@@ -95,13 +95,13 @@ def test_unknown_paths_methods_and_content_types_get_4xx(client):
         assert client.get(path).status_code == 404
     assert client.post("/v1/predict", content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert client.request("PATCH", "/v1/predict").status_code == 405
-    rebound = client.get("/v1/model", headers={"Host": "evil.example"})
-    assert rebound.status_code == 421 and "localhost" in rebound.json()["error"]["message"]
+    other_host = client.get("/v1/model", headers={"Host": "evil.example"})  # as after DNS rebinding
+    assert other_host.status_code == 421 and "localhost" in other_host.json()["error"]["message"]
 
 
-def _wire(service):
-    place = urlsplit(service.url)
-    return socket.create_connection((place.hostname, place.port), timeout=300)
+def _connect(service):
+    address = urlsplit(service.url)
+    return socket.create_connection((address.hostname, address.port), timeout=300)
 
 
 def test_bytes_that_are_not_http_do_no_harm(service, client):
@@ -110,11 +110,11 @@ def test_bytes_that_are_not_http_do_no_harm(service, client):
                     b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
                     b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
                     *(rng.randbytes(500) for _ in range(20))):  # fmt: skip
-        with _wire(service) as wire:
-            wire.sendall(content)
-            wire.shutdown(socket.SHUT_WR)
+        with _connect(service) as connection:
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
             try:
-                answer = wire.recv(65536)
+                answer = connection.recv(65536)
             except ConnectionResetError:
                 answer = b""
             assert not answer.startswith(b"HTTP/1.1 5"), content[:50]
@@ -128,18 +128,18 @@ def test_random_requests_crash_nothing_and_use_no_more_memory(service, client, n
     not grow."""
     rng = random.Random(1)
     client.get("/v1/model")
-    early = None
+    rss_before = None
     for number in range(n):
         if number == n // 3:
-            early = rss(service.process.pid)
-        method, path, body, headers = _fuzzed(rng)
+            rss_before = rss(service.process.pid)
+        method, path, body, headers = _random_request(rng)
         answer = client.request(method, path, content=body, headers=headers)
         assert answer.status_code < 500, (method, path, body[:300], answer.text)
-    assert rss(service.process.pid) - early < 30 * 2**20
+    assert rss(service.process.pid) - rss_before < 30 * 2**20
     assert client.get("/readyz").status_code == 200
 
 
-def _fuzzed(rng):
+def _random_request(rng):
     values = [0, 1, -1, 1.5, 1e308, -0.0, True, None, "", "spam", "ham", "é\u0000", [], [1, 2], {}, {"a": 1}, 2**64]
     names = ["features", "label", "task", "examples", "key", "weight", "classes", "id", "feedback", "remember", "x"]
     body = {rng.choice(names): rng.choice(values) for _ in range(rng.randint(0, 4))}
@@ -149,8 +149,8 @@ def _fuzzed(rng):
         body |= {"label": rng.choice(["spam", "ham"]), "task": rng.choice(["ann", "bob", 7])}
     content = json.dumps(body).encode()
     if rng.random() < 0.2:
-        place = rng.randrange(len(content) + 1)
-        content = content[:place] + rng.randbytes(rng.randint(0, 3)) + content[place + rng.randint(0, 5) :]
+        start = rng.randrange(len(content) + 1)
+        content = content[:start] + rng.randbytes(rng.randint(0, 3)) + content[start + rng.randint(0, 5) :]
     paths = ["predict", "learn", "feedback", "model", "live", "snapshot", "tasks/ann", "tasks/%22", "tasks/-7"]
     path = rng.choice(paths)
     prefix = rng.choice(["/v1/", "/v1/", "/v1/models/default/", "/v1/models/x/"])
@@ -172,36 +172,36 @@ def test_slow_clients_are_dropped(tmp_path):
             (head + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
         )  # fmt: skip
         with contextlib.ExitStack() as connections:  # all at once, because each takes two seconds
-            wires = [connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
+            sockets = [connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
                      for _ in unfinished]  # fmt: skip
-            for wire, (content, _) in zip(wires, unfinished, strict=True):
-                wire.sendall(content)
-            for wire, (_, expected) in zip(wires, unfinished, strict=True):
-                assert wire.recv(65536).startswith(expected) and (expected or wire.recv(1) == b"")
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # slow, with short pauses
-            wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
+            for connection, (content, _) in zip(sockets, unfinished, strict=True):
+                connection.sendall(content)
+            for connection, (_, expected) in zip(sockets, unfinished, strict=True):
+                assert connection.recv(65536).startswith(expected) and (expected or connection.recv(1) == b"")
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:  # slow, with short pauses
+            connection.sendall(head + b"Content-Length: 10000\r\n\r\n")
             for _ in range(10):
-                wire.sendall(b" " * 1000)
+                connection.sendall(b" " * 1000)
                 time.sleep(0.5)
-            assert wire.recv(65536).startswith(b"HTTP/1.1 400")  # read to its end, which is not JSON
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # one byte from time to time
-            wire.sendall(head + b"Content-Length: 10000\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 400")  # read to its end, which is not JSON
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:  # one byte from time to time
+            connection.sendall(head + b"Content-Length: 10000\r\n\r\n")
             answer = b""
             for _ in range(60):
-                if select.select([wire], [], [], 0.5)[0]:
-                    answer = wire.recv(65536)
+                if select.select([connection], [], [], 0.5)[0]:
+                    answer = connection.recv(65536)
                     break
-                wire.sendall(b" ")
+                connection.sendall(b" ")
             assert answer.startswith(b"HTTP/1.1 408")
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as wire:  # never reads a long response
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            wire.sendall(head.replace(b"learn", b"predict").replace(b"/json", b"/x-ndjson")
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:  # never reads a long response
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(head.replace(b"learn", b"predict").replace(b"/json", b"/x-ndjson")
                          + b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip
             lines = b'{"features":"rubbish that is answered at length"}\n' * 2000
-            wire.settimeout(300)
+            connection.settimeout(300)
             try:
                 for _ in range(200):
-                    wire.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
+                    connection.sendall(b"%x\r\n%s\r\n" % (len(lines), lines))
                 dropped = False
             except (BrokenPipeError, ConnectionResetError, TimeoutError) as error:
                 dropped = not isinstance(error, TimeoutError)

@@ -41,7 +41,7 @@ def test_every_response_follows_the_openapi_document(tmp_path, examples):
 
             try_one()
             if operation.path == "/v1/limits" and operation.method == "put":
-                # The process is this machine's only client: undo the limits that it has just set for itself.
+                # The generated requests have set random limits, which would reject the next requests. Undo them.
                 unlimited = {"rate": 0, "address_rate": 0, "address_connections": 0}
                 assert client.put("/v1/limits", json=unlimited).status_code == 200
             tried += 1

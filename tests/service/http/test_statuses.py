@@ -96,16 +96,16 @@ def test_each_exception_class_has_its_status(kind, expected):
     assert (answer.status >= 500) == issubclass(kind, OperationalError | MemoryError)
 
 
-def _below(kind):
+def _subclasses(kind):
     for subclass in kind.__subclasses__():
         yield subclass
-        yield from _below(subclass)
+        yield from _subclasses(subclass)
 
 
 def test_the_table_names_every_class_that_a_handler_may_raise():
-    sides = {kind for kind in _below(BudgetronError) if issubclass(kind, InputError | OperationalError)}
-    client = {kind for kind in sides if kind.__module__.startswith("budgetron.client.")}  # raised by the client
-    assert sides - client <= STATUSES.keys()
+    classes = {kind for kind in _subclasses(BudgetronError) if issubclass(kind, InputError | OperationalError)}
+    client = {kind for kind in classes if kind.__module__.startswith("budgetron.client.")}  # raised by the client
+    assert classes - client <= STATUSES.keys()
 
 
 @pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EFBIG, 507), (errno.EIO, 503)])

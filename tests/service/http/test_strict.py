@@ -15,7 +15,7 @@ from budgetron.service.http import api_keys
 from budgetron.service.http.wire import StrictDecoder
 
 JSON = {"Content-Type": "application/json"}
-TWICE = {
+REPEATED_NAMES = {
     "a field": b'{"features":[1,2],"features":[2,1],"task":"ann"}',
     "of an example": b'{"examples":[{"features":[1,2],"task":"ann","task":"bob"}]}',
     "escaped": b'{"features":[1,2],"t\\u0061sk":"ann","task":"bob"}',
@@ -24,9 +24,9 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize("name", REPEATED_NAMES)
 def test_a_json_object_with_a_repeated_name_is_malformed(trained, name):
-    answer = trained.post("/v1/predict", content=TWICE[name], headers=JSON)
+    answer = trained.post("/v1/predict", content=REPEATED_NAMES[name], headers=JSON)
     assert answer.status_code == 400 and "twice" in answer.json()["error"]["message"]
 
 
@@ -96,10 +96,10 @@ def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
         wire.learn_request.decode(content[:-1] + b"," + json.dumps({name: body[name]}).encode()[1:])
 
 
-def ask(url, *headers, version="1.1"):
-    """The status of a request with exactly these headers."""
-    place = urlsplit(url)
-    with socket.create_connection((place.hostname, place.port), timeout=300) as wire:
+def status_of(url, *headers, version="1.1"):
+    """Send a request with exactly these headers, and return the status."""
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), timeout=300) as wire:
         lines = [f"GET /v1/model HTTP/{version}", *headers, "Connection: close", "", ""]
         wire.sendall("\r\n".join(lines).encode())
         return int(wire.recv(65536).split()[1])
@@ -109,14 +109,14 @@ def test_repeated_and_missing_headers_are_rejected(tmp_path):
     path = tmp_path / "keys"
     key = f"Authorization: Bearer {api_keys.add(path, 'app', 'predict')}"
     with running(tmp_path / "data", "--keys", path) as service:
-        assert ask(service.url, "Host: localhost", key) == 200
-        assert ask(service.url, "Host: localhost", key, version="1.0") == 200
+        assert status_of(service.url, "Host: localhost", key) == 200
+        assert status_of(service.url, "Host: localhost", key, version="1.0") == 200
         for headers in ([key], ["Host: localhost", "Host: localhost", key], ["Host: localhost", key, key],
                         ["Host: localhost", "Authorization: Bearer x", key],
                         ["Host: localhost", key, "Content-Type: a", "Content-Type: b"],
                         ["Host: localhost", key, "Idempotency-Key: a", "Idempotency-Key: a"]):  # fmt: skip
-            assert ask(service.url, *headers) == 400, headers
-            assert ask(service.url, *headers, version="1.0") == 400, headers
+            assert status_of(service.url, *headers) == 400, headers
+            assert status_of(service.url, *headers, version="1.0") == 400, headers
         with socket.create_connection(urlsplit(service.url).netloc.split(":"), timeout=300) as wire:
-            wire.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # as simple load balancers ask
+            wire.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # as simple load balancers do
             assert b" 200 " in wire.recv(65536)
