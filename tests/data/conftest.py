@@ -60,7 +60,7 @@ class Mirror:
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
-    """A mirror of the folder `origin` in the test's own directory, set as the place to download from."""
+    """A mirror of the folder `origin` in the test's own directory, from which all downloads come."""
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
     monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))  # it sleeps before a retry
     origin = tmp_path / "origin"

@@ -113,7 +113,7 @@ def test_a_set_is_downloaded_cached_and_parsed(
     assert (tmp_path / "cache" / "school" / "school.mat").is_file()
     assert np.array_equal(fetched.X, paper["school"].X) and np.array_equal(fetched.y, paper["school"].y)
     mirror.stop()
-    assert data.load("school").n == 15362  # from the cache, offline
+    assert data.load("school").n == 15362  # from the cache: the server has stopped
     assert mirror.requests == ["school/school.mat"]
 
 

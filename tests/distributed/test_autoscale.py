@@ -21,7 +21,7 @@ def test_a_long_queue_adds_one_worker_per_observation_up_to_the_maximum():
     for waiting in [10_000] * 10 + [0] * 30:
         workers += scaler.change(waiting, workers)
         counts.append(workers)
-    assert counts[:10] == [3, 4, 5, 6, 6, 6, 6, 6, 6, 6]  # 6 - 2 observations, then the bound
+    assert counts[:10] == [3, 4, 5, 6, 6, 6, 6, 6, 6, 6]  # one more per observation, up to the maximum of 6
     assert counts[10:] == [6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2] + [2] * 18
 
 

@@ -245,7 +245,7 @@ def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(
     model.operating_point = point
     margins = np.concatenate([model.predict_then_learn(X[a:b], y[a:b], tasks=tasks[a:b], key=f"from {a}")
                               for a, b in ((0, 250), (250, 600))])  # fmt: skip
-    model.predict_then_learn(X[250:], y[250:], tasks=tasks[250:], key="from 250")  # again: counts nothing
+    model.predict_then_learn(X[250:], y[250:], tasks=tasks[250:], key="from 250")  # a retry is not counted
     expected = OperatingPoint(costs={"fp": 1, "fn": 4})
     expected.begin(model.classes_)
     expected.count_margins(margins, (y == "yes").astype(int))

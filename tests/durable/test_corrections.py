@@ -63,7 +63,7 @@ def test_a_corrected_model_equals_one_that_learned_the_right_label(tmp_path, mak
     X, y, tasks = next(requests(1, seed=5))
     sent.append([X, y, tasks])
     host.learn(X, y, tasks)
-    close_without_snapshot(host)  # without a snapshot at the end
+    close_without_snapshot(host)  # so that the next open replays the log
     with Host.open(tmp_path) as again:
         assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(make, sent)))
         assert again.model.n_seen_ == 65

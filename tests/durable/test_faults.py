@@ -25,13 +25,13 @@ def learned_host(folder, n=100, **options):
 # ---- owners
 
 
-def test_a_second_owner_is_refused(tmp_path):
+def test_a_second_owner_is_rejected(tmp_path):
     with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="open in one host at a time"):
         Host.open(tmp_path, MODELS["random"])
     Host.open(tmp_path, MODELS["random"]).close()
 
 
-def test_a_later_epoch_takes_over_and_the_stale_owner_is_refused(tmp_path):
+def test_a_later_epoch_takes_over_and_the_stale_owner_is_rejected(tmp_path):
     sent = blocks(100)
     old = Host.open(tmp_path, MODELS["random"], epoch=3)
     old.learn(*sent[0])
@@ -97,7 +97,7 @@ def test_the_loss_of_an_acknowledged_commit_is_detected(tmp_path):
     (tmp_path / "host.sqlite-shm").unlink(missing_ok=True)
     wal = tmp_path / "host.sqlite-wal"
     content = bytearray(wal.read_bytes())
-    content[-3000] ^= 0xFF  # in the last commit, which SQLite then drops silently
+    content[-3000] ^= 0xFF  # damages the last commit, which SQLite then ignores without an error
     wal.write_bytes(content)
     with pytest.raises(DamagedLog, match="ends at record 4, but record 5 was acknowledged"):
         Host.open(tmp_path)
@@ -126,13 +126,13 @@ def test_a_damaged_snapshot_falls_back_to_the_one_before(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("rubbish", [b"not a database" * 500, b"SQLite format 3\0" + bytes(5000)])
-def test_a_file_that_is_not_a_database_is_refused(tmp_path, rubbish):
+def test_a_file_that_is_not_a_database_is_rejected(tmp_path, rubbish):
     (tmp_path / "host.sqlite").write_bytes(rubbish)
     with pytest.raises(DamagedLog, match="as it was written"):
         Host.open(tmp_path, MODELS["random"])
 
 
-def test_a_log_of_an_unknown_format_is_refused(tmp_path):
+def test_a_log_of_an_unknown_format_is_rejected(tmp_path):
     learned_host(tmp_path, 20).close()
     with sqlite3.connect(tmp_path / "host.sqlite") as db:
         db.execute("PRAGMA user_version=99")
@@ -204,7 +204,7 @@ except DiskRefused as error:
 """
 
 
-def test_a_directory_without_write_permission_is_refused(tmp_path):
+def test_a_directory_without_write_permission_is_rejected(tmp_path):
     learned_host(tmp_path / "host", 20).close()
     for parent in (tmp_path, *tmp_path.parents[:2]):  # pytest creates them for its own user only
         parent.chmod(0o755)
@@ -213,13 +213,13 @@ def test_a_directory_without_write_permission_is_refused(tmp_path):
     assert "Host: the directory must be one that can be read and written" in done.stdout, done.stderr
 
 
-def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
+def test_a_directory_that_cannot_be_created_is_rejected(tmp_path):
     (tmp_path / "file").write_text("here")
     with pytest.raises(DiskRefused, match="the directory must be"):
         Host.open(tmp_path / "file" / "host", MODELS["random"])
 
 
-def test_an_interrupt_between_log_and_model_is_noticed(tmp_path, monkeypatch):
+def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     host = learned_host(tmp_path, 40)
     block = blocks(20, seed=5)[0]
 
@@ -244,7 +244,7 @@ def without_logging():
     logging.disable(logging.NOTSET)
 
 
-def test_records_are_numbered_not_dated(tmp_path, monkeypatch, without_logging):
+def test_learning_and_recovery_do_not_read_the_clock(tmp_path, monkeypatch, without_logging):
     """A clock that runs backwards does no harm, because learning and recovery never read the clock.
 
     Log messages do, so logging is disabled here.

@@ -13,7 +13,7 @@ from host_streams import MODELS, blocks, close_without_snapshot, learn_without_h
 from budgetron.durable import AlreadyOwned, DamagedLog, Host, Request, repair, restore, verify
 from budgetron.errors import InputError
 
-MODEL, BLOCKS = MODELS["random"], blocks(300)  # of 20 examples each
+MODEL, BLOCKS = MODELS["random"], blocks(300)  # 15 blocks of 20 examples each
 
 
 def learned_host(folder, n=100, **options):
@@ -330,7 +330,7 @@ def test_a_directory_of_format_2_opens_and_is_then_checked(tmp_path):
         Host.open(tmp_path)
 
 
-def test_a_backup_that_does_not_exist_is_refused(tmp_path):
+def test_a_backup_that_does_not_exist_is_rejected(tmp_path):
     source = tmp_path / ("no-such-backup" * 10)  # a long path is not shortened
     with pytest.raises(InputError, match="restore: SOURCE must be a backup, a copy or the directory") as refused:
         restore(source, tmp_path / "model")

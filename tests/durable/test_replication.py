@@ -184,7 +184,7 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     assert Replicator(tmp_path / "standby", store).claim.epoch == 3
 
 
-def test_a_former_owner_that_writes_too_late_is_refused(tmp_path, url, copied, monkeypatch):
+def test_a_former_owner_that_writes_too_late_is_rejected(tmp_path, url, copied, monkeypatch):
     """Its check of the epoch passed before another process took over, and its write comes after."""
     host, replicator, _ = copied
     store = open_store(url)

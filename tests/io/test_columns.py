@@ -88,7 +88,8 @@ def test_dates_become_days_and_points_on_circles():
     X = join_blocks(blocks)[0]
     names = [f"day {period} {part}" for period in ("weekday", "year") for part in ("sine", "cosine")]
     assert stream.columns.feature_names == ["day days", *names]
-    assert np.allclose(X[0, 1:3], X[1, 1:3]) and not np.allclose(X[0, 1:3], X[3, 1:3])  # Mondays, and a Wednesday
+    # Rows 0 and 1 are Mondays, row 3 is a Wednesday.
+    assert np.allclose(X[0, 1:3], X[1, 1:3]) and not np.allclose(X[0, 1:3], X[3, 1:3])
     assert np.abs(X[0, 3:5] - X[3, 3:5]).max() < 0.05 and np.abs(X[0, 3:5] - X[2, 3:5]).max() > 1
     numbers = np.array([parse_date(day) for day in days])
     assert np.allclose(X[:, 0], (numbers - numbers.mean()) / numbers.std())

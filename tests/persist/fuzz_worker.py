@@ -29,7 +29,7 @@ from budgetron.persist.container import JSON, packed, unpacked
 
 MEMORY_LIMIT = 512 * 2**20  # bytes that loading any file may allocate
 MAX_BYTES = "32 MiB"
-MAX_SECONDS = 20.0  # of processor time per file
+MAX_SECONDS = 20.0  # the most processor time that one file may take
 NUMBERS = [0, 1, -1, 2, 3, 5, 16, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63), 2**64, 10**30, 0.5,
            -0.5, 1e-300, 1e150, 1e308, -1e308, 5e-324]  # fmt: skip
 OTHERS = [None, True, False, "", "scale", "inf", "NaN", "auto", "numpy", "Budgetron", "float32", "O", "<U9999999",

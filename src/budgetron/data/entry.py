@@ -39,7 +39,7 @@ class Entry:
     d: int
     k: int
     positives: int
-    parse: Callable[[Mapping[str, bytes]], Examples]  # from the content of each file, by the file's name
+    parse: Callable[[Mapping[str, bytes]], Examples]  # takes the content of each file by its name
     files: tuple[RemoteFile, ...] = ()
     package: str | None = None
     time_ordered: bool = False

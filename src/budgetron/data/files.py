@@ -26,7 +26,7 @@ from budgetron.errors import OperationalError
 FOLDER_VARIABLE = "BUDGETRON_DATA"
 CACHE_VARIABLE = "BUDGETRON_CACHE"
 MIRROR_VARIABLE = "BUDGETRON_MIRROR"
-# For connecting, and for each read from the connection. A slow download may take longer in all.
+# The limit for connecting, and for each read from the connection. A slow download may take longer in total.
 _TIMEOUT_SECONDS = 30.0
 
 

@@ -69,10 +69,10 @@ class KnownAnswer:
     probability `noise`. `features` computes φ(x).
     """
 
-    start: Floats  # w, (k, D)
-    target: Floats  # v, (k, D)
-    angles: Floats  # θ, (n,)
-    scores: Floats  # (n,)
+    start: Floats  # w, of shape (k, D)
+    target: Floats  # v, of shape (k, D)
+    angles: Floats  # θ, of shape (n,)
+    scores: Floats  # f, of shape (n,)
     noise: float
     features: Callable[[Any], Any]
 
@@ -109,7 +109,7 @@ def draw_weights(
 
     Because they are orthogonal to the mean, the two classes are equally frequent for all weights.
     """
-    # One cosine for all pairs needs a common direction besides the k own ones.
+    # One cosine for all pairs of tasks needs a common direction besides one direction per task.
     family = k if isinstance(relation, np.ndarray) else k + 1
     # The first half of the vectors is for w, the second half for v. So v is orthogonal to w, and a rotation by 90°
     # replaces the weights by unrelated ones.

@@ -46,8 +46,8 @@ def available() -> Mapping[str, Entry]:
 def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet:
     """Load a data set by name, in the order of its source.
 
-    Files are read from `folder`; without it from the folder in $BUDGETRON_DATA; without that from the cache, into which
-    missing files are downloaded. Data sets that come with a package need no folder.
+    Files are read from `folder`, otherwise from the folder in $BUDGETRON_DATA, otherwise from the cache. Missing files
+    are downloaded into the cache. Data sets that come with a package need no folder.
     """
     entry = _entry("data.load", name)
     files_folder = fetch(name, folder=folder, progress=progress)
@@ -79,8 +79,8 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
 def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path | None:
     """Make sure that the files of a data set are on this machine, and return their folder.
 
-    None is returned for a data set that comes with a package. In a folder of the user, files are only verified; into
-    the cache, missing files are downloaded.
+    Returns None for a data set that comes with a package. Files in a folder of the user are only verified. Missing
+    files are downloaded into the cache.
     """
     entry = _entry("data.fetch", name)
     if not entry.files:

@@ -22,7 +22,7 @@ from budgetron.distributed.split.placement import WHO
 
 
 class ShardDeciding(OnDisk):
-    """The methods of a sharded model that decide, and count what was decided."""
+    """The methods of a sharded model that decide by an operating point, and that count learned examples in it."""
 
     # ---- defined by `ShardedModel`
 

@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ValidatedBlock:
-    """A block that passed validation, and the sample weights of the call. Those in `block` include class weights."""
+    """A valid block, and the sample weights of the call. The weights in `block` include class weights."""
 
     block: Block
     sample_weight: NDArray[np.float64] | None = None
@@ -60,7 +60,7 @@ class InputValidator:
             raise input_type_error(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
         self.learner = learner
         self.prototype: Learner
-        self._first_rows: Any  # of the first block: a byte budget for sparse rows is planned from them
+        self._first_rows: Any  # rows of the first block, from which a byte budget for sparse rows is planned
         self._check_shares = check_shares
         self._reset()
 
@@ -131,7 +131,8 @@ class InputValidator:
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         model: Learner = clone(self.learner)
-        # The kernel that the first block determined is the same in all shards. A Budgetron has none: kernel_ is None.
+        # All shards get the kernel that the first block determined. For a Budgetron `kernel_` is None: they get the
+        # parameter.
         model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in self.learner.get_params(deep=False):
             model.set_params(budget=budget)

@@ -40,7 +40,7 @@ class Introspection(ABC):
     _busy_tasks: BusyTasks
     _placement: Placement
     _workers: WorkerGroup
-    _mistakes: list[int]  # of each shard, at the last rebalancing
+    _mistakes: list[int]  # how many each shard had made at the last rebalancing
     _examples_since_maintenance: int  # since the last rebalancing or exchange
     _rebalancing: threading.Lock
     _counting: threading.Lock  # held while the operating point counts examples

@@ -271,7 +271,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         """Stop the workers. The files in the directory stay."""
         if self._is_fitted:
             if self.operating_point is not None:
-                self._write_record()  # with what it has counted
+                self._write_record()  # it includes the counts of the operating point
             self._workers.close()
             del self._workers
 

@@ -67,7 +67,8 @@ class ShardedHost:
         content = journal.point()
         if content is not None:
             model.operating_point = point_from_bytes(content, model.classes_ if self.hosted_model.is_fitted else None)
-        self._point: OperatingPoint | None = None  # after the requests just sent; applied once it is in the journal
+        # The operating point after the requests that were just sent. The model gets it once it is in the journal.
+        self._point: OperatingPoint | None = None
         self.replayed_examples = self._finish_earlier()
 
     @classmethod

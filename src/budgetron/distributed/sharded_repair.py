@@ -72,7 +72,8 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
     new = Journal(stage, old.shards_directory, old.shards)
     try:
         with new.db.writing():
-            new.db.execute("UPDATE about SET name = ?", (old.name,))  # part of the keys that the shards know
+            # The name must stay, because the keys that the shards have stored contain it.
+            new.db.execute("UPDATE about SET name = ?", (old.name,))
             copy_keys(old.db, new.db, 2**62)
             for row in rows_around_damage(old.db, "SELECT * FROM request ORDER BY number"):
                 new.db.execute("INSERT OR IGNORE INTO request VALUES (?, ?, ?)", row)

@@ -43,7 +43,7 @@ class LoggedBlock:
     """A request as decoded from its bytes."""
 
     kind: str
-    examples: Examples  # of kind "records": with the raw records instead of rows
+    examples: Examples  # if the kind is "records", `rows` has the raw records
     classes: Any
 
 
@@ -81,8 +81,8 @@ def encode_request(request: Request, width: int | None, raw: bool) -> bytes:
     if kind != "records":
         parts = [rows] if kind == "dense" else [rows.data, rows.indices, rows.indptr]
         arrays = list(map(_encode_array, parts))
-    # Lists are encoded value by value, not as the arrays that they were converted to. Earlier versions did the same,
-    # and a retry of a request that one of them logged is recognised by its bytes.
+    # Lists are encoded value by value, not as the arrays that they were converted to. Earlier versions did the same, so
+    # the bytes of a retry equal those of the first request even if an earlier version logged it.
     labels = request.y if isinstance(request.y, list | tuple) else examples.labels
     fields: dict[str, Any] = {
         "kind": kind,
@@ -191,7 +191,7 @@ def _select_rows(values: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def are_records(X: Any) -> bool:
-    """Whether X is a list of dicts. A list of dicts and other rows is rejected."""
+    """Whether X is a list of dicts. A list that mixes dicts with other rows is rejected."""
     if not (isinstance(X, Sequence) and not isinstance(X, str) and len(X) and isinstance(X[0], Mapping)):
         return False
     if not all(isinstance(row, Mapping) for row in X):
@@ -224,7 +224,7 @@ def _encode_values(parameter: str, values: Any) -> Any:
         ) from None
 
 
-_JSON_TYPES = frozenset({bool, float, int, str})  # written as they are; other types are encoded with their name
+_JSON_TYPES = frozenset({bool, float, int, str})  # written as they are; other types are written with their type's name
 
 
 def _python_scalar(value: Any) -> Any:

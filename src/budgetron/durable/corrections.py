@@ -30,7 +30,7 @@ from budgetron.persist.names import NoJSON, decoded, encoded
 
 WHO = "Host"
 WITHDRAWN: Any = object()  # passed in place of a label: the example is withdrawn
-MAX_REASON = 500  # characters
+MAX_REASON = 500  # the longest `who` and `reason`, in characters
 _SET_CHECKSUM = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
 
 
@@ -43,7 +43,7 @@ class Correction:
     """
 
     number: int
-    position: int  # of the record
+    position: int  # the number of the record
     row: int
     old: Any
     new: Any
@@ -60,8 +60,8 @@ class Prepared:
     hosted: HostedModel
     base: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
     position: int
-    block: bytes | None  # the changed record; None: nothing is left of it
-    line: tuple[Any, ...]  # of the audit trail
+    block: bytes | None  # the changed record; None if its only example was withdrawn
+    line: tuple[Any, ...]  # the new line of the audit trail
     replayed_examples: int
     began: float
 
@@ -97,7 +97,7 @@ class Corrections:
         return Corrected(last, 0, 0.0, 0)
 
     def prepare(self, model: Any, position: Any, row: Any, label: Any, who: str, reason: str) -> Prepared:
-        """Compute the model with another label, or without the example. Changes nothing; `model` is the current one."""
+        """Compute the model with another label, or without the example. The current `model` does not change."""
         began = time.perf_counter()
         for name, text in (("who", who), ("reason", reason)):
             if not isinstance(text, str) or len(text) > MAX_REASON:
@@ -229,7 +229,10 @@ class Corrections:
         )
 
     def _log_is_complete(self) -> bool:
-        """Whether the log has every record from the first one on, and the model began as a new one with it."""
+        """Whether a replay of the log from a new model gives the current model.
+
+        The log must have every record from the first one on, and the model must not have learned anything before it.
+        """
         first = self._snapshots.numbers[-1]
         if self._log.db.one("SELECT min(number) FROM log") != (1,):
             return False

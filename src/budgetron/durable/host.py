@@ -238,7 +238,7 @@ class Host(HostChanges):
         try:
             state.confirm()
         except StorageError as error:
-            for entry in entries:  # repeated ones too: their first answer may have failed for the same reason
+            for entry in entries:  # retries too: their first attempt may have failed for the same reason
                 if isinstance(entry.answer, Learned):
                     entry.answer = error
 
@@ -253,7 +253,7 @@ class Host(HostChanges):
                 raise earlier_rejection
             if entry.block is None:
                 margins = self._state.hosted.learn(blocks.decode_block(entry.payload))
-            else:  # checked before it was sent here, and its rows are those in the payload
+            else:  # the coordinator of a sharded model has checked the block, which has the rows of the payload
                 margins = self._state.hosted.model.learn_block(entry.block)
         except Exception as error:
             self._state.log.note_rejected(entry.number)

@@ -37,7 +37,7 @@ class HostState:
         self.corrections = Corrections(log, snapshots)
         self.n_corrections = self.corrections.count()
         self.snapshot_every = snapshot_every
-        self.snapshot_error: DiskRefused | None = None  # of the last attempt; the log grows until one succeeds
+        self.snapshot_error: DiskRefused | None = None  # why the last snapshot failed; the log grows meanwhile
         self.commit_lock = threading.Lock()  # held while something is logged and learned
         self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
         self.is_open = True

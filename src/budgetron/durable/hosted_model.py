@@ -32,7 +32,7 @@ from budgetron.learners.lifecycle.saved import content_of, model_of
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 
-MAX_BYTES = 2**34  # of a restored model; a high limit, because only an administrator can restore one
+MAX_BYTES = 2**34  # the largest model that is restored; a high limit, because only an administrator can restore one
 
 
 class HostedModel:
@@ -72,7 +72,7 @@ class HostedModel:
         return blocks.hashed(X, self.width)
 
     def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
-        """Return records as they are logged: flattened. Each must have some of the model's columns, if any."""
+        """Flatten records, as they are logged. If the model has columns, each record must have at least one of them."""
         return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
 
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:

@@ -26,7 +26,7 @@ class Recovery:
     """The recovered model, and how it was recovered."""
 
     hosted: HostedModel
-    position: int = 0  # of the last record that was read
+    position: int = 0  # the number of the last record that was read
     snapshot: int = 0  # the record number of the snapshot that was loaded; 0: none
     rejected: int = 0  # records that are in the log but were rejected by the model
     replayed_examples: int = 0  # how many examples of the log were learned again
@@ -54,7 +54,7 @@ def load_copy(directory: Path) -> HostedModel:
 
 
 def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
-    """Load the newest snapshot that is intact; or make the model, if there has been no snapshot yet."""
+    """Load the newest intact snapshot. If there has been no snapshot yet, create the model with `make_model`."""
     numbers, unusable = snapshots.numbers, ""
     for i, number in enumerate(numbers):
         content = b""
@@ -81,8 +81,8 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
 def replay(log: Log, recovery: Recovery) -> None:
     """Learn the records after the snapshot again.
 
-    The model may reject records of the last commit: the process ended before it could clear them in the log. Rejected
-    records of earlier commits have been cleared, so if the model rejects one of those, the log is damaged.
+    The model may reject records of the last commit, if the process ended before it could clear them in the log.
+    Rejected records of earlier commits were cleared. So if the model rejects a record of those, the log is damaged.
     """
     rejected = log.unwritten.rejected
     rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last one was rejected

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from budgetron.learners.block_learner import Block
 
 WHO = "Host"
-DIGEST_BYTES = 8  # per row: enough to notice rows that changed by mistake; not a defence against forgery
+DIGEST_BYTES = 8  # the hash of a row: long enough to notice accidental changes, but not to prevent forgery
 MAX_KEY_LENGTH = 200
 
 

@@ -30,7 +30,7 @@ from budgetron.errors import (
 WHO = "io.read"
 READ_SIZE = 1 << 18  # bytes per read
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_MAX_ZSTD_WINDOW = 1 << 27  # bytes; a hostile file could otherwise ask for gigabytes
+_MAX_ZSTD_WINDOW = 1 << 27  # bytes of memory; without a limit a hostile file could request gigabytes
 
 
 class Source:
@@ -95,7 +95,7 @@ class Source:
         return content if self._decoder is None else self._transcode(content, size)
 
     def _transcode(self, content: bytes, size: int) -> bytes:
-        """Convert bytes to UTF-8. If they are only the beginning of a character, read on."""
+        """Convert bytes to UTF-8. If they are only the beginning of a character, read more."""
         assert self._decoder is not None
         try:
             text: str = self._decoder.decode(content, final=self.ended)
@@ -186,7 +186,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes. Of a pipe, return the bytes that it has now instead of waiting for more."""
+        """Return up to `size` bytes. For a pipe, return the bytes that it has now instead of waiting for more."""
         if self._head:
             content, self._head = self._head[:size], self._head[size:]
             return content

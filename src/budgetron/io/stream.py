@@ -26,7 +26,7 @@ from budgetron.persist.schema import Column
 from budgetron.progress import ProgressLine
 
 logger = logging.getLogger("budgetron.io")
-_MAX_SHOWN_BAD = 20  # how many bad lines are kept to show them
+_MAX_SHOWN_BAD = 20  # how many bad lines `Stream.bad` has
 _SKIP = 'Skip such lines with on_error="skip"'
 
 
@@ -199,7 +199,7 @@ class Stream:
                     self._show_progress()
             if self.n_rows == self._limit:
                 return
-            if bad and self._stop:  # raised after the rows before the bad line have been returned
+            if bad and self._stop:  # the rows before the bad line have been returned above
                 raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
             for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
@@ -235,7 +235,7 @@ class Stream:
         """Return which rows update the scales. The rows of the sample are already counted in the scales."""
         if not self._learn or table.lines[-1] <= self._sample_end:
             return False
-        # Only the one block at the end of the sample is mixed.
+        # Only the block in which the sample ends has rows of both kinds.
         return True if table.lines[0] > self._sample_end else table.lines > self._sample_end
 
     def _show_progress(self) -> None:

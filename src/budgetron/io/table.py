@@ -27,7 +27,7 @@ PLAIN = NumberFormat()
 SAMPLE_ROWS = 4096  # rows from which types and first scales are inferred
 SAMPLE_BYTES = 1 << 24
 MAX_EARLY_BAD = 1000  # after this many bad lines without a good one, the file probably has another format
-_SHOWN = 200  # characters of a bad line that are kept
+_SHOWN = 200  # how many characters of a bad line are shown
 
 
 class BadLine(NamedTuple):
@@ -77,7 +77,7 @@ class Selection(NamedTuple):
 
     numbers: tuple[str, ...]
     texts: tuple[str, ...]
-    number_formats: Mapping[str, NumberFormat] = {}  # of the columns of numbers that are not plain
+    number_formats: Mapping[str, NumberFormat] = {}  # only for columns whose numbers are not written as 1234.5
 
 
 class Reader(Protocol):
@@ -129,7 +129,7 @@ def _parse_number_column(column: list[Any], number_format: NumberFormat) -> NDAr
 
 
 def _texts(column: list[Any]) -> CodedColumn:
-    """Code values as text. Integers are coded first, so that each distinct one is formatted only once."""
+    """Code values as text. Integers are formatted after coding, so that each distinct one is formatted once."""
     if set(map(type, column)) == {int}:
         integers = code_texts(column)
         return CodedColumn(list(map(str, integers.values)), integers.codes)

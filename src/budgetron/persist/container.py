@@ -49,7 +49,7 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
     number = int.from_bytes(content[8:16], "little")
     if len(content) >= _START and not 1 <= number <= FORMAT:
         raise invalid("the file", f"of format 1 to {FORMAT}", f"format {number}", "A newer budgetron may read it.")
-    # After the check of the format number, because a later format may have its digest elsewhere.
+    # The digest is checked after the format number, because a later format may have its digest elsewhere.
     digest = sha256(content[:16])
     digest.update(memoryview(content)[_START:])
     if digest.digest() != content[16:_START]:

@@ -55,7 +55,7 @@ def settings_of(rule: str, record: schema.SettingsRecord, graph: TaskGraph) -> S
 
 
 def _parameters_of(kind: Any, record: schema.SettingsRecord) -> Any:
-    """Restore the rule's parameters. Files of format 1 have those of all rules side by side."""
+    """Restore the rule's parameters. Files of format 1 have the parameters of all rules side by side."""
     parameters = record.parameters
     old = {name: value for name in schema.OLD_PARAMETERS if (value := getattr(record, name)) is not msgspec.UNSET}
     if parameters is msgspec.UNSET:

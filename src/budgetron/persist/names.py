@@ -21,8 +21,8 @@ from typing import Any
 from budgetron.errors import BudgetronError
 from budgetron.file_errors import invalid, reported_as_file_error
 
-_MAX_DEPTH = 16  # of nested tuples, so that a hostile file cannot cause a deep recursion
-_MAX_DIGITS = 4000  # of an integer; Python does not parse integers of more than 4300 digits
+_MAX_DEPTH = 16  # how deep tuples may be nested, so that a hostile file cannot cause a deep recursion
+_MAX_DIGITS = 4000  # the longest integer; Python does not parse integers of more than 4300 digits
 
 
 class NoJSON(BudgetronError):

@@ -20,7 +20,7 @@ from budgetron.persist import schema
 from budgetron.persist.names import NoJSON, decoded, encoded
 
 Array = NDArray[Any]
-LARGEST = 1e150  # of a graph's entries; their squares do not overflow
+LARGEST = 1e150  # the largest entry of a graph; its square does not overflow
 
 
 def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | None:

@@ -44,7 +44,7 @@ Kernel = Linear | Polynomial | Gaussian
 
 
 class Clique(Part, tag="clique", tag_field="kind", frozen=True):
-    """With `tasks`, the tensor ``graph.N.clusters`` holds the cluster of each task."""
+    """A complete, disconnected or clustered graph. For clusters, ``graph.N.clusters`` has the cluster of each task."""
 
     coupling: NotNegative | Literal["inf"]
     n_tasks: Count | None
@@ -52,13 +52,16 @@ class Clique(Part, tag="clique", tag_field="kind", frozen=True):
 
 
 class Similarity(Part, tag="similarity", tag_field="kind", frozen=True):
-    """Tensors ``graph.N.component`` and ``graph.N.similarity`` (A⁻¹)."""
+    """A graph by its similarities. Its tensors are ``graph.N.component`` and ``graph.N.similarity`` (A⁻¹)."""
 
     tasks: list[Any]
 
 
 class Sparse(Part, tag="sparse", tag_field="kind", frozen=True):
-    """Tensors ``graph.N.component`` and ``graph.N.data``, ``.indices``, ``.indptr`` (A in CSR form)."""
+    """A graph by its sparse matrix A.
+
+    Its tensors are ``graph.N.component``, and A in CSR form: ``graph.N.data``, ``.indices`` and ``.indptr``.
+    """
 
     tasks: list[Any]
     singular: bool
@@ -81,7 +84,7 @@ class SettingsRecord(Part, frozen=True):
     capacity: Count | None
     pool: Count | None
     column_cache: Annotated[int, Meta(ge=0, le=2**40)]
-    parameters: dict[str, Any] | UnsetType = UNSET  # the rule's own; the rule declares their types and ranges
+    parameters: dict[str, Any] | UnsetType = UNSET  # those of the rule, which declares their types and ranges
     # Format 1 has these in place of `parameters`.
     eta: Any = UNSET
     seed: Any = UNSET
@@ -148,7 +151,8 @@ class Point(Part, frozen=True):
     begun: bool  # whether the labels are known
 
 
-# The constructor parameters that several learners have, as JSON; those of one learner have the types of its signature.
+# The JSON types of the constructor parameters that several learners have. The types of all other parameters come from
+# the signature of their learner.
 COMMON_PARAMETERS: dict[str, Any] = {
     "budget": Count | str | None,
     "kernel": Kernel | None,
@@ -162,15 +166,15 @@ class ModelRecord(Part, frozen=True):
     """The whole JSON text of a model file. Everything learned is in the tensors ``state.NAME``."""
 
     learner: Annotated[str, Meta(max_length=100)]
-    version: Annotated[str, Meta(max_length=100)]  # of the budgetron that wrote it; for display only
-    parameters: dict[str, Any]  # of the constructor; `learners.lifecycle.saved` validates them against its signature
+    version: Annotated[str, Meta(max_length=100)]  # the version of budgetron that wrote the file; for display only
+    parameters: dict[str, Any]  # those of the constructor, validated by `learners.lifecycle.saved`
     settings: SettingsRecord
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels
-    names: list[Any]  # of tasks with stored examples
+    names: list[Any]  # the names of tasks with stored examples
     name_limit: Natural | None
     feature_names: list[Any] | None
-    columns: Plan | None = None  # of a model that learned from files
+    columns: Plan | None = None  # only for a model that learned from files
     tasked: bool = False  # whether it was trained with tasks
     point: Point | None = None  # the operating point, if the model has one
     offset: bool = False  # whether it was trained with another model's scores

@@ -51,7 +51,7 @@ def _to_format_2(db: SqliteFile) -> None:
     db.execute("INSERT INTO request SELECT number, rows FROM old_request WHERE rows IS NOT NULL")
     db.execute("DROP TABLE old_request")
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
-    if row is not None:  # numbers continue from there, so that none is used twice
+    if row is not None:  # new requests get higher numbers than all before, so that none is used twice
         db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", row)
 
 
@@ -123,7 +123,7 @@ class Journal:
         return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM request)")[0])
 
     def unfinished(self) -> list[tuple[int, bytes]]:
-        """Number and rows of the requests that not all shards have learned, in order."""
+        """The numbers and rows of the requests that not all shards have learned, in order."""
         requests = list(self.db.rows(f"SELECT number, rows, crc IS {_CHECKSUM} FROM request ORDER BY number"))
         for number, _, is_intact in requests:
             if not is_intact:
@@ -166,7 +166,7 @@ class Journal:
         return self.keys.answers_to(prefix, Unwritten())
 
     def try_to_write(self) -> None:
-        """Write a few bytes, to find out whether a commit would succeed. Raises its error if not."""
+        """Write a few bytes, and raise the error of that write if a commit would fail now."""
         with self.db.writing():
             self.db.try_to_write(_PROBE_BYTES)
         self.db.check_free_space()

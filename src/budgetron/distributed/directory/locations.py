@@ -18,7 +18,7 @@ CLASSES = {kind.__name__: kind for kind in (ShardedModel, ReplicatedModel)}
 
 
 def is_in_shards(location: Any) -> bool:
-    """Whether a folder contains a model in shards, live or saved. Every URL counts as one, without a request."""
+    """Whether a folder contains a model in shards, live or saved. Every URL counts as one: nothing is requested."""
     return "://" in str(location) or (Path(location) / record.NAME).is_file()
 
 
@@ -31,5 +31,5 @@ def class_at(location: Any) -> type[ShardedModel]:
 
 
 def is_live(location: Any) -> bool:
-    """Whether this is a live directory, with one log per shard, for `open`. Otherwise `save` wrote it, for `load`."""
+    """Whether this is a live directory, which `open` continues. Otherwise `save` wrote it, and `load` reads it."""
     return not record.read_record(str(location)).files

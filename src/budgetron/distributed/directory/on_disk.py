@@ -59,7 +59,7 @@ class OnDisk(Introspection):
         for shard in range(self.shards):
             self._workers.call_owner(shard, "snapshot")
         if self._validator.prototype.operating_point is not None:
-            self._write_record()  # with the scores that the operating point has counted since the last snapshot
+            self._write_record()  # it includes the counts of the operating point
 
     def save(self, target: Any) -> None:
         """Write the model to a folder or fsspec URL, for `ShardedModel.load`. Each worker writes its own shards.

@@ -39,12 +39,12 @@ class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
     shards: int
     shares: str
     pins: list[tuple[Any, int]]
-    budget: int | str | None  # the total; in format 1 that of each replica
+    budget: int | str | None  # the total budget; in format 1, the budget of each replica
     # The prototype of `input_validation`: a learner that has parameters, graph, classes and kernel, but has learned
     # nothing. The file calls it "door" since format 1, and directories of every version must open.
     prototype: ShardFile = msgspec.field(name="door")
-    files: list[ShardFile] = []  # of a saved model; a live one has one folder per shard
-    exchange_every: int | None = None  # of a ReplicatedModel
+    files: list[ShardFile] = []  # the model files of a saved model; a live one has a folder per shard instead
+    exchange_every: int | None = None  # only for a ReplicatedModel
 
 
 def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
@@ -70,7 +70,7 @@ def read_record(source: str) -> DirectoryRecord:
     if not 1 <= record.format <= FORMAT:
         raise input_error(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
-        # In format 1 the budget was that of each replica. They keep it, so the total is the sum.
+        # In format 1 the budget was that of each replica. The replicas keep it, so the total is the sum.
         of_replica = budget_of(WHO, record.budget)
         if of_replica.bytes is not None:
             record.budget = f"{of_replica.bytes * record.shards} B"

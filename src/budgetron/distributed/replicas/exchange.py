@@ -271,7 +271,7 @@ def _pool_columns(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None
 
 
 class _Projection:
-    """proj_g: projects a function that is a sum over other rows on the span of the rows of replica g."""
+    """proj_g: projects a function, given by weights over other rows, on the span of the rows of replica g."""
 
     def __init__(self, kernel: Kernel | None, rows: Any) -> None:
         self._kernel, self._rows = kernel, rows

@@ -66,7 +66,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _baselines: list[FilterParts]  # of the last exchange, per replica; see `exchange`
+    _baselines: list[FilterParts]  # one per replica, from the last exchange; see `SharedPart.exchange_baseline`
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ReplicatedModel(ShardedModel):
         if validator is None or total is None:
             return shares
         plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
-        each = total // self.replicas  # for the model, and for what the coordinator keeps of the last exchange
+        each = total // self.replicas  # bytes for the model of a replica and its baseline
         largest, settings = least_bytes(plan)
         needed = largest + exchange_baseline_bytes(settings)
         if needed > each:

@@ -57,7 +57,7 @@ class Job:
     shards: Ints
     margins: NDArray[np.float64]
     key: str | None = None
-    digests: NDArray[np.uint64] | None = None  # per row, if the key is the caller's and may have been used before
+    digests: NDArray[np.uint64] | None = None  # a hash per row, if the caller chose the key and may have used it before
     learned: NDArray[np.bool_] | None = None  # the rows that their shards learned before under this key
 
     @property

@@ -21,7 +21,7 @@ from budgetron.errors import TooFewBytes, error_message, input_error, input_type
 
 WHO = "ShardedModel"
 POLICIES = ("fixed", "demand")
-Plan = Callable[[int | str | None], Settings]  # from a budget to the settings of a model with that budget
+Plan = Callable[[int | str | None], Settings]  # returns the settings of a model with a given budget
 INERTIA = 0.5  # the part of a share that one rebalancing does not move
 
 
@@ -72,7 +72,7 @@ def first_shares(budget: int | str | None, n: int, who: str = WHO, part: str = "
 
 
 def least_bytes(plan: Plan) -> tuple[int, Settings]:
-    """A byte budget close to the smallest with which a model can be planned, and its settings."""
+    """Find a byte budget close to the smallest that a model needs. Returns the budget and the model's settings."""
     budget = 1
     while True:
         try:

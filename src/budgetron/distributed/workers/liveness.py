@@ -38,7 +38,7 @@ class Link:
     token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN_BYTES), repr=False)
     n_open: int = 0
     n_ended: int = 0
-    n_survived: int = 0  # `n_ended` when the actor was last known to be alive; a call is lost if one ends after it
+    n_survived: int = 0  # `n_ended` when the actor was last known to be alive; a later end means a lost process
 
     def note_opened(self) -> None:
         self.n_open += 1
@@ -97,18 +97,19 @@ class Links:
         accepting.close()
 
     async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer), suppress(asyncio.CancelledError):  # cancelled by `close`; asyncio of 3.11 would print it
+        # `close` cancels this coroutine. Without `suppress`, asyncio of Python 3.11 would print the error.
+        with closing(writer), suppress(asyncio.CancelledError):
             link = await self._link_of(reader)
             if link is not None:
                 link.note_opened()
                 try:
-                    with suppress(OSError):  # a reset ends it too
+                    with suppress(OSError):  # a reset connection has ended too
                         await reader.read(1)
                 finally:
                     link.note_ended()
 
     async def _link_of(self, reader: asyncio.StreamReader) -> Link | None:
-        """The link whose token the connection sends; None if it sends another one, or none in time."""
+        """The link whose token the connection sends; None if it sends a wrong token, or no token in time."""
         if self._n_without_token >= MAX_WITHOUT_TOKEN:
             return None
         self._n_without_token += 1

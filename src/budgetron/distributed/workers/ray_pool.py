@@ -29,7 +29,7 @@ from budgetron.errors import WorkerError, error_message, import_extra, input_err
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
-TURN_TIMEOUT = 3.0  # seconds for the spare to answer, then for the restarted worker, and so on in turns
+TURN_TIMEOUT = 3.0  # seconds to wait for the spare, then for the restarted worker, then for the spare again
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
 POLL_INTERVAL = 0.05  # seconds between two checks of a worker's connection while its answer is awaited
 
@@ -43,7 +43,7 @@ class RayWorker(Worker):
         super().__init__(name, directory, snapshot_every)
         if address is not None:
             hold_connection(address, token)
-        self.warm_up()  # here and not in a call, so that it happens after a restart by Ray too
+        self.warm_up()  # in the constructor, so that it also happens after Ray has restarted the process
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Actor:
     link: Link
 
     def call(self, method: str, *arguments: Any) -> _Call:
-        survived = self.link.n_survived  # before the call is sent: it may reach a process that ends just now
+        survived = self.link.n_survived  # read before the call is sent, which may reach a process that is just ending
         return _Call(getattr(self.handle, method).remote(*arguments), self.link, survived)
 
 
@@ -232,8 +232,8 @@ class RayPool(WorkerPool):
 def _keeping_signal_handlers() -> Iterator[None]:
     """Set the program's own handlers of SIGINT and SIGTERM again after Ray has started.
 
-    Ray replaces the one of SIGTERM. Below Python it installs a handler that aborts the process three seconds after the
-    signal, even if a handler in Python is about to save a model. Only the main thread can set handlers.
+    Ray replaces the handler of SIGTERM. It also installs a handler in C++, which aborts the process three seconds after
+    the signal, even if a handler in Python is about to save a model. Only the main thread can set handlers.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

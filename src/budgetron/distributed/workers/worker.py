@@ -32,7 +32,7 @@ WRITERS = 8  # threads that write logs: more than cores, because they mostly wai
 
 
 class NotTheOwner(WorkerError):
-    """A message for a shard that this worker does not own, or not under this epoch."""
+    """The message is for a shard that this worker does not own, or does not own under this epoch."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class ShardMessage:
     shard: int
     epoch: int
     block: Block | None
-    sample_weight: NDArray[np.float64] | None = None  # of the call, for the log; those in `block` include class weights
+    # As passed to the call, for the log. The weights in `block` include class weights.
+    sample_weight: NDArray[np.float64] | None = None
     key: str | None = None
     rows: StreamRows | None = None
 
@@ -74,7 +75,7 @@ class _OwnedShard:
 
 
 class Worker:
-    """A worker. The pool calls its methods one at a time."""
+    """Owns shards, and learns and predicts for them. The pool calls its methods one at a time."""
 
     def __init__(self, name: str, directory: str | None, snapshot_every: int = 50_000) -> None:
         self.name = name
@@ -114,7 +115,7 @@ class Worker:
 
     def own(self, shard: int, epoch: int, model: Any = None) -> int:
         """Become the owner of a shard under a new epoch. A new shard starts with `model`."""
-        if shard in self._owned:  # keep the entry: statistics still work if the log cannot be opened
+        if shard in self._owned:  # the entry stays, so that statistics work even if the log cannot be opened
             self._close(self._owned[shard])
         if self._directory is None:
             self._owned[shard] = _OwnedShard(epoch, None, model)
@@ -124,7 +125,7 @@ class Worker:
             folder, model=model, epoch=epoch, snapshot_every=self._snapshot_every, learning_lock=self._learning_lock
         )
         if model is not None and host.position == 0:
-            host.snapshot()  # a recovery must start from this model, whatever is passed next time
+            host.snapshot()  # so that a recovery starts from this model
         self._owned[shard] = _OwnedShard(epoch, host)
         return epoch
 
@@ -150,7 +151,8 @@ class Worker:
         """
         by_shard: dict[int, list[int]] = {}
         for i, message in enumerate(messages):
-            if self._owned_shard(message.shard, message.epoch).is_behind:  # until the coordinator assigns it again
+            # The coordinator must assign a shard again after a failed message.
+            if self._owned_shard(message.shard, message.epoch).is_behind:
                 raise self._not_owner(message.shard, message.epoch, "an earlier message failed")
             by_shard.setdefault(message.shard, []).append(i)
         groups = [[messages[i] for i in indices] for indices in by_shard.values()]

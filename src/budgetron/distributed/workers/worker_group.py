@@ -21,7 +21,7 @@ from budgetron.distributed.workers.worker import ShardMessage
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, error_message, input_error, shown
 
-MAX_ATTEMPTS = 20  # to deliver a message; before each retry the worker is restarted or the shard is moved
+MAX_ATTEMPTS = 20  # how often a message is sent; before each retry the worker is restarted or the shard is moved
 _EPOCHS_PER_TERM = 1_000_000  # so that the epochs of a later coordinator, with a higher term, are always higher
 
 
@@ -30,7 +30,7 @@ class WorkersLost(WorkerError):
 
 
 class WorkerGroup:
-    """The workers and their shards. Safe for several threads: one lock per shard, so moving one blocks no other."""
+    """The workers and their shards. Safe for several threads: each shard has a lock, so moving one blocks no other."""
 
     def __init__(self, pool: WorkerPool, n_shards: int, term: int) -> None:
         self.pool = pool
@@ -203,7 +203,7 @@ class WorkerGroup:
         return answers
 
     def _drain(self, pending: deque[Any]) -> None:
-        """Wait until no message is under way: one that is sent again must not overtake an earlier one."""
+        """Wait until no message is under way, so that a message that is sent again cannot overtake an earlier one."""
         for _, futures in pending:
             for _, _, future in futures:
                 try:
@@ -242,7 +242,7 @@ class WorkerGroup:
                     try:
                         self._assign(shard, targets[shard] if worker not in self.workers else worker)
                     except WorkerLost:
-                        return  # lost again: the next attempt recovers it
+                        return  # the new owner is lost too: the next attempt recovers the shard
 
     def _workers_lost(self, shard: int) -> WorkersLost:
         return WorkersLost(

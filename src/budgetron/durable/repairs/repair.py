@@ -42,7 +42,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
             old = Log(stage / "old", checked=False)
             try:
                 recovery = _last_good_state(old)
-                # No number that was ever acknowledged may be used again, also if its record is lost.
+                # A number that was acknowledged must not be used again, even if its record is lost.
                 last = max(old.position, old.mark.read(), recovery.position)
                 position = _write(stage / "new", old, recovery, last)
             finally:
@@ -80,7 +80,8 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
-        # Not a higher epoch than the old one, because the coordinator of a shard continues with its own numbers.
+        # Keep the old epoch: the coordinator of a shard continues with its own epochs, which must be higher than this
+        # one.
         new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, recovery.position)
@@ -109,7 +110,7 @@ def copy_trail(old: SqliteFile, new: SqliteFile) -> None:
 
 
 def rows_around_damage(db: SqliteFile, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The rows of an ordered query on both sides of a damaged page: forwards up to it, then from the end back to it."""
+    """The readable rows of an ordered query: from the first up to a damaged page, then from the last back to it."""
     for direction in ("ASC", "DESC"):
         with suppress(DamagedLog):
             yield from db.rows(f"{query} {direction}", values)

@@ -76,7 +76,7 @@ def restore(
 
 
 def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> int | None:
-    """Put the wanted state into a folder. Returns the highest record number of a copy; None for other sources."""
+    """Write the requested state to a folder. Returns the highest record number of a copy; None for other sources."""
     if is_copy(source):
         store = open_store(source)
         steps = plan(store, position, at)
@@ -93,7 +93,7 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
 
 
 def _renumber(log: Log, number: int) -> int:
-    """Give the state of a log the number of a new record. Returns the examples that its model has seen."""
+    """Make the state of a log a snapshot of record `number`. Returns how many examples the model has learned."""
     if not log.snapshots:  # nothing has been learned yet
         with log.writing():
             log.set_owner("position = ?", number)

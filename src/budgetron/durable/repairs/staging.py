@@ -27,8 +27,8 @@ from budgetron.persist.disk import sync_folder
 class Replaced:
     """A new database in the place of the old one."""
 
-    position: int  # of the new log
-    examples: int  # that the model has seen
+    position: int  # the last record number of the new log
+    examples: int  # how many the model has learned
     last_good: int  # the last record that the new database contains
     last_known: int  # the last record that was ever written
     old_database: Path | None  # where it is now; None if there was none
@@ -56,7 +56,7 @@ def copy_host(directory: Path, folder: Path) -> None:
     """Copy the database of a host, which may be in use, and its mark: the number of the last acknowledged record."""
     make_private(folder)
     mark = directory / MARK
-    if mark.is_file():  # before the database, which may grow meanwhile: its copy must not be behind the mark
+    if mark.is_file():  # copied first: the database may grow meanwhile, and its copy must not be behind the mark
         shutil.copyfile(mark, folder / MARK)
     if not (directory / NAME).is_file():
         raise damaged_log(directory / NAME, "it is missing")
@@ -81,7 +81,7 @@ def copy_log(source: Path, target: Path) -> None:
 
 @contextmanager
 def reported_as(folder: Path, directory: Path) -> Iterator[None]:
-    """Name the directory, and not the folder of its copy, in errors about damage."""
+    """Replace the folder of the copy by the directory itself in error messages about damage."""
     try:
         yield
     except DamagedLog as error:
@@ -99,8 +99,8 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
         if old.exists():
             number = next(n for n in range(1, 10**6) if not (directory / f"{aside}-{n}.sqlite").exists())
             old_database = directory / f"{aside}-{number}.sqlite"
-            # The write-ahead file first. If the process is killed after this step, the database without that file is
-            # behind `acknowledged`, and opening it reports the damage.
+            # Move the write-ahead file first. If the process is killed after this step, the database without that file
+            # is behind `acknowledged`, and opening it reports the damage.
             if (wal := Path(f"{old}-wal")).exists() and wal.stat().st_size:
                 os.replace(wal, f"{old_database}-wal")
             os.replace(old, old_database)

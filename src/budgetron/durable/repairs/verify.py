@@ -26,7 +26,7 @@ class Verified:
     """An intact log. `unusable` says which snapshot is damaged, if the one before it can be used instead."""
 
     position: int
-    examples: int  # that the model has seen
+    examples: int  # how many the model has learned
     keys: int
     unusable: str = ""
 
@@ -59,7 +59,7 @@ def _verified(folder: Path) -> Verified:
     log = Log(folder)
     try:
         (keys,) = log.db.one("SELECT (SELECT count(*) FROM answer) + (SELECT count(DISTINCT key) FROM stream_block)")
-        if not log.snapshots:  # nothing has been learned: the first answer waits for the first snapshot
+        if not log.snapshots:  # nothing was acknowledged, because the first answer is given after the first snapshot
             log.check_acknowledged()
             return Verified(log.position, 0, keys)
         recovery = recover(log, Snapshots(log), None)

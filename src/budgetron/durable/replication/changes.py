@@ -14,7 +14,7 @@ from pathlib import Path
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.replication.objects import CopiedRecord
 
-SEGMENT_BYTES = 16 * 2**20  # of blocks in one segment; a longer backlog becomes several
+SEGMENT_BYTES = 16 * 2**20  # the blocks of a segment are not much larger; a longer backlog becomes several segments
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Changes:
     """What was added since the last copy. `copied` is the state after these changes."""
 
     copied: Copied
-    oldest: int  # the older snapshot: the database can be cut back to it
+    oldest: int  # the older snapshot, the earliest state that the database can be cut back to
     end: int  # the last record of the database; beyond `copied.position` if not everything fitted into a segment
     follows: bool = False  # whether the records lead from the last copy to this state without a gap
     rejected: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Changes:
 
 
 def read_changes(database: Path, since: Copied | None) -> Changes | None:
-    """The changes of a database; None while there is no snapshot, since nothing has been acknowledged until then."""
+    """Read what was added since the last copy; None before the first snapshot, when nothing has been acknowledged."""
     with _reading(database) as db:
         position, snapshot, previous = db.execute("SELECT position, snapshot, previous FROM owner").fetchone()
         if snapshot is None:

@@ -48,7 +48,7 @@ class VersionCopier:
 
     def __init__(self, directory: Path, store: Store, epoch: int) -> None:
         self._folder, self._store, self._epoch = directory / FOLDER, store, epoch
-        self._copied: dict[str, tuple[int, int]] | None = None  # size and time of the files, when they were copied
+        self._copied: dict[str, tuple[int, int]] | None = None  # size and time of each file at the last copy
         self._checksums: dict[tuple[str, int, int], str] = {}
 
     def copy(self) -> None:

@@ -117,7 +117,7 @@ class Follower:
             return None
         objects: list[ObjectName] = []
         for number in range(self._applied[1], head.run + 1):
-            # Runs before that of the head have ended, and are read to their end (0).
+            # Earlier runs than that of the head are complete, and are read to their end, for which 0 stands.
             run = read_run(self._store, epoch, number, head.number if number == head.run else 0)
             if run is None or run.missing or (number > self._applied[1] and run.base.kind == START):
                 return None
@@ -160,7 +160,7 @@ class Follower:
     # ---- the thread
 
     def start(self) -> None:
-        """Follow in a thread, until `stop`."""
+        """Poll the copy in a thread, until `stop`."""
         self._stopping.clear()
         self._last_change = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)

@@ -45,7 +45,7 @@ class FollowingHost(Host):
                         log.note_rejected(entry.number)
                         state.snapshots.count(1)
                     else:
-                        self._learn(entry, None)  # what the other host rejected is rejected here too
+                        self._learn(entry, None)  # rejects what the other host rejected, because both models are equal
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
@@ -61,7 +61,7 @@ class FollowingHost(Host):
                 new.close()
                 old = put_in_place(database, folder, "replaced", position)
                 if old is not None:
-                    remove_database(old)  # itself built from the copy
+                    remove_database(old)  # the old database was built from the copy, so nothing is lost
                 state.log = Log(folder)
                 state.log.take_over(None)
                 state.snapshots = Snapshots(state.log)
@@ -69,7 +69,7 @@ class FollowingHost(Host):
                 state.hosted = recover(state.log, state.snapshots, None).hosted
 
     def renumber(self) -> None:
-        """Continue with a record number that the other host has not used, whatever it did since the last copy."""
+        """Continue with a record number that the other host cannot have used, even for records that it did not copy."""
         state = self._state
         with state.commit_lock:
             state.check_open()

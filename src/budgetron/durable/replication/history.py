@@ -85,7 +85,7 @@ def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
     missing, number = False, last
     while number != base.number:
         if (name := names.get(number)) is None:
-            chain, missing = [], True  # what comes after a missing object cannot be used
+            chain, missing = [], True  # objects after a missing one cannot be used
             number = max((other for other in names if other < number), default=base.number)
         else:
             chain.append(name)
@@ -114,7 +114,7 @@ def read_runs(store: Store) -> list[Run]:
 
 
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
-    """How to rebuild the last state of a copy, or the one at a record or at a time in seconds since 1970."""
+    """Plan how to rebuild a state of a copy: the last one, or that at a record, or at a time in seconds since 1970."""
     runs = read_runs(store)
     if not runs:
         raise InputError(

@@ -36,7 +36,7 @@ _NAME = re.compile(r"(\d{8})-(\d{8})-(start|base|log)-(\d{12})-(\d{12})-(\d{13})
 
 @dataclass(frozen=True)
 class ObjectName:
-    """What the path of an object says."""
+    """The parts of an object's path."""
 
     epoch: int
     run: int
@@ -87,8 +87,8 @@ class CopiedRecord(msgspec.Struct, array_like=True):
     number: int
     block: bytes | None
     key: str | None = None
-    digest: bytes = b""  # of a key that names one request
-    first: int | None = None  # of a key that names a stream
+    digest: bytes = b""  # the hash of the request, if the key names a single request
+    first: int | None = None  # the first position; this and the following fields are set if the key names a stream
     last: int = 0
     places: bytes | None = None
     digests: bytes | None = None
@@ -107,7 +107,7 @@ class Head(msgspec.Struct):
 
     version: int
     run: int
-    number: int  # of the last object of that run
+    number: int  # the number of the last object of that run
     position: int
     at: int  # milliseconds since 1970
     owner: str = ""  # host name and process id, for diagnosis

@@ -41,13 +41,13 @@ from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MAX_SEGMENTS = 1000  # per run, so that listings stay short and a restore replays few records
+_MAX_SEGMENTS = 1000  # a run has at most this many, so that listings stay short and a restore replays few records
 _HEARTBEAT = 5.0  # seconds after which the head is written again, to show a standby that the owner is alive
 DAY = 86_400.0
 
 
 class Replicator:
-    """The copy of one host.
+    """Copies the database of one host to a store.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Replicator:
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False
         self._copied_at = self._head_at = time.monotonic()
-        self.error: BudgetronError | None = None  # of the last attempt
+        self.error: BudgetronError | None = None  # why the last attempt failed
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -162,8 +162,7 @@ class Replicator:
     def _put_base(self, kind: str) -> bool:
         """Begin a run with a copy of the database.
 
-        The records since the last segment also go into the run before, so that it stays possible to restore any of
-        them.
+        The records since the last segment are also added to the previous run, so that each of them can be restored.
         """
         file = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -220,7 +219,7 @@ class Replicator:
                 _logger.warning("%s", error)
                 return
             except BudgetronError as error:
-                if before is None:  # once, and not every second
+                if before is None:  # log only the first of several failures in a row
                     _logger.warning("The copy is behind; copying will be retried. %s", error)
             except Exception:
                 _logger.exception("Copying failed; it will be retried.")

@@ -36,7 +36,7 @@ class Store(Protocol):
     def delete(self, name: str) -> None: ...
 
     def under(self, folder: str) -> Store:
-        """The store of a folder."""
+        """A store that contains only the objects of a folder."""
 
 
 def open_store(url: str | os.PathLike[str]) -> Store:
@@ -54,7 +54,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
 
 
 def is_copy(source: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL is that of a copy, and not of a backup or a host."""
+    """Whether a path or URL is a copy, and not a backup or the directory of a host."""
     text = os.fspath(source)
     return "://" in text or (Path(text) / "epochs").is_dir()
 

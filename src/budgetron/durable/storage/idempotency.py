@@ -103,7 +103,7 @@ class IdempotencyKeys(EarlierKeys):
         return 0 if row is None else int(row[0])
 
     def _stored_margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
-        """The last record that contains some of these rows, and their margins (NaN where they have been deleted)."""
+        """The last record with some of these rows, and the margins of all rows (NaN if they were deleted)."""
         wanted = rows.places
         known = wanted < self._deleted_before(key)
         margins: NDArray[np.float64] | None = None

@@ -15,8 +15,8 @@ from __future__ import annotations
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
-MAX_KEYS = 100_000  # the latest are stored; an older key that is sent again counts as a new one
-MAX_KEY_BYTES = 64 * 2**20  # of margins and digests stored for the keys
+MAX_KEYS = 100_000  # only the latest keys are stored; an older key that is sent again counts as a new one
+MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored for the keys
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
     margins BLOB) STRICT;

@@ -61,11 +61,11 @@ class Log:
             if checked:
                 self.keys.check()
             undo.pop_all()
-        # Known only after the commit that logged the records, and written with the next one, which saves an fsync.
-        # After a crash, the replay computes them again.
+        # Rejections and margins are known only after the commit that logged the records. They are written with the next
+        # commit, which saves an fsync. After a crash, the replay computes them again.
         self.unwritten = Unwritten()
-        self.write_error: StorageError | None = None  # of the last commit
-        self._failed_bytes = 0
+        self.write_error: StorageError | None = None  # why the last commit failed
+        self._failed_bytes = 0  # how many bytes that commit would have written
 
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
@@ -88,7 +88,7 @@ class Log:
     # ---- ownership
 
     def take_over(self, epoch: int | None) -> None:
-        """Become the owner, with the next epoch or with a given one that must be higher than all before."""
+        """Become the owner, with the next epoch, or with `epoch`, which must be higher than all before."""
         with self.db.writing():
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:

@@ -12,7 +12,7 @@ from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
 MAX_LOG_BYTES = 64 * 2**20  # a log of this size makes a snapshot due, even if it has few examples
-_PART_BYTES = 16 * 2**20  # of a snapshot per row of the table: SQLite limits a value to 1 GB and holds it in memory
+_PART_BYTES = 16 * 2**20  # a snapshot is divided into rows of this size: SQLite holds a value in memory, at most 1 GB
 
 
 class Snapshots:

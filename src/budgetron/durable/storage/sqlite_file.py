@@ -58,7 +58,7 @@ class SqliteFile:
         self.path = path
         self._migrations = migrations
         self._format = max(migrations, default=0) + 1
-        self._identity: tuple[int, int] | None = None  # of the file that was opened
+        self._identity: tuple[int, int] | None = None  # device and inode of the file that was opened
         with storage_errors(path):
             create_private(path)
             self._connection = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)

@@ -42,7 +42,8 @@ class ColumnSummary(NamedTuple):
 class Block(NamedTuple):
     """A block of rows: X, labels, tasks, and the line of the file on which each row begins, counted from 1.
 
-    `y` is None if no labels are read, `tasks` if all rows belong to one task, `weights` if the file has none.
+    `y` is None if no labels are read. `tasks` is None if all rows belong to one task. `weights` is None if the file has
+    none.
     """
 
     X: Any

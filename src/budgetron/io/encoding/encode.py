@@ -126,7 +126,7 @@ def _dense(
     if total == scaled.shape[1]:
         return scaled
     X = np.zeros((len(scaled), total))
-    start, scaled_at = 0, []  # the first column of X of each column; where scaled values go
+    start, scaled_at = 0, []  # the first column of X for the current column; the columns of X with scaled values
     for column in plan.columns:
         n_columns = width(column)
         if column.kind in SCALED:

@@ -135,7 +135,7 @@ def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: 
         warnings += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
     if kind == "truth" and any(parse_truth(format_value(label)) is None for label in options.classes or ()):
-        kind = "text"  # the first rows lack a class that is neither true nor false
+        kind = "text"  # the caller named a further class, which the first rows do not contain
     if label is not None and labelled and kind == "text" and options.classes is None:
         warnings += choice_warnings.about_label(label, _value_counts(sample.texts[label], NO_NAME))
     for name, renamed in getattr(reader, "renamed", ()):
@@ -194,7 +194,8 @@ def _default_label(
 ) -> tuple[str | None, str]:
     """Return the label column by its name, otherwise the last column, and a note on the choice."""
     taken = (task, options.weight, options.offset, *options.drop)
-    # Reversed, so that of two names that differ in case the first column wins, and the last column is first.
+    # Reversed for two reasons. If two names differ only in case, the first column overwrites the other in the dict. And
+    # the last column becomes the first entry, which is the default below.
     free = {name.lower(): name for name in reversed(names) if name not in taken}
     for name in LABELS:
         if name in free:
@@ -255,7 +256,7 @@ class _Inference:
         words = [value for value in present if not number_format.is_number(value)]
         n_numbers = n - sum(present[word] for word in words)
         like_na = [word for word in words if word.strip().casefold() in NA_LIKE]
-        n_others = n - sum(present[word] for word in like_na)  # without words that stand for a missing value
+        n_others = n - sum(present[word] for word in like_na)  # the rows that are not missing
         if n_numbers and n_numbers >= ENOUGH * n_others:
             return self._number(name, index, number_format, like_na)
         parsed = parse_date_values(list(present)).tolist()

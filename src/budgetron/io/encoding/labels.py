@@ -16,7 +16,7 @@ from budgetron.io.encoding.values import NO_NAME, CodedColumn, format_value, par
 from budgetron.io.table import Table
 from budgetron.persist.schema import Plan
 
-MAX_LABEL = 1000  # characters
+MAX_LABEL = 1000  # the longest label, in characters
 
 
 def label_of(plan: Plan, text: str) -> int | str | None:

@@ -28,7 +28,7 @@ class RunningScale:
 
     @classmethod
     def of(cls, values: Floats) -> RunningScale:
-        """Start from the first rows. NaN counts as missing; a column without values starts with no rows."""
+        """Start from the first rows. NaN counts as missing; a column without values starts with a count of 0."""
         known = np.isfinite(values)
         center = np.array([np.median(column[is_known]) if is_known.any() else 0.0
                            for column, is_known in zip(values.T, known.T, strict=True)])  # fmt: skip
@@ -56,7 +56,7 @@ class RunningScale:
         # A variance below rounding error counts as constant.
         varies = variance > 1e-12 * mean * mean
         if not varies.all():
-            variance[~varies] = np.inf  # a constant column carries no information; this makes it 0
+            variance[~varies] = np.inf  # so that a constant column, which carries no information, becomes 0
         with np.errstate(over="ignore"):  # the result is clipped below
             centred -= mean
             centred /= np.sqrt(variance, out=variance)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 1e100  # its square and sums of squares are still finite
+LARGEST = 1e100  # the largest number; its square and sums of squares are still finite
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>", "#N/A"})
-# Missing labels and tasks. Fewer words than in MISSING: "NA" may be Namibia and "None" a class.
+# Words for missing labels and tasks. They are fewer than in MISSING, because "NA" may be Namibia and "None" a class.
 NO_NAME = frozenset({"", "NaN", "nan", "null", "NULL", "<NA>"})
 _NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*", re.ASCII)
 _TASK = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)

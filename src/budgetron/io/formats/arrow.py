@@ -17,7 +17,7 @@ from budgetron.io.table import PLAIN, SAMPLE_ROWS, BadLine, Selection, Table, pa
 
 
 def import_pyarrow() -> Any:
-    """Import pyarrow with the parts used here, or say how to install it."""
+    """Import pyarrow with the parts used here. Raise an error that says how to install it if it is missing."""
     try:
         import pyarrow
         import pyarrow.ipc

@@ -21,8 +21,8 @@ _SUFFIXES = {
     "svm": "svmlight", "svmlight": "svmlight", "libsvm": "svmlight", "vw": "vw",
 }  # fmt: skip
 _COMPRESSED = ("gz", "gzip", "zst", "zstd")
-# The first line of a svmlight file has a label and index:value pairs; that of a Vowpal Wabbit file a bar before the
-# features.
+# The first line of a svmlight file has a label and index:value pairs. The first line of a Vowpal Wabbit file has a bar
+# before the features.
 _SVMLIGHT = re.compile(rb"[+-]?[0-9.eE+-]+([ \t]+qid:\S+)?([ \t]+[0-9]+:[0-9.eE+-]+)+[ \t]*(#.*)?")
 _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|\S*[ \t].*")
 
@@ -78,7 +78,7 @@ def _by_content(head: bytes) -> str:
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    # Without the byte order mark of UTF-8, and without blank lines at the beginning.
+    # Skip the byte order mark of UTF-8, and blank lines at the beginning.
     line = head.lstrip(b"\xef\xbb\xbf\r\n").partition(b"\n")[0].rstrip(b"\r")
     if line.lstrip().startswith(b"{"):
         return "ndjson"

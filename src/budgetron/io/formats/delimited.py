@@ -32,7 +32,7 @@ from budgetron.io.table import (
 )
 
 MAX_COLUMNS = 1 << 16
-MAX_NAME = 1 << 12  # characters
+MAX_NAME = 1 << 12  # the longest column name, in characters
 _DELIMITERS = ",;\t|"
 
 
@@ -51,7 +51,7 @@ class Delimited:
         self._records = Records(source)
         self.early: list[BadLine] = []  # bad lines before the first good row
         self.first_bad: BadLine | None = None
-        self._delimiter = delimiter or ","  # until the first line is known
+        self._delimiter = delimiter or ","  # a placeholder: the next line needs one to describe problems
         self._delimiter = delimiter or self._most_frequent_delimiter()
         scan, content, offset = self._records.first(self._delimiter, bytes([IGNORED]))
         begin, end = self._first_record(scan, content, offset)

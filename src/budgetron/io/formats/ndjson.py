@@ -57,9 +57,9 @@ class Ndjson(LineReader):
             raise InvalidLine(f"the line should be a JSON object but cannot be parsed ({why})") from None
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
-        """Parse all lines of a chunk, in the fastest way that is possible.
+        """Parse all lines of a chunk, in the fastest of three ways that is possible:
 
-        1. The compiled core, if it is there, the selected values are neither nested nor lists, and no line is invalid.
+        1. The compiled core, if it is installed, no selected value is nested or a list, and no line is invalid.
         2. `_SelectiveDecoder`, if all selected columns are at the top level: it decodes only these.
         3. Otherwise `row`, which decodes the complete line.
         """

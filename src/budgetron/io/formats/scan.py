@@ -25,7 +25,7 @@ IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
 # What can be wrong with a record. The core returns these codes, so their order is fixed.
 FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG = range(7)
 UNKNOWN_FIELD = -1  # `csv` does not tell in which field a quote is wrong
-MAX_LINE = 1 << 20  # bytes of one record
+MAX_LINE = 1 << 20  # the longest record, in bytes
 
 
 class BadRecord(NamedTuple):
