@@ -150,6 +150,7 @@ def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:
 
 
 def _check_law(name: str, law: Law, cases: Sequence[Case]) -> Finding:
+    """Test one law in all cases to which it applies."""
     reasons = [exemption(name, case) for case in cases]
     for case, reason in zip(cases, reasons, strict=True):
         if not reason:

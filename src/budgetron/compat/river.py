@@ -142,6 +142,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     # ---- rows
 
     def _row(self, x: Mapping[str, Any], task: Hashable) -> tuple[Any, Hashable]:
+        """Return the features of x as the learner takes them, without the task, and the task."""
         if self.task is not None:
             if task is None:
                 if self.task not in x:
@@ -154,6 +155,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         return (x if self._columns is None else self._dense(x)), task
 
     def _dense(self, x: Mapping[str, Any]) -> Any:
+        """Return x as a dense row: missing features are 0, and unknown ones are ignored."""
         columns = self._columns
         assert columns is not None
         row = np.zeros(len(columns))
@@ -166,6 +168,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         return row
 
     def _rows(self, X: Any, task: Sequence[Any] | None) -> tuple[Any, Any]:
+        """Return the rows of a data frame as the learner takes them, without the task column, and the tasks."""
         tasks: Any = task
         if self.task is not None:
             if task is None:

@@ -177,6 +177,7 @@ class OperatingPoint(PointFigures):
         return scores[missing:], codes[missing:]
 
     def _count(self, scores: Floats, codes: NDArray[Any]) -> None:
+        """Count decisions and scores of a block within which the cuts do not change."""
         decisions = self._decide(scores)
         np.add.at(self.decided, (codes, decisions), 1)  # ASK is −1, the last column
         assert self.scale is not None
@@ -212,6 +213,7 @@ class OperatingPoint(PointFigures):
         return (1.0 - self.confidence) / (classes * len(CANDIDATES))
 
     def _two_cuts(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the cuts for two labels by costs or by the threshold, before `max_error` is applied."""
         if self.costs is not None:
             if min(negatives.sum(), positives.sum()) < _MIN_EXAMPLES:
                 return self.costs.expected() if self.log_odds else (BINS // 2, BINS // 2)
@@ -250,6 +252,7 @@ class OperatingPoint(PointFigures):
         self.count(margins, codes)
 
     def _decide(self, scores: Floats) -> Codes:
+        """Return the code of the decided label of each score, or ASK."""
         if scores.ndim == 1 and self.threshold is not None and self.max_error is None:
             return (scores >= self._cut()).astype(np.intp)  # a given threshold is not rounded to a bin
         if self.scale is None:

@@ -48,6 +48,7 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
 
 
 def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
+    """Say what the decisions are expected to cost, and what constant decisions would cost."""
     asked = f"; asks about {_percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:

@@ -205,6 +205,7 @@ class Engine:
         return self._learner.memory_bytes + self._similarity.bytes()
 
     def _block(self, X: Rows, offsets: Reals | None = None) -> _core.RowBlock:
+        """Return rows, and offsets if there are any, as the core takes them."""
         if isinstance(X, np.ndarray):
             block = _core.rows(X)
         else:
@@ -224,6 +225,7 @@ def _as_field(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _rows_of(state: State, settings: Settings) -> Any:
+    """Return the stored rows of a state as an array or a CSR matrix."""
     if not settings.sparse:
         return np.ascontiguousarray(state["rows"], dtype=settings.dtype)
     from scipy.sparse import csr_matrix
@@ -290,6 +292,7 @@ def _similarity_for(settings: Settings) -> _core.Similarity:
 
 
 def _similarity(graph: TaskGraph, column_cache: int) -> _core.Similarity:
+    """Return the core's form of a graph: two numbers for a clique, A⁻¹ for a small explicit graph, otherwise A."""
     c_g2 = graph.c_g**2
     if isinstance(graph, Clique):
         return _core.clique(graph.diagonal, graph.off_diagonal)

@@ -31,6 +31,7 @@ def draw_f_against_budget(table: Table) -> Any:
 
 
 def _draw_block(ax: Any, table: Table, block: TableBlock) -> None:
+    """Draw the panel of one block."""
     for name in table.rows(block):
         colour = COLOURS[ROWS.index(name) % len(COLOURS)]
         for graph in GRAPHS:

@@ -108,6 +108,7 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
 
 
 def _baseline(table: Table, block: TableBlock) -> str:
+    """Return a sentence about the baseline of a block."""
     key = (block.name, BASELINE, "D", None)
     stored = table.median(key, "stored")
     printed = table.printed(key)

@@ -147,6 +147,7 @@ def _cell(
     graph: str,
     share: int | None,
 ) -> Json:
+    """Run the algorithm in one cell of its row, and return the figures."""
     # Budgets are relative to other runs on the same order: to the number of examples that the baseline stored, or to
     # the bytes of mtbprj-2.
     baseline, same_bytes = earlier_runs.get(BASELINE), earlier_runs.get(SAME_BYTES_AS)

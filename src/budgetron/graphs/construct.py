@@ -121,6 +121,7 @@ def from_similarity(similarity: Any, tasks: Iterable[Any] | None = None) -> Expl
 
 
 def _from_edges(who: str, edges: Iterable[Any], weights: Any, tasks: Iterable[Any] | None) -> Explicit:
+    """Check the edges and return their graph; `who` is named in errors."""
     from scipy.sparse import coo_array
 
     ends, index = _index_edges(who, edges, () if tasks is None else distinct_names(who, tasks))
@@ -194,6 +195,7 @@ def _index_edges(
 
 
 def _checked_weights(who: str, weights: Any, n_edges: int) -> Floats:
+    """Return one positive weight per edge."""
     if weights is None:
         return np.ones(n_edges)
     try:

@@ -132,6 +132,7 @@ class Explicit(TaskGraph):
 
     @cached_property
     def _largest_diagonal(self) -> tuple[float, float]:
+        """A lower and an upper bound of max_i (A⁻¹)_ii."""
         if self.dense is not None:
             largest = float(self.dense.diagonal().max())
             return largest, largest

@@ -53,6 +53,7 @@ def _clique(description: Mapping[str, Any]) -> Clique:
 
 
 def _explicit(description: Mapping[str, Any]) -> Explicit:
+    """Restore an explicit graph, with A⁻¹ or with A."""
     if "similarity" in description:
         dense = symmetric(_WHO, "similarity", description["similarity"])
         check_semidefinite(_WHO, "similarity", dense)
@@ -67,6 +68,7 @@ def _explicit(description: Mapping[str, Any]) -> Explicit:
 
 
 def _sparse(description: Mapping[str, Any]) -> Any:
+    """Return the sparse matrix A of a description, after validation."""
     from scipy.sparse import csr_array, eye_array
 
     data, indices, indptr = (np.asarray(description[name]) for name in ("data", "indices", "indptr"))

@@ -141,6 +141,7 @@ class _Terms:
         return float(np.maximum(0.0, 1.0 - scale * self._agreement).sum())
 
     def bound(self, scale: float) -> Bound:
+        """Return the bound for the comparator multiplied by `scale`; infinite if no theorem applies."""
         no_bound = Bound(math.inf, math.nan)
         if self._budget is None:
             return no_bound
@@ -169,6 +170,7 @@ class _Terms:
         return float(grid[int(np.argmin(values))])
 
     def reason(self, scale: float, bound: Bound) -> str:
+        """Return why there is no finite bound."""
         if self._theorem is None and not self._shrink:
             return "the paper proves one only for mtrbp and mtforg"
         if self._budget is None:

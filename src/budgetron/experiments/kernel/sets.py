@@ -126,6 +126,7 @@ def load(entry: KernelSet, folder: str | None) -> Arrays:
 
 
 def _verified(entry: KernelSet, path: Path) -> Arrays:
+    """Read a data set, and reject it if its content does not have the expected SHA-256."""
     X, y, orders = _read(path)
     sha = hashlib.sha256()
     # The digest is over the arrays in fixed types, so that .npz and .mat copies have the same one.

@@ -114,6 +114,7 @@ def _cost(table: KernelTable, row: str, name: str) -> str:
 
 
 def _differences(table: KernelTable) -> list[str]:
+    """Return the mean difference to the printed values, and one line per large difference."""
     differences = table.differences()
     if not differences:
         return ["No printed cell was run."]

@@ -54,6 +54,7 @@ def _matrices(results: Results, streams: Sequence[str]) -> Any:
 
 
 def _curves(results: Results, streams: Sequence[str]) -> Any:
+    """Plot one panel per stream: the errors of the learners over time."""
     pyplot = import_extra("reproduce", "matplotlib.pyplot", "plot")
     figure, axes = pyplot.subplots(1, len(streams), figsize=(11.5, 2.8), sharey=True, squeeze=False)
     for ax, stream in zip(axes[0], streams, strict=True):

@@ -67,6 +67,7 @@ def shown_tasks(stream: str) -> list[int]:
 
 
 def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
+    """Run one learner on one draw of a stream, and return its figures."""
     model, data = row.make(stream), drawn.dataset
     # Only "opposed" has a test set, as in the paper; the others are validated progressively.
     train = slice(0, TRAIN if stream == "opposed" else None)

@@ -57,6 +57,7 @@ def markdown(results: Results, heading: str = "##", figures: str = "") -> str:
 
 
 def _opposed(results: Results, heading: str) -> list[str]:
+    """Return the lines of the table of the stream "opposed"."""
     n = len(results["opposed"])
     lines = [
         f"{heading} Three tasks, two of them opposed", "",
@@ -78,6 +79,7 @@ def _opposed(results: Results, heading: str) -> list[str]:
 
 
 def _errors(results: Results, streams: list[str]) -> list[str]:
+    """Return the lines of a table of errors: one row per learner, one column per stream."""
     draws = ", ".join(f"{name} {len(results[name])}" for name in streams)
     lines = [f"Errors in per cent, mean ± standard deviation over the draws ({draws}).", ""]
     lines += [f"- *{name}*: {STREAMS[name].description}." for name in streams]

@@ -270,6 +270,7 @@ class RelationPerceptron(Rule):
         self.factor, self.sketch = (without(matrix, r, axis=0) for matrix in (self.factor, self.sketch))
 
     def _own(self) -> dict[str, Any]:
+        """Return the arrays of a state that belong to this kind of relations."""
         if self.p.relations == SPECTRAL:
             return {}
         if self.p.rank is None:

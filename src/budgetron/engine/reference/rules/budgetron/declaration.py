@@ -260,6 +260,7 @@ def _remaining_parts(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:
 
 
 def _verify_table(settings: Settings, arrays: Arrays) -> None:
+    """Reject numbers of the hashed table that learning cannot produce."""
     # Weights may have any sign. Typical sizes, masses and squares must not be negative: their square roots and
     # logarithms would be NaN.
     weights = len(settings.parameters.rates) * settings.n_outputs
@@ -273,6 +274,7 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
 
 
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:
+    """Reject negative variances of the parts on dense rows."""
     full_covariance, part_indices = settings.parameters.full_covariance, arrays["part_index"].tolist()
     for name in (name for name in arrays if name.endswith("_covariance")):
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]

@@ -246,6 +246,7 @@ class Budgetron(BudgetronDeclaration):
         return True
 
     def _drop(self, k: int) -> None:
+        """Remove part k and its beliefs, and add its bytes to the spare bytes."""
         part, bytes_before = self.parts[k], self._frequency_bytes()
         first = sum(other.count for other in self.parts[:k])
         self.w = np.delete(self.w, range(first, first + part.count))

@@ -70,6 +70,7 @@ class Scaler:
         self.spread *= np.where(moves, np.where(wider, np.exp(rate / 2), np.exp(-rate / 2)), 1.0)
 
     def _begin(self, x: Array) -> None:
+        """Make the first estimates, once there are `FIRST` rows."""
         # The first two rows are stored in the arrays of the estimates, which are not needed before the third row.
         if self.count < FIRST:
             (self.centre if self.count == 1 else self.spread)[:] = x

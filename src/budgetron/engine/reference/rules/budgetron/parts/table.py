@@ -87,6 +87,7 @@ class HashedTable:
     # ---- finding cells
 
     def _entries(self, e: Seen) -> Entries:
+        """Return the features of a row that have a cell, with their cells and values φ."""
         nonzero = e.x.values != 0
         values, h = e.x.values[nonzero], mix64(np.asarray(e.x.indices)[nonzero])
         has_cell = np.ones(len(h), dtype=bool)
@@ -134,6 +135,7 @@ class HashedTable:
         return np.asarray(logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True))
 
     def _margins(self, entries: Entries, evidence: Array) -> Array:
+        """Return f (beliefs, outputs), given the evidence n."""
         f = self.bias + self.bayes[:, None] * evidence
         phi = entries.phi[self.signs.astype(int)]  # (beliefs, n)
         if self.shared:
@@ -176,6 +178,7 @@ class HashedTable:
         return bool(moving.any())
 
     def _step(self, cell: int, g: Array) -> None:
+        """Take a step of AdaGrad for the weights of one cell; g (beliefs, outputs) is the negative gradient."""
         for b, rate in enumerate(self.rates):
             # `adagrad` adds a tiny number to G even where the gradient is 0; those weights must not change at all.
             moved = g[b] != 0

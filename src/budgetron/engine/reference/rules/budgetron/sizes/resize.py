@@ -65,6 +65,7 @@ def _set_frequencies(state: State, name: str, planned: int) -> tuple[int, int]:
 
 
 def _resize_filter(state: State, k: int, new: Settings) -> None:
+    """Change filter k to the frequencies and hashed cells of the new settings."""
     parameters, name = new.parameters, f"filter{k}"
     bank, planned = shapes.bank_of(parameters, k), shapes.filter_frequencies(new, k)
     used, before = _set_frequencies(state, f"{name}_frequencies", planned)
@@ -86,6 +87,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:
+    """Add weights with their prior to a filter that has `before` weights per output."""
     from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
 
     weights = np.asarray(state[f"{name}_weights"])
@@ -98,6 +100,7 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
+    """Change a part of AdaGrad to the frequencies and own cells of the new settings."""
     parameters, columns = new.parameters, new.n_features + 1
     used, before = _set_frequencies(state, f"{part}_frequencies", parameters.frequencies)
     used = max(used, min(parameters.frequencies, first_frequencies(0)))
@@ -116,6 +119,7 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
 
 
 def _resize_table(state: State, old: int, new: int, classes: int) -> None:
+    """Change the hashed table from `old` to `new` cells."""
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
     seen = np.asarray(state["table_seen"])
     if new >= old:

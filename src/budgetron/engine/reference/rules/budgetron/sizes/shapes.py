@@ -126,6 +126,7 @@ def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank:
 
 
 def _filter(settings: Settings, k: int) -> Shape:
+    """Return the shape of filter k."""
     parameters, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
     frequencies, bank = filter_frequencies(settings, k), bank_of(parameters, k)
     limit = parameters.max_filter_frequencies if frequencies else 0
@@ -145,6 +146,7 @@ def _filter(settings: Settings, k: int) -> Shape:
 
 
 def _latent(settings: Settings) -> Shape:
+    """Return the shape of `Latent`."""
     rank, outputs, columns = settings.parameters.latent, settings.n_outputs, settings.n_features + 1
 
     def fields(arrays: Arrays) -> Layout:
@@ -158,6 +160,7 @@ def _latent(settings: Settings) -> Shape:
 
 
 def _adagrad(settings: Settings, k: int) -> Shape:
+    """Return the shape of AdaGrad belief k."""
     parameters, outputs, width, name = settings.parameters, settings.n_outputs, fourier_width(settings), f"adagrad{k}"
     cells, shared = parameters.own_cells if parameters.own else 0, width if parameters.shared else 0
 
@@ -172,6 +175,7 @@ def _adagrad(settings: Settings, k: int) -> Shape:
 
 
 def _table(settings: Settings) -> Shape:
+    """Return the shape of the hashed table."""
     parameters, outputs = settings.parameters, settings.n_outputs
     count, classes, cells = len(parameters.rates), max(2, outputs), parameters.cells
 
