@@ -124,6 +124,23 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     np.testing.assert_array_equal(model.decision_function(test), loaded.decision_function(test))
 
 
+def test_new_weights_of_a_resized_budgetron_begin_with_small_steps():
+    """The squares G of new AdaGrad weights begin with a quarter of the mean of the others, as in a model that grows.
+
+    With G = 0, the first step of every new weight would be as long as the step size λ.
+    """
+    X, y = rings(600)
+    model = budgetron.Budgetron(budget="14 KiB").partial_fit(X, y)
+    before = model._engine.state()
+    model.resize("256 KiB")
+    after = model._engine.state()
+    for k in range(3):
+        n_old, n_new = (int(state[f"adagrad{k}_frequencies"][0]) for state in (before, after))
+        squares = after[f"adagrad{k}_squares"][0, 5:]  # without those of the four columns and the bias
+        assert n_old < n_new and len(squares) == 2 * n_new
+        np.testing.assert_allclose(squares[2 * n_old :], squares[: 2 * n_old].mean() / 4, rtol=1e-5)
+
+
 def test_rows_of_the_latest_tasks_stay():
     rng = np.random.default_rng(6)
     X, tasks = rng.normal(size=(4000, 5)), np.arange(4000) // 2

@@ -62,7 +62,10 @@ class FilterBelief:
 
 
 class Filter:
-    """`belief` on `columns` linear features (the last is the bias) and on the first `frequencies` frequencies."""
+    """A filter with the assumptions `belief`, on `columns` linear features (the last is the bias).
+
+    It also sees the Fourier features of up to `frequencies` frequencies of its bank.
+    """
 
     count = 1
 
@@ -123,7 +126,7 @@ class Filter:
         """Return coefficient, task id and row of each task whose own weights are part of f."""
         if not self.own:
             return []
-        return [(1.0, e.task_id, e.mine)] if self.plain else e.related
+        return [(1.0, e.task_id, e.own_row)] if self.plain else e.related
 
     def cell_of(self, task_id: int) -> NDArray[np.float32]:
         """Return a view of the cell of a task: its weight for each output, and their variance."""
@@ -183,7 +186,7 @@ class Filter:
             else:
                 # The same update for the diagonal alone: the other entries are not stored.
                 self.P /= 1 + h * spread * self.features(e)
-            self._hold_floor()
+            self._raise_to_floor()
         floor = self.belief.floor * self.own_prior
         for r, task_id, row in self.related(e):
             if len(self.cells):
@@ -198,7 +201,7 @@ class Filter:
             s[:] = np.maximum(s / (1 + h * r * step_of_own * e.linear), floor)
         return True
 
-    def _hold_floor(self) -> None:
+    def _raise_to_floor(self) -> None:
         """Raise variances that have fallen too low, so that the belief keeps following a stream that drifts."""
         if self.belief.floor == 0:
             return

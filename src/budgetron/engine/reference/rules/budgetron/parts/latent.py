@@ -13,6 +13,8 @@ and α the step of `steps`; c is a class.
 f changes by αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of
 αV, so that the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all
 dimensions would learn the same.
+
+    P  Σ_0     sigma  Σ_1 … Σ_r     direction  ā     ca  C_iā     size  α_y     own_of  u_i, C_i, w_i, S_i
 """
 
 from __future__ import annotations
@@ -67,12 +69,13 @@ class Latent:
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
 
     def margins(self, e: Seen) -> Array:
-        u, _, w, _ = self.own_of(e.mine)
+        u, _, w, _ = self.own_of(e.own_row)
         a = self.theta @ e.linear  # (rank + 1, outputs)
         return np.asarray(a[0] + u @ a[1:] + w @ e.linear)[None]
 
     def variances(self, e: Seen) -> Array:
-        u, _, _, s = self.own_of(e.mine)
+        """Return V without the term of C_i, which depends on the label."""
+        u, _, _, s = self.own_of(e.own_row)
         return np.array([self._shared_variances(e) @ np.concatenate([[1.0], u**2]) + s @ e.linear**2])
 
     def _shared_variances(self, e: Seen) -> Array:
@@ -82,7 +85,7 @@ class Latent:
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f, phi = f[0], e.linear
-        u, c, w, s = self.own_of(e.mine)
+        u, c, w, s = self.own_of(e.own_row)
         g = gradient(f, code)
         if g[code] == 0:
             return False
@@ -128,7 +131,7 @@ class Latent:
         return shared + self.theta[1:].nbytes + self.sigma.nbytes
 
     def terms(self, e: Seen) -> Terms:
-        u, _, w, _ = self.own_of(e.mine)
+        u, _, w, _ = self.own_of(e.own_row)
         terms = Terms.zeros(1, self.outputs, self.columns)
         # Σ_q u_iq θ_q is learned mostly from tasks with similar points, so it counts as coming from related tasks.
         for source, weights in ((SHARED, self.theta[0]), (OWN_TERMS, w), (RELATED, np.tensordot(u, self.theta[1:], 1))):

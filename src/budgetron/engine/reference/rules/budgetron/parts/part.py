@@ -22,7 +22,7 @@ class Seen:
     task_id: int
     linear: Array  # standardised columns divided by √d, and 1 for the bias; empty for sparse rows
     banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none for sparse rows
-    mine: Array  # the row of the task itself
+    own_row: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """(coefficient, task id, row) of every related task. f contains coefficient · (margin of the own weights in the
     row). On a complete graph the only related task is the task itself."""
@@ -49,7 +49,7 @@ def source_of(e: Seen, row: Array) -> int:
 
     The rows are compared, because a cluster may have the same number as a task.
     """
-    return OWN if row is e.mine else RELATED
+    return OWN if row is e.own_row else RELATED
 
 
 class Part(Protocol):

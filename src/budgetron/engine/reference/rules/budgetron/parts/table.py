@@ -161,8 +161,8 @@ class HashedTable:
         evidence = self._evidence(entries)
         # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
         per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
-        moving = per_class[:, code] >= MIN_ERROR
-        g = np.where(moving[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
+        takes_step = per_class[:, code] >= MIN_ERROR
+        g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
         for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
@@ -175,17 +175,17 @@ class HashedTable:
         self.bayes_squares += bayes_gradient**2
         self.bayes += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes_squares)
         self._remember(e, entries, code)
-        return bool(moving.any())
+        return bool(takes_step.any())
 
     def _step(self, cell: int, g: Array) -> None:
         """Take a step of AdaGrad for the weights of one cell; g (beliefs, outputs) is the negative gradient."""
         for b, rate in enumerate(self.rates):
             # `adagrad` adds a tiny number to G even where the gradient is 0; those weights must not change at all.
-            moved = g[b] != 0
+            changes = g[b] != 0
             w, squares = self.w[cell, b], self.squares[cell, b]
             new_w, new_squares = w.copy(), squares.copy()
             adagrad(new_w, new_squares, g[b], rate)
-            w[moved], squares[moved] = new_w[moved], new_squares[moved]
+            w[changes], squares[changes] = new_w[changes], new_squares[changes]
 
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
         """Update the typical sizes, the masses, and the Bloom filter of features that have occurred."""

@@ -18,6 +18,8 @@ import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import FIRST_SQUARES
+from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.saved_state import triangle
 from budgetron.engine.settings import Settings
@@ -87,9 +89,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:
-    """Add weights with their prior to a filter that has `before` weights per output."""
-    from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
-
+    """Add weights with their prior to a filter, which has `before` weights per output, until it has `after`."""
     weights = np.asarray(state[f"{name}_weights"])
     state[f"{name}_weights"] = np.pad(weights, ((0, 0), (0, after - before)))
     covariance = np.zeros(triangle(after))
@@ -106,12 +106,19 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     used = max(used, min(parameters.frequencies, first_frequencies(0)))
     state[f"{part}_frequencies"] = np.array([used, parameters.frequencies])
     if parameters.shared and used != before:
-        scale = np.full(columns + 2 * used, np.sqrt(used / max(before, 1)))
+        width = columns + 2 * used
+        weights, squares = (
+            np.asarray(state[f"{part}_{name}"]).reshape(new.n_outputs, -1)[:, :width] for name in ("weights", "squares")
+        )
+        scale = np.full(weights.shape[1], np.sqrt(used / max(before, 1)))
         scale[:columns] = 1.0
-        for name, factor in (("weights", scale), ("squares", 1 / scale**2)):
-            old = np.asarray(state[f"{part}_{name}"]).reshape(new.n_outputs, -1)[:, : columns + 2 * used]
-            padded = np.pad(old, ((0, 0), (0, columns + 2 * used - old.shape[1])))
-            state[f"{part}_{name}"] = (padded * factor).astype(np.float32)
+        squares, more = squares / scale**2, width - weights.shape[1]
+        # New weights begin as in `FourierAdaGrad.set_frequencies`.
+        new_squares = np.zeros((new.n_outputs, more))
+        if before:
+            new_squares += FIRST_SQUARES * squares[:, columns:].mean(axis=1, keepdims=True)
+        state[f"{part}_weights"] = np.pad(weights * scale, ((0, 0), (0, more))).astype(np.float32)
+        state[f"{part}_squares"] = np.hstack([squares, new_squares]).astype(np.float32)
     # Where a run begins depends on how long it may become and on the number of cells: a new layout begins empty.
     cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
