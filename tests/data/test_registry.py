@@ -175,9 +175,9 @@ class TestSetsFromPackages:
         assert max(rates) > 2 * min(rates)
         # Rows of equal scheduled times must not reveal the label by their order. In the order of the file, the last
         # of them is late in 48 % of the cases, and the first in 11 %.
-        named = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
-        assert np.allclose(named["time_sin"] ** 2 + named["time_cos"] ** 2, 1)
-        ends = np.flatnonzero(np.diff(named["time_sin"]))
+        columns = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
+        assert np.allclose(columns["time_sin"] ** 2 + columns["time_cos"] ** 2, 1)
+        ends = np.flatnonzero(np.diff(columns["time_sin"]))
         first, last = ends[:-1] + 1, ends[1:]
         several = last > first
         assert abs(flights.y[first[several]].mean() - flights.y[last[several]].mean()) < 0.08

@@ -179,8 +179,8 @@ def test_replicas_of_format_1_keep_their_budgets(tmp_path, monkeypatch, budget, 
             model.partial_fit(X[:400], y[:400], tasks=tasks[:400])
             capacities = [shard.capacity for shard in model.shards_]
             expected = model.decision_function(X, tasks=tasks)
-    written = json.loads((tmp_path / "m" / record.NAME).read_text())
-    (tmp_path / "m" / record.NAME).write_text(json.dumps({**written, "format": 1}))
+    stored_record = json.loads((tmp_path / "m" / record.NAME).read_text())
+    (tmp_path / "m" / record.NAME).write_text(json.dumps({**stored_record, "format": 1}))
     for _ in range(2):  # the first `open` writes the record in the new format
         with ReplicatedModel.open(tmp_path / "m") as model:
             assert [shard.capacity for shard in model.shards_] == capacities and model.budget == total
@@ -192,8 +192,8 @@ def test_shards_of_format_1_keep_their_budgets(tmp_path):
     learner = BudgetProjectron(budget=40, kernel=KERNEL, graph=graphs.disconnected())
     with ShardedModel(learner, shards=4, directory=tmp_path) as model:
         model.partial_fit(X, y, tasks=tasks)
-    written = json.loads((tmp_path / record.NAME).read_text())
-    (tmp_path / record.NAME).write_text(json.dumps({**written, "format": 1}))
+    stored_record = json.loads((tmp_path / record.NAME).read_text())
+    (tmp_path / record.NAME).write_text(json.dumps({**stored_record, "format": 1}))
     with ShardedModel.open(tmp_path) as model:
         assert model.budget == model.capacity_ == 40
 

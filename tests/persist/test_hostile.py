@@ -145,7 +145,7 @@ INVALID = [
     ("shared", set_entry("state.sum_place", 99, -1), "positions"),
     ("shared", set_field(2, "settings", "parameters", "max_task_rows"), "at most 2 rows"),
     ("shared-edges", set_entry("state.table_key", 77), "5 tasks"),
-    ("shared-edges", lambda *both: unrelated_sum(*both), "state.sum must be empty"),
+    ("shared-edges", unrelated_sum, "state.sum must be empty"),
     # beliefs
     ("budgetron", set_entry("state.part_index", 99, -1), "part_index"),
     ("budgetron", set_entry("state.part_index", -1), "part_index"),

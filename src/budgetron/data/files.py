@@ -54,14 +54,14 @@ def github_file(name: str, repository: str, commit: str, path: str, sha256: str)
 
 def own_folder(folder: str | os.PathLike[str] | None) -> Path | None:
     """Return the user's folder of data files: the given folder, otherwise $BUDGETRON_DATA, otherwise None."""
-    chosen = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen).expanduser() if chosen else None
+    path = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
+    return Path(path).expanduser() if path else None
 
 
 def cache_folder() -> Path:
     """Return the folder for downloads."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen).expanduser() if chosen else Path(import_extra("pooch").os_cache("budgetron"))
+    path = os.environ.get(CACHE_VARIABLE)
+    return Path(path).expanduser() if path else Path(import_extra("pooch").os_cache("budgetron"))
 
 
 def read_verified(file: RemoteFile, folder: Path) -> bytes:

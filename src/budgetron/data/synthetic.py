@@ -137,9 +137,9 @@ def _text(n: int, d: int, words: int, rng: np.random.Generator) -> tuple[Any, Fl
 
     frequency = _power_law(d, 1.0)
     lengths = 1 + rng.poisson(words - 1, size=n)
-    drawn = rng.choice(d, size=int(lengths.sum()), p=frequency)
+    word_indices = rng.choice(d, size=int(lengths.sum()), p=frequency)
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    X = csr_matrix((np.ones(len(drawn)), drawn, ends), shape=(n, d))
+    X = csr_matrix((np.ones(len(word_indices)), word_indices, ends), shape=(n, d))
     # A word that was drawn several times becomes one entry with its count.
     X.sum_duplicates()
     return X, frequency

@@ -10,4 +10,4 @@ class Unfinished(OperationalError):
 
 
 class InShards(BudgetronError):
-    """The operation needs a model in one piece, and the model is in shards."""
+    """The operation needs a model without shards, and the model is in shards."""

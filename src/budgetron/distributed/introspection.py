@@ -86,17 +86,17 @@ class Introspection(ABC):
             mistakes = [shard.n_mistakes for shard in statistics]
             new_mistakes = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
             capacities = [int(shard.capacity or 0) for shard in statistics]
-            wanted = rebalanced_shares(self.learner.budget, capacities, new_mistakes, self._min_capacity())
+            new_capacities = rebalanced_shares(self.learner.budget, capacities, new_mistakes, self._min_capacity())
             if type(self.learner).__name__ == "Forgetron":
                 # A Forgetron can evict only as part of a mistake, so it gives away unused capacity only.
-                wanted = unused_only(wanted, capacities, [shard.n_stored for shard in statistics])
+                new_capacities = unused_only(new_capacities, capacities, [shard.n_stored for shard in statistics])
             # Shards that shrink come first, so that the total never exceeds the budget.
-            order = sorted(range(self.shards), key=lambda shard: wanted[shard] - capacities[shard])
+            order = sorted(range(self.shards), key=lambda shard: new_capacities[shard] - capacities[shard])
             for shard in order:
-                if wanted[shard] != capacities[shard]:
-                    self._workers.call_owner(shard, "resize", wanted[shard])
+                if new_capacities[shard] != capacities[shard]:
+                    self._workers.call_owner(shard, "resize", new_capacities[shard])
             self._mistakes, self._examples_since_maintenance = mistakes, 0
-        return wanted
+        return new_capacities
 
     def _min_capacity(self) -> int:
         return 1

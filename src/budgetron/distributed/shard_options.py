@@ -62,7 +62,7 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
 
 
 def check_not_unsharded(directory: Path) -> None:
-    """Raise `InputError` if the directory belongs to a `Host`, whose model is in one piece."""
+    """Raise `InputError` if the directory belongs to a `Host`, whose model has no shards."""
     if (directory / HOST_DATABASE).is_file():
         raise input_error(
             "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",

@@ -196,12 +196,12 @@ class ShardedHost:
         self.failing = None
         return sum(len(answer.margins) for _, answer in answers if isinstance(answer, Learned))
 
-    def _send(self, written: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
+    def _send(self, numbered: Sequence[tuple[int, bytes]], is_new: bool = False) -> list[tuple[int, Any]]:
         """Send requests to the shards, in order. Returns the answer or `InputError` of each; a failure is raised."""
         self._point = deepcopy(self.model.operating_point)
         answers: list[tuple[int, Any]] = []
         group: list[tuple[int, blocks.LoggedBlock]] = []
-        for number, payload in written:
+        for number, payload in numbered:
             block = blocks.decode_block(payload)
             if block.kind in ("forget", "point"):
                 answers += self._send_examples(group, is_new)
@@ -277,7 +277,7 @@ class ShardedHost:
         finally:
             self._commit_lock.release()
 
-    # ---- snapshots, and operations that need a model in one piece
+    # ---- snapshots, and operations that need a model without shards
 
     def snapshot(self) -> None:
         """Let every shard write a snapshot and trim its log."""
@@ -324,7 +324,7 @@ def _describe(error: Exception) -> str:
 
 def _cannot_correct_error() -> InShards:
     remedy = "Learn the right label as a new example."
-    accepted = "asked of a model in one piece"
+    accepted = "requested for a model without shards"
     return InShards(error_message("service", "corrections", accepted, "a model in shards", remedy))
 
 
@@ -333,4 +333,4 @@ def _in_shards_error(what: str) -> InShards:
         "POST snapshot lets every shard write its snapshot. To copy the model, stop the service and call "
         "ShardedModel.open(directory).save(target)."
     )
-    return InShards(error_message("service", what, "asked of a model in one piece", "a model in shards", remedy))
+    return InShards(error_message("service", what, "requested for a model without shards", "a model in shards", remedy))

@@ -1,4 +1,4 @@
-"""`ModelHost`: what the service needs of a model on disk, whether it is in one piece (`Host`) or in shards."""
+"""`ModelHost`: what the service needs of a model on disk, without shards (`Host`) or with shards (`ShardedHost`)."""
 
 from __future__ import annotations
 

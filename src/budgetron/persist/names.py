@@ -57,20 +57,20 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def encoded(name: Any) -> Any:
     """Encode a name as JSON values. Raises `NoJSON` unless decoding them returns the same name."""
-    written = _encoded(name, 0)
+    json_value = _encoded(name, 0)
     try:
-        back = decoded(written)
+        back = decoded(json_value)
     except ValueError:
         raise NoJSON from None
     if not _is_same_name(back, name):
         raise NoJSON
-    return written
+    return json_value
 
 
-def decoded(written: Any) -> Hashable:
+def decoded(json_value: Any) -> Hashable:
     """Decode a name."""
     with reported_as_file_error("a name", "a task or label as JSON"):
-        return _decoded(written, 0)
+        return _decoded(json_value, 0)
 
 
 def _encoded(name: Any, depth: int) -> Any:
@@ -98,15 +98,15 @@ def _encoded(name: Any, depth: int) -> Any:
     return [kind, write(name)]
 
 
-def _decoded(written: Any, depth: int) -> Hashable:
-    if isinstance(written, int) and not isinstance(written, bool):
-        return _check_digits(written)
-    if written is None or isinstance(written, (bool, float, str)):
-        return written
-    if depth > _MAX_DEPTH or not isinstance(written, list) or not written or not isinstance(written[0], str):
+def _decoded(json_value: Any, depth: int) -> Hashable:
+    if isinstance(json_value, int) and not isinstance(json_value, bool):
+        return _check_digits(json_value)
+    if json_value is None or isinstance(json_value, (bool, float, str)):
+        return json_value
+    if depth > _MAX_DEPTH or not isinstance(json_value, list) or not json_value or not isinstance(json_value[0], str):
         accepted = f"a plain value, or a list that begins with its kind, at most {_MAX_DEPTH} deep"
         raise invalid("a name", accepted, "another value")
-    kind, parts = written[0], written[1:]
+    kind, parts = json_value[0], json_value[1:]
     if kind in ("tuple", "frozenset"):
         values = [_decoded(part, depth + 1) for part in parts]
         return tuple(values) if kind == "tuple" else frozenset(values)

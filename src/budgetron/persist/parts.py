@@ -57,10 +57,10 @@ def kernel_of(record: schema.Kernel | None) -> kernels.Kernel | None:
 
 def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
     """Encode names as JSON; reject the first that cannot be encoded."""
-    written = []
+    encoded_names = []
     for name in names:
         try:
-            written.append(encoded(name))
+            encoded_names.append(encoded(name))
         except NoJSON:
             raise input_error(
                 who,
@@ -69,7 +69,7 @@ def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
                 shown(name),
                 f"Use strings. {PICKLE}",
             ) from None
-    return written
+    return encoded_names
 
 
 def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[str, Array]]:

@@ -23,13 +23,13 @@ _MAX_SEEN = 2**62  # the largest accepted n_seen; it leaves room to continue cou
 
 def verify_examples(settings: Settings, state: Arrays) -> None:
     """Reject stored examples and counts that an engine with these settings cannot produce."""
-    n, seen, mistakes = len(state["key"]), int(state["n_seen"][0]), int(state["n_mistakes"][0])
-    require(0 <= seen <= _MAX_SEEN, "state.n_seen", "an integer from 0 to 2**62", str(seen))
-    require(0 <= mistakes <= seen, "state.n_mistakes", "a count of at most n_seen", str(mistakes))
+    n, n_seen, n_mistakes = len(state["key"]), int(state["n_seen"][0]), int(state["n_mistakes"][0])
+    require(0 <= n_seen <= _MAX_SEEN, "state.n_seen", "an integer from 0 to 2**62", str(n_seen))
+    require(0 <= n_mistakes <= n_seen, "state.n_mistakes", "a count of at most n_seen", str(n_mistakes))
     limit = settings.capacity
     require(limit is None or n <= limit, "the number of stored examples", f"at most {limit}, the capacity", str(n))
     require(settings.kernel is not None or n == 0, "state.key", "empty without a kernel", str(n))
-    require(are_distinct_steps(state["arrival"], seen), "state.arrival", "distinct integers from 0 to n_seen − 1")
+    require(are_distinct_steps(state["arrival"], n_seen), "state.arrival", "distinct integers from 0 to n_seen − 1")
     verify_tasks(settings, "state.key", state["key"], state["cluster"])
     if settings.sparse:
         check_csr("state", state["indptr"], state["indices"], settings.n_features)
@@ -48,7 +48,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         require(squared_norm <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",
                 f"at most {largest:g}", f"{squared_norm:g}")  # fmt: skip
         streak, moves = int(state["reference_streak"][0]), int(state["reference_moves"][0])
-        require(0 <= streak <= seen and 0 <= moves <= seen, "state.reference_streak and state.reference_moves",
+        require(0 <= streak <= n_seen and 0 <= moves <= n_seen, "state.reference_streak and state.reference_moves",
                 "counts of at most n_seen", f"{streak} and {moves}")  # fmt: skip
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
         largest *= 4  # rows are stored minus the reference point c, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²

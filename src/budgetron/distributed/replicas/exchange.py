@@ -174,15 +174,15 @@ def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[Fil
 
 
 def _combine_for(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
-    mine, others = now[g], [h for h in range(len(now)) if h != g]
+    own_part, others = now[g], [h for h in range(len(now)) if h != g]
     weights = None
-    if mine.weights is not None:
-        projected = _Projection(kernel, mine.rows)
+    if own_part.weights is not None:
+        projected = _Projection(kernel, own_part.rows)
         parts = [projected(part.rows, part.weights) for part in (now[h] for h in others) if part.weights is not None]
-        weights = np.mean([mine.weights, *parts], axis=0)
-    filters = {name: _add_changes(name, pair, others, now, last) for name, pair in mine.filters.items()}
-    means = {name: _mean(name, own, now) for name, own in mine.means.items()}
-    return SharedPart(mine.rows, weights, filters, means, _pool_columns(g, now))
+        weights = np.mean([own_part.weights, *parts], axis=0)
+    filters = {name: _add_changes(name, pair, others, now, last) for name, pair in own_part.filters.items()}
+    means = {name: _mean(name, own, now) for name, own in own_part.means.items()}
+    return SharedPart(own_part.rows, weights, filters, means, _pool_columns(g, now))
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
@@ -260,13 +260,13 @@ def _pool_columns(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None
     own = now[g].columns
     if own is None or own[0] < MIN_ROWS:
         return own
-    seen = [part.columns for part in now if part.columns is not None and part.columns[0] >= MIN_ROWS]
-    share = np.array([count for count, _ in seen], dtype=np.float64)
+    counted = [part.columns for part in now if part.columns is not None and part.columns[0] >= MIN_ROWS]
+    share = np.array([count for count, _ in counted], dtype=np.float64)
     share /= share.sum()
-    each = np.array([estimates for _, estimates in seen])
-    pooled: Array = np.tensordot(share, each, 1)
+    all_estimates = np.array([estimates for _, estimates in counted])
+    pooled: Array = np.tensordot(share, all_estimates, 1)
     mean, variance = COLUMNS.index("mean"), COLUMNS.index("variance")
-    pooled[variance] += share @ (each[:, mean] - pooled[mean]) ** 2  # the variance between the replicas' means
+    pooled[variance] += share @ (all_estimates[:, mean] - pooled[mean]) ** 2  # the variance between the replicas' means
     return own[0], pooled
 
 

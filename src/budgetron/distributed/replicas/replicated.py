@@ -148,16 +148,16 @@ class ReplicatedModel(ShardedModel):
         if validator is None or total is None:
             return shares
         plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
-        each = total // self.replicas  # bytes for the model of a replica and its baseline
+        bytes_per_replica = total // self.replicas  # bytes for the model of a replica and its baseline
         largest, settings = least_bytes(plan)
         needed = largest + exchange_baseline_bytes(settings)
-        if needed > each:
+        if needed > bytes_per_replica:
             raise too_few_bytes_error(WHO, "replica", total, self.replicas, needed)
         # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
-        too_large = each + 1
+        too_large = bytes_per_replica + 1
         while too_large - largest > 1:
             share = (largest + too_large) // 2
-            if share + exchange_baseline_bytes(plan(f"{share} B")) <= each:
+            if share + exchange_baseline_bytes(plan(f"{share} B")) <= bytes_per_replica:
                 largest = share
             else:
                 too_large = share

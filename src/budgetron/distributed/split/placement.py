@@ -156,16 +156,16 @@ def workers_of(n_shards: int, workers: Sequence[str], pins: Mapping[int, str] | 
         raise input_error(WHO, "workers", "at least one", "none", "Pass workers=1 or more.")
     hashes = np.array([_hash_of(worker) for worker in workers], dtype=np.int64)
     number_of = {worker: number for number, worker in enumerate(workers)}
-    chosen = {shard: number_of[worker] for shard, worker in (pins or {}).items() if worker in number_of}
-    load = np.bincount(list(chosen.values()), minlength=len(workers))
+    worker_number = {shard: number_of[worker] for shard, worker in (pins or {}).items() if worker in number_of}
+    load = np.bincount(list(worker_number.values()), minlength=len(workers))
     max_load = -(-n_shards // len(workers))  # shards per worker, rounded up
     for shard in range(n_shards):
-        if shard not in chosen:
+        if shard not in worker_number:
             scores = splitmix64(hashes ^ splitmix64(np.array([shard])).astype(np.int64))
             free = load < max_load
-            chosen[shard] = int(np.argmax(np.where(free, scores, 0) if free.any() else scores))
-            load[chosen[shard]] += 1
-    return {shard: workers[chosen[shard]] for shard in range(n_shards)}
+            worker_number[shard] = int(np.argmax(np.where(free, scores, 0) if free.any() else scores))
+            load[worker_number[shard]] += 1
+    return {shard: workers[worker_number[shard]] for shard in range(n_shards)}
 
 
 def check_pins(pins: Any) -> dict[Any, int]:

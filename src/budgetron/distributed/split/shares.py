@@ -81,14 +81,14 @@ def least_bytes(plan: Plan) -> tuple[int, Settings]:
             budget = max(error.needed, budget + budget // 16 + 1)
 
 
-def too_few_bytes_error(who: str, part: str, budget: int, n: int, each: int) -> TooFewBytes:
-    """The error for a byte budget that is too small for n models of `each` bytes."""
-    fewer = f", or use {count_text(budget // each, part)} or fewer" if budget >= each else ""
+def too_few_bytes_error(who: str, part: str, budget: int, n: int, bytes_each: int) -> TooFewBytes:
+    """The error for a byte budget that is too small for n models of `bytes_each` bytes."""
+    fewer = f", or use {count_text(budget // bytes_each, part)} or fewer" if budget >= bytes_each else ""
     return TooFewBytes(
         error_message(
             who,
             "budget",
-            f"at least {n * each} bytes for {count_text(n, part)}, {each} for each",
+            f"at least {n * bytes_each} bytes for {count_text(n, part)}, {bytes_each} for each",
             f"{budget} bytes",
             f"Raise the budget{fewer}.",
         )

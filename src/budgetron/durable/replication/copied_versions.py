@@ -115,10 +115,10 @@ def fetch_versions(store: Store, directory: Path) -> None:
         _logger.warning("The versions of the copy are not restored. %s", error)
 
 
-def _fetch(store: Store, listed: VersionList, folder: Path) -> None:
+def _fetch(store: Store, version_list: VersionList, folder: Path) -> None:
     with storage_errors(folder / STATE):
         make_private(folder)
-        for name, file in listed.files.items():
+        for name, file in version_list.files.items():
             target = folder / Path(name).name
             if target.exists() and hashlib.sha256(target.read_bytes()).hexdigest() == file.sha256:
                 continue
@@ -128,8 +128,8 @@ def _fetch(store: Store, listed: VersionList, folder: Path) -> None:
                 continue
             replace_file(target, content)
             os.utime(target, ns=(file.at, file.at))
-        if listed.state is not None:
-            replace_file(folder / STATE, msgspec.json.encode(listed.state))
+        if version_list.state is not None:
+            replace_file(folder / STATE, msgspec.json.encode(version_list.state))
 
 
 def _list_path(epoch: int) -> str:

@@ -104,15 +104,16 @@ class IdempotencyKeys(EarlierKeys):
 
     def _stored_margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
         """The last record with some of these rows, and the margins of all rows (NaN if they were deleted)."""
-        wanted = rows.places
-        known = wanted < self._deleted_before(key)
+        row_places = rows.places
+        is_known = row_places < self._deleted_before(key)
         margins: NDArray[np.float64] | None = None
         number = 0
         query = (
             "SELECT number, first, places, digests, margins FROM stream_block "
             "WHERE key = ? AND last >= ? AND first <= ? ORDER BY number"
         )
-        for record, first, places, digests, stored in self._db.rows(query, (key, int(wanted[0]), int(wanted[-1]))):
+        span = (key, int(row_places[0]), int(row_places[-1]))
+        for record, first, places, digests, stored in self._db.rows(query, span):
             content = unwritten.answers.get(record, stored)
             if record in unwritten.rejected or content is None:
                 continue
@@ -120,27 +121,27 @@ class IdempotencyKeys(EarlierKeys):
             # Most blocks have consecutive positions, which are not stored.
             consecutive = np.arange(first, first + len(block_margins))
             positions = consecutive if places is None else np.frombuffer(places, dtype="<i8")
-            index = np.minimum(np.searchsorted(positions, wanted), len(positions) - 1)
-            in_block = positions[index] == wanted
+            index = np.minimum(np.searchsorted(positions, row_places), len(positions) - 1)
+            in_block = positions[index] == row_places
             # Digests tell a retry from other rows under the same key. Blocks of earlier versions have none.
             if digests is not None and rows.digests:
                 now, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
                 if (now[in_block] != before[index[in_block]]).any():
                     raise key_reused_error(key)
             if margins is None:
-                margins = np.full((len(wanted), *block_margins.shape[1:]), np.nan)
+                margins = np.full((len(row_places), *block_margins.shape[1:]), np.nan)
             elif margins.shape[1:] != block_margins.shape[1:]:
                 raise input_error("Host", "rows", "all from before or all from after a restore of the model",
                                   "a request with both", "Send these rows again one by one.")  # fmt: skip
             margins[in_block] = block_margins[index[in_block]]
-            known = known | in_block
+            is_known = is_known | in_block
             number = record
-        if not known.all():
-            row = int(wanted[~known][0])
+        if not is_known.all():
+            row = int(row_places[~is_known][0])
             raise input_error("Host", "rows", f"after the last learned row of the stream {shown(key)}",
                               f"row {row}, which was rejected the first time; later rows of the stream were learned",
                               "Send a corrected row under another key.")  # fmt: skip
-        return number, np.full(len(wanted), np.nan) if margins is None else margins
+        return number, np.full(len(row_places), np.nan) if margins is None else margins
 
     def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
         """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""

@@ -127,8 +127,8 @@ class Columns:
     def memory_bytes(self) -> int:
         """Bytes of names, categories and scales, which do not grow. The model's own memory is counted separately."""
         plan = self.plan
-        named = (plan.label, plan.task, plan.weight, plan.offset)
-        texts = [*(name or "" for name in named), plan.label_note, plan.task_note]
+        role_columns = (plan.label, plan.task, plan.weight, plan.offset)
+        texts = [*(name or "" for name in role_columns), plan.label_note, plan.task_note]
         for column in plan.columns:
             texts += [column.name, column.note, *(column.values or ()), *column.missing]
         columns = sum(map(sys.getsizeof, plan.columns))
@@ -170,8 +170,8 @@ class Columns:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Columns):
             return NotImplemented
-        ours, theirs = self.saved().arrays, other.saved().arrays
-        return self.plan == other.plan and all(np.array_equal(ours[name], theirs[name]) for name in ARRAYS)
+        own_arrays, other_arrays = self.saved().arrays, other.saved().arrays
+        return self.plan == other.plan and all(np.array_equal(own_arrays[name], other_arrays[name]) for name in ARRAYS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -288,8 +288,8 @@ class Columns:
         return self._names_in(self._table(self.checked(records), self._features()))
 
     def _names_in(self, table: Table) -> dict[int, str]:
-        named = dict(enumerate(self.feature_names))
-        return named | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else named
+        names = dict(enumerate(self.feature_names))
+        return names | hashed_names(self.plan, table.texts) if self.plan.layout == "table" else names
 
     def weights_in(self, table: Table) -> NDArray[np.float64] | None:
         """Return the weights: the last column of numbers in a table with labels. None if there are no weights."""

@@ -191,9 +191,9 @@ def _join(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]
         return sparse.csr_matrix((data, indices, indptr), shape=shape)
     rows = [part[codes] for part, codes in parts]
     # All hashed columns of the file share the same columns of X, so their rows are added.
-    both = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
-    both.sort_indices()
-    return both
+    joined = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")
+    joined.sort_indices()
+    return joined
 
 
 @lru_cache(maxsize=4)

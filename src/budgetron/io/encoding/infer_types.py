@@ -173,9 +173,9 @@ def _as_tuple(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
 
 def _check_roles(roles: Mapping[str, str | None]) -> None:
     """Reject a column that was named for two roles."""
-    named = [(role, name) for role, name in roles.items() if name is not None]
-    for i, (role, name) in enumerate(named):
-        for other, other_name in named[i + 1 :]:
+    named_roles = [(role, name) for role, name in roles.items() if name is not None]
+    for i, (role, name) in enumerate(named_roles):
+        for other, other_name in named_roles[i + 1 :]:
             if name == other_name:
                 raise InputError(f"{role} and {other} are both the column {name!r}. Name two different columns.")
 
@@ -193,10 +193,10 @@ def _default_label(
     names: list[str], task: str | None, options: ColumnOptions, labelled: bool
 ) -> tuple[str | None, str]:
     """Return the label column by its name, otherwise the last column, and a note on the choice."""
-    taken = (task, options.weight, options.offset, *options.drop)
+    other_roles = (task, options.weight, options.offset, *options.drop)
     # Reversed for two reasons. If two names differ only in case, the first column overwrites the other in the dict. And
     # the last column becomes the first entry, which is the default below.
-    free = {name.lower(): name for name in reversed(names) if name not in taken}
+    free = {name.lower(): name for name in reversed(names) if name not in other_roles}
     for name in LABELS:
         if name in free:
             return free[name], _BY_NAME

@@ -31,30 +31,30 @@ def reader_of(source: Source, format: str, header: bool | None, task: str | None
     """Return a reader for the file; `columns` are those of a saved model."""
     if format not in FORMATS:
         raise input_error(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
-    chosen = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format
-    layout = chosen if chosen in ("svmlight", "vw") else "table"
+    file_format = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format
+    layout = file_format if file_format in ("svmlight", "vw") else "table"
     if columns is not None and columns.plan.layout != layout:
         learned_from = "a table (CSV, Parquet, NDJSON)" if columns.plan.layout == "table" else columns.plan.layout
         raise InputError(
-            f"{source.name} was read as {chosen}, but the model learned from {learned_from}. "
+            f"{source.name} was read as {file_format}, but the model learned from {learned_from}. "
             "If the format was detected wrongly, name it: format=..."
         )
-    if chosen in ("csv", "tsv"):
-        return Delimited(source, "\t" if chosen == "tsv" else None, header)
-    return _import_reader(source, chosen, task, 0 if columns is None else columns.plan.hashed)
+    if file_format in ("csv", "tsv"):
+        return Delimited(source, "\t" if file_format == "tsv" else None, header)
+    return _import_reader(source, file_format, task, 0 if columns is None else columns.plan.hashed)
 
 
-def _import_reader(source: Source, chosen: str, task: str | None, width: int) -> Reader:
+def _import_reader(source: Source, format: str, task: str | None, width: int) -> Reader:
     """Create the reader of any format but CSV. Its module is imported only if it is needed."""
-    if chosen in ("parquet", "arrow"):
+    if format in ("parquet", "arrow"):
         from budgetron.io.formats.arrow import Arrow
 
-        return Arrow(source, chosen)
-    if chosen == "ndjson":
+        return Arrow(source, format)
+    if format == "ndjson":
         from budgetron.io.formats.ndjson import Ndjson
 
         return Ndjson(source)
-    if chosen == "svmlight":
+    if format == "svmlight":
         from budgetron.io.formats.svmlight import Svmlight
 
         return Svmlight(source, task, width)

@@ -151,11 +151,11 @@ def column_names(file: str, fields: list[str]) -> list[str]:
             f"It begins with {shown(fields[:3])}; is the delimiter right?"
         )
     stripped = [field.strip()[:MAX_NAME] for field in fields]
-    taken, names = set(stripped), set()
+    in_header, names = set(stripped), set()
     for column, field in enumerate(stripped, start=1):
         name, number = field or f"column {column}", 1
         # A made-up name must not collide with a name that occurs later in the header.
-        while name in names or (number > 1 and name in taken):
+        while name in names or (number > 1 and name in in_header):
             number += 1
             name = f"{field or f'column {column}'}.{number}"
         names.add(name)
