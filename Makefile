@@ -16,7 +16,7 @@ SANITIZED := build/sanitized
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What a user gets: the package installed from a wheel, not a link into this folder. It is built once for each environment.
+# The package is tested as users get it: installed from a wheel, not as a link into this folder. It is built once per environment.
 WHEEL := $(VENV)/wheel
 $(WHEEL)/.built: $(BIN)/python $(CORE) $(SOURCE)
 	@rm -rf $(WHEEL)
@@ -29,7 +29,7 @@ $(VENV)/.installed: $(WHEEL)/.built
 	$(PIP) install --force-reinstall --no-deps $(WHEEL)/*.whl
 	@touch $@
 
-# --no-compile: Python compiles what is imported, which is a small part of all these packages.
+# --no-compile saves time: Python compiles a module when it is imported, and only a small part of these packages is.
 $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) install --upgrade "pip>=25.1"
 	$(PIP) install --no-compile "$$(echo $(WHEEL)/*.whl)[all]" --group test --group lint --group docs
@@ -45,7 +45,8 @@ browser:
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# The sanitized core is compiled and run while pip installs what the rest needs. Three workers: many tests wait for a process.
+# The sanitized core is compiled and run while pip installs the packages for the other checks. There are three workers on two cores,
+# because many tests wait for another process.
 test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=10
@@ -72,16 +73,17 @@ stubs: $(VENV)/.tested
 	$(BIN)/python -m nanobind.stubgen -q -m budgetron._core -o $(STUB)
 	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
-# The core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: once as it is, and
-# once per allocation with that allocation failing. One configuration in 11 and one of each rule, kernel and store: 11 divides
-# none of the loops' sizes in streams.hpp, so that each value of each is met. `make test-long` runs all of them.
+# Tests the core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: once normally
+# (stress.cpp), and once per allocation with that allocation failing (faults.cpp). Runs one configuration in 11, and one of each rule,
+# kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every value of every loop occurs.
+# `make test-long` runs all configurations.
 SAMPLE := 11
 .PHONY: sanitize-stress sanitize-faults
 sanitize: sanitize-stress sanitize-faults
 sanitize-stress sanitize-faults: sanitize-%: $(SANITIZED)/core_%
 	$< $(SAMPLE)
 
-# -Og compiles in half the time of -O1, and runs as long.
+# -Og compiles in half the time of -O1, and the program runs for the same time.
 SANITIZE := $(CXX) -std=c++17 -Og -g1 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fopenmp-simd -fno-math-errno \
   -fno-trapping-math -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
   -DBUDGETRON_TARGET=baseline -DBUDGETRON_VECTOR=16 -I src/core
@@ -94,20 +96,20 @@ $(OBJECTS): $(SANITIZED)/%.o: src/core/%.cpp $(CORE)
 $(SANITIZED)/core_%: tests/core/%.cpp tests/core/streams.hpp $(OBJECTS)
 	$(SANITIZE) $< $(OBJECTS) -o $@ -lpthread
 
-# The lowest versions of dependencies that pyproject.toml allows, on the tests of the library.
+# Runs the tests of the library with the lowest versions of dependencies that pyproject.toml allows.
 OLDEST := .venv-oldest
 test-oldest: $(WHEEL)/.built
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip --disable-pip-version-check --quiet install uv
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --resolution lowest-direct -r pyproject.toml
-	$(OLDEST)/bin/uv pip freeze --quiet --python $(OLDEST) > $(OLDEST)/oldest.txt  # what the tests need must not change them
+	$(OLDEST)/bin/uv pip freeze --quiet --python $(OLDEST) > $(OLDEST)/oldest.txt  # packages for the tests must not change these versions
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --group unit --constraint $(OLDEST)/oldest.txt
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST) --no-deps $(WHEEL)/*.whl
 	$(OLDEST)/bin/python tests/packaging/smoke.py --core
 	$(OLDEST)/bin/python -m pytest -q -n 2 --dist worksteal tests/engine tests/graphs tests/learners tests/persist tests/evaluate \
 	  --deselect tests/persist/test_hostile.py::test_a_damaged_container_is_rejected  # it writes complex numbers; the oldest safetensors cannot
 
-# Which lines the tests run, of Python and of C++: reported, not a target. Some of them: make coverage TESTS=tests/engine
+# Reports which lines of Python and C++ the tests run; no coverage is required. For some tests only: make coverage TESTS=tests/engine
 TESTS    ?= tests
 COVERAGE := build/coverage
 coverage: $(VENV)/.tested
@@ -125,16 +127,16 @@ coverage: $(VENV)/.tested
 	  > $(COVERAGE)/summary.md
 	@cat $(COVERAGE)/summary.md
 
-# The core with every supported compiler, and for aarch64 under qemu. One of them: make portability COMPILER=clang++-16
+# Builds and tests the core with every supported compiler, and for aarch64 under qemu. One only: make portability COMPILER=clang++-16
 portability: $(BIN)/python
 	$(BIN)/python tests/core/portability.py $(COMPILER)
 
-# Warnings, dead links and anchors among them, are errors. To read with search: python -m http.server -d site
+# Warnings are errors, including dead links and anchors. To read the site with its search: python -m http.server -d site
 docs: $(VENV)/.tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Built: site/index.html"
 
-# Speed as ratios within one run, and peers side by side.
+# Measures speed: ratios within one run, and other libraries on the same data.
 bench: $(VENV)/.installed
 	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data,bench]"
 	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md

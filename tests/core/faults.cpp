@@ -1,10 +1,9 @@
-// Running out of memory: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
+// Tests the core when memory runs out: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
 // until the call succeeds. After each failed call the saved state must be unchanged, bit for bit. At the end the model must
-// equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`.
-// An argument n runs every n-th configuration, and one of each rule, kernel and store.
+// equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`. With an argument n, the program runs
+// only every n-th configuration, and one of each rule, kernel and store.
 //
-// It also measures the peak memory of learning, which `memory_bytes` and the byte budgets must cover, and how well the hash
-// tables resist values that were chosen to collide.
+// It also checks that `memory_bytes` covers the peak memory of learning, and that hash tables resist values that were chosen to collide.
 #include <malloc.h>
 
 #include <cstdio>
@@ -20,14 +19,14 @@
 
 namespace {
 
-// Counts of all allocations; the program has one thread.
-long until_failure = -1;  // −1: none fails
-long thrown = 0;          // allocations that have failed
+// State of the allocator below. It needs no lock, because the program has one thread.
+long until_failure = -1;  // how many further allocations succeed before one fails; −1: none fails
+long n_failed = 0;          // allocations that have failed
 std::size_t allocated = 0, peak = 0;
 
-void* take(std::size_t size, std::size_t alignment) {
+void* allocate(std::size_t size, std::size_t alignment) {
   if (until_failure == 0) {
-    ++thrown;
+    ++n_failed;
     throw std::bad_alloc();
   }
   if (until_failure > 0) --until_failure;
@@ -38,19 +37,19 @@ void* take(std::size_t size, std::size_t alignment) {
   return p;
 }
 
-void give(void* p) noexcept {
+void deallocate(void* p) noexcept {
   if (p) allocated -= malloc_usable_size(p);
   std::free(p);
 }
 
 }  // namespace
 
-void* operator new(std::size_t size) { return take(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return take(size, static_cast<std::size_t>(alignment)); }
-void operator delete(void* p) noexcept { give(p); }
-void operator delete(void* p, std::size_t) noexcept { give(p); }
-void operator delete(void* p, std::align_val_t) noexcept { give(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give(p); }
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* p) noexcept { deallocate(p); }
+void operator delete(void* p, std::size_t) noexcept { deallocate(p); }
+void operator delete(void* p, std::align_val_t) noexcept { deallocate(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { deallocate(p); }
 
 using namespace budgetron;
 
@@ -59,16 +58,16 @@ namespace {
 long failures = 0;
 const Config* current = nullptr;
 
-// Names of configurations in which allocations failed, of those that store examples (a move of the reference point touches no
-// other), and of those whose reference point moved in such a call.
+// Names of configurations in which allocations failed, of those that stored examples (only these have a reference point), and of those
+// whose reference point moved while allocations failed.
 std::set<std::string> covered, storing, moved;
 
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "faults: %s\n", what);
+void expect(bool condition, const char* failure) {
+  if (condition) return;
+  std::fprintf(stderr, "faults: %s\n", failure);
   if (const Config* c = current)
     std::fprintf(stderr, "%s, capacity %zu, %zu outputs, %s graph, at most %.0f task rows\n", name_of(*c).c_str(), c->capacity, c->n_outputs,
-                 dynamic_cast<const Clique*>(c->similarity.get()) ? "closed" : "explicit", c->parameters.real("max_task_rows", 0));
+                 dynamic_cast<const Clique*>(c->similarity.get()) ? "clique" : "explicit", c->parameters.real("max_task_rows", 0));
   std::exit(1);
 }
 
@@ -83,7 +82,7 @@ bool same_bits(const Values& a, const Values& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0);
 }
 
-bool same(const Saved& a, const Saved& b) {
+bool same_state(const Saved& a, const Saved& b) {
   if (a.state.reals.size() != b.state.reals.size() || a.state.integers.size() != b.state.integers.size()) return false;
   for (const auto& [name, values] : a.state.reals)
     if (!b.state.reals.count(name) || !same_bits(values, b.state.reals.at(name))) return false;
@@ -108,18 +107,18 @@ void with_every_failure(Model& model, Call call) {
     }
     ++failures;
     covered.insert(name_of(model.learner().config()));
-    expect(same(before, Saved(model)), "a failed call has changed the model");
+    expect(same_state(before, Saved(model)), "a failed call has changed the model");
   }
 }
 
-void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
+void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t n = 64, integer_rows = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 30 : n;
   const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, integer_rows, seed, offset);
   Model model(c), undisturbed(c);
   std::vector<double> margins(n * c.n_outputs), undisturbed_margins(n * c.n_outputs), out(n * c.n_outputs);
   std::vector<std::uint8_t> flags(n), undisturbed_flags(n);
-  const auto learn = [&](Model& one, std::size_t from, std::size_t to, std::vector<double>& m, std::vector<std::uint8_t>& f) {
-    one.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
+  const auto learn = [&](Model& learner, std::size_t from, std::size_t to, std::vector<double>& m, std::vector<std::uint8_t>& f) {
+    learner.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
               m.data() + from * c.n_outputs, f.data() + from);
   };
   // Single examples, blocks, and at the end a block that is larger than the model.
@@ -137,8 +136,8 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
       with_every_failure(model, [&] {
         model.learner().margins(s.rows(c, 0, n), 0, n, s.task_ids.data(), s.clusters.data(), out.data());
       });
-      if (c.rule == "budgetron") {  // whose queries may apply a pending update of a covariance
-        const Rows rows = s.rows(c, 0, 6);  // each row allocates as the others do
+      if (c.rule == "budgetron") {  // its queries may apply a pending update of a covariance
+        const Rows rows = s.rows(c, 0, 6);  // few rows are enough, because every row allocates the same
         for (const char* name : {"variances", "linear_weights", "explain", "beliefs"}) {
           const Query query{name, &rows, s.task_ids.data(), s.clusters.data(), {}};
           with_every_failure(model, [&] { model.learner().query(query); });
@@ -154,11 +153,11 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
     }
   }
   expect(same_bits(margins, undisturbed_margins) && flags == undisturbed_flags, "margins differ after failed allocations");
-  expect(same(Saved(model), Saved(undisturbed)), "the state differs after failed allocations");
+  expect(same_state(Saved(model), Saved(undisturbed)), "the state differs after failed allocations");
 }
 
-// At every moment of learning, a model has allocated no more than it counts.
-void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
+// Checks that a model never allocates more than it counts, at any time while it learns.
+void check_memory(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t n = 200;
   const Stream s(n, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, seed % 2 ? n / 2 : 0, seed, offset);
   std::vector<double> margins(n * c.n_outputs);
@@ -170,25 +169,24 @@ void measure(const Config& c, bool by_cluster, unsigned seed, double offset) {
     peak = allocated;
     model.learn(s.rows(c, i, i + 1), s.labels.data() + i, s.task_ids.data() + i, s.clusters.data() + i, nullptr,
                 margins.data() + i * c.n_outputs, flags.data() + i);
-    const std::size_t after = model.learner().memory_bytes(), most = std::max(counted, after);
-    // The allocator's overhead per block is not counted: below 6 KiB here, for about 60 blocks. While a vector grows, its old
-    // memory exists too.
-    const std::size_t grown = after > counted ? 2 * after : most;
-    if (peak - before > grown + grown / 8 + 6 * 1024)
-      std::fprintf(stderr, "rule %s: at most %zu bytes at once, counted %zu\n", c.rule.c_str(), peak - before, most);
-    expect(peak - before <= grown + grown / 8 + 6 * 1024, "more was allocated than is counted");
+    const std::size_t after = model.learner().memory_bytes(), larger = std::max(counted, after);
+    // The overhead of malloc is not counted: below 6 KiB for about 60 allocations. While a vector grows, its old memory exists too.
+    const std::size_t limit = after > counted ? 2 * after : larger;
+    if (peak - before > limit + limit / 8 + 6 * 1024)
+      std::fprintf(stderr, "rule %s: at most %zu bytes at once, counted %zu\n", c.rule.c_str(), peak - before, larger);
+    expect(peak - before <= limit + limit / 8 + 6 * 1024, "more was allocated than is counted");
   }
 }
 
-// A Budgetron that is about to grow, in frequencies or in rows, learns on whatever allocation fails: it grows later, or not at all.
-enum class Growing { adagrad, filter, rows };  // which part of a model is about to grow; the filter sees a bank of its own
+enum class Growing { adagrad, filter, rows };  // what is about to grow: the frequencies of a part, or the limit of task rows
 
-void growing(Growing what) {
+// A Budgetron that is about to grow keeps learning, whichever allocation fails. It then grows later.
+void check_growing(Growing what) {
   Config c;
-  each_config([&](const Config& one, bool) {
-    if (one.rule == "budgetron" && !one.sparse && one.n_outputs == 1 && one.parameters.count("filter_frequencies", 0) && one.parameters.flag("shared", false) &&
-        one.parameters.flag("own", false) && one.parameters.count("max_task_rows", 0) && !one.n_tasks && !one.parameters.flag("clustered", false))
-      c = one;
+  for_each_config([&](const Config& candidate, bool) {
+    if (candidate.rule == "budgetron" && !candidate.sparse && candidate.n_outputs == 1 && candidate.parameters.count("filter_frequencies", 0) && candidate.parameters.flag("shared", false) &&
+        candidate.parameters.flag("own", false) && candidate.parameters.count("max_task_rows", 0) && !candidate.n_tasks && !candidate.parameters.flag("clustered", false))
+      c = candidate;
   });
   c.parameters.set("frequencies", std::uint64_t{90});
   c.parameters.set("filter_frequencies", std::uint64_t{80});
@@ -202,46 +200,48 @@ void growing(Growing what) {
   const Stream s(n, c.d, 2, 40, false, 0, 1, 0);
   std::vector<double> margins(n);
   std::vector<std::uint8_t> flags(n);
-  const auto learn = [&](Model& one, std::size_t from, std::size_t to) {
-    one.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
+  const auto learn = [&](Model& learner, std::size_t from, std::size_t to) {
+    learner.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
   };
   Model first(c);
   learn(first, 0, begin);
   Saved saved(first);
-  // All weight to a part with Fourier features, or to a filter without them; sizes are reviewed after the next example.
+  // Gives nearly all weight to the part that is to grow, or to a linear filter if rows are to grow. Sizes are reviewed after the next
+  // example, which is number `seen`.
   const auto prepare = [&](State& state, std::int64_t seen) {
     auto& weights = state.reals.at("belief_weight");
     const std::size_t heavy = what == Growing::adagrad ? weights.size() - 1 : what == Growing::filter ? 3 : 0;
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
     state.integers.at("n_seen") = {seen - 1};
-    // Late, it grows only if its weights are determined. The core stores this matrix in float32.
+    // A filter grows late in the stream only if its weights are determined, so their variances are made small. They must be float32
+    // numbers, because the core stores them as such.
     for (double& variance : state.reals.at("filter3_covariance")) variance = static_cast<double>(static_cast<float>(0.1 * variance));
   };
   prepare(saved.state, 128);
   saved.state.integers.at("spare_bytes") = {20000};
-  const auto size = [&](const Saved& one) {
-    return one.state.integers.at(what == Growing::adagrad ? "adagrad1_frequencies" : what == Growing::filter ? "filter3_frequencies" : "row_limit").at(0);
+  const auto size = [&](const Saved& saved_model) {
+    return saved_model.state.integers.at(what == Growing::adagrad ? "adagrad1_frequencies" : what == Growing::filter ? "filter3_frequencies" : "row_limit").at(0);
   };
-  long stayed = 0;
+  long n_not_grown = 0;
   for (long at = 0;; ++at) {
     Model model(c);
     model.load(saved.state, saved.rows.rows());
     until_failure = at;
-    thrown = 0;
+    n_failed = 0;
     bool refused = false;
     try {
       learn(model, begin, begin + 1);
     } catch (const std::bad_alloc&) {
       refused = true;
     }
-    const bool failed = thrown > 0;
+    const bool failed = n_failed > 0;
     until_failure = -1;
     if (refused) {
-      expect(same(saved, Saved(model)), "a refused call has changed a model that was about to grow");
+      expect(same_state(saved, Saved(model)), "a refused call has changed a model that was about to grow");
       learn(model, begin, begin + 1);
     }
     const bool grown = size(Saved(model)) > size(saved);
-    stayed += !grown;
+    n_not_grown += !grown;
     expect(grown || (failed && !refused), "a model with memory has not grown");
     learn(model, begin + 1, n);
     for (const double margin : margins) expect(std::isfinite(margin), "a model that could not grow has lost its margins");
@@ -252,25 +252,25 @@ void growing(Growing what) {
     expect(size(Saved(model)) > size(saved), "a model that could not grow has not grown later");
     if (!failed) break;
   }
-  expect(stayed > 0, "no allocation of a model that grows has failed");
+  expect(n_not_grown > 0, "no allocation of a model that grows has failed");
 }
 
-// A million ids that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no seed
-// and which this table had before. The test counts probes, not seconds.
-void crafted_ids() {
+// A million ids are chosen that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no
+// seed. The seeded hash of the table must separate them. The test counts probes instead of measuring time.
+void check_crafted_ids() {
   constexpr std::size_t kIds = 1000000;
   Bytes bytes;
   RowTable table(bytes, 0, 0, 0x243F6A8885A308D3ull);
   std::vector<std::int64_t> ids;
   // Inverts the hash: both multiplying by φ and x ^ x >> 32 can be undone.
   const std::uint64_t inverse = 0xF1DE83E19937733Dull;  // of φ modulo 2⁶⁴
-  static_assert(0x9E3779B97F4A7C15ull * 0xF1DE83E19937733Dull == 1, "the inverse of the old multiplier");
+  static_assert(0x9E3779B97F4A7C15ull * 0xF1DE83E19937733Dull == 1, "not the inverse of φ");
   for (std::uint64_t j = 0; ids.size() < kIds; ++j) {
     const std::uint64_t x = j * inverse;  // j < 2³²: the upper half of the hash is 0
     const std::uint64_t before_shift = x ^ (x >> 32);
     if (before_shift & 1) continue;  // the name of a task's own row is even
     const auto id = static_cast<std::int64_t>(before_shift >> 1);
-    if (static_cast<std::uint64_t>(id) >> 61) continue;  // not an integer task
+    if (static_cast<std::uint64_t>(id) >> 61) continue;  // beyond the range of integer tasks
     ids.push_back(id);
   }
   for (const std::int64_t id : ids) {
@@ -307,8 +307,9 @@ double probes_of(const std::vector<std::int32_t>& features, std::uint64_t seed) 
   return static_cast<double>(total) / static_cast<double>(features.size());
 }
 
-// Features that collide under one seed do not under another, and features in arithmetic progression do under none. Counts probes.
-void crafted_features() {
+// Features that collide under one seed must not collide under another seed, and features in arithmetic progression under no seed. The test
+// counts probes.
+void check_crafted_features() {
   constexpr std::size_t kFeatures = 4096;
   constexpr std::uint64_t known = 1, secret = 0x243F6A8885A308D3ull;
   Bytes bytes;
@@ -336,27 +337,27 @@ void crafted_features() {
 int main(int count, char** arguments) {
   const unsigned every = every_nth(count, arguments);
   unsigned streams = 0;
-  some_configs(every, [&](const Config& c, bool by_cluster, unsigned seed) {
+  for_each_sampled_config(every, [&](const Config& c, bool by_cluster, unsigned seed) {
     current = &c;
     for (const double offset : {0.0, kFar}) {
-      if (offset != 0 && !runs_off_centre(c, seed)) continue;
-      run(c, by_cluster, seed, offset);
-      measure(c, by_cluster, seed, offset);
+      if (offset != 0 && !runs_with_offset(c, seed)) continue;
+      check_stream(c, by_cluster, seed, offset);
+      check_memory(c, by_cluster, seed, offset);
       ++streams;
     }
   });
-  each_config([&](const Config& c, bool) {
+  for_each_config([&](const Config& c, bool) {
     current = &c;
     expect(covered.count(name_of(c)) > 0, "no allocation failed in this configuration");
     if (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse && storing.count(name_of(c)) > 0)
       expect(moved.count(name_of(c)) > 0, "no reference point has moved while allocations failed");
   });
-  growing(Growing::adagrad);
-  growing(Growing::filter);
-  growing(Growing::rows);
+  check_growing(Growing::adagrad);
+  check_growing(Growing::filter);
+  check_growing(Growing::rows);
   current = nullptr;
-  crafted_ids();
-  crafted_features();
+  check_crafted_ids();
+  check_crafted_features();
   std::printf("core_faults: %ld failed allocations in %u streams changed nothing; %zu kinds of rule, kernel and store\n",
               failures, streams, covered.size());
   return 0;

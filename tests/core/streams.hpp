@@ -1,4 +1,4 @@
-// Random streams and all configurations of the core, for faults.cpp and stress.cpp, which run the core without Python.
+// Random streams and all configurations of the core, for faults.cpp and stress.cpp, which test the core without Python.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace budgetron {
 
-// An offset so large that a dense store needs a reference point under the Gaussian kernel of `configured`, even in float64.
+// An offset so large that a dense store needs a reference point under the Gaussian kernel of make_config(), even in float64.
 constexpr double kFar = 1000;
 
 struct Stream {
@@ -26,7 +26,7 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The values of the first `integer_rows` rows are integers. With an offset, it is added from row 11 on and subtracted in the last third of the
+  // The values of the first `integer_rows` rows are integers. `offset` is added from row 11 on, and subtracted in the last third of the
   // stream, so that a reference point moves once and usually twice. Some rows are zero, and some repeat the row before.
   Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t integer_rows, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
@@ -34,12 +34,12 @@ struct Stream {
     std::normal_distribution<double> normal;
     std::uniform_int_distribution<int> percent(0, 99);
     for (std::size_t i = 0; i < n; ++i) {
-      const bool zero = percent(rng) < 5, repeated = i && percent(rng) < 10;
+      const bool is_zero = percent(rng) < 5, repeats = i && percent(rng) < 10;
       for (std::size_t f = 0; f < d; ++f) {
-        double v = zero || percent(rng) < 40 ? 0.0 : normal(rng);
+        double v = is_zero || percent(rng) < 40 ? 0.0 : normal(rng);
         if (i < integer_rows) v = std::round(3.0 * v);
         if (i >= 11) v += i < 2 * n / 3 ? offset : -offset;
-        if (repeated) v = dense[(i - 1) * d + f];
+        if (repeats) v = dense[(i - 1) * d + f];
         dense.push_back(v);
         dense32.push_back(static_cast<float>(v));
         if (v == 0) continue;
@@ -97,14 +97,14 @@ struct SavedRows {
   std::vector<std::int32_t> indices;
 };
 
-// Whether a configuration also runs on a stream with the offset kFar: all whose reference point may move, and a fifth of the others.
-inline bool runs_off_centre(const Config& c, unsigned seed) {
+// Whether a configuration also runs on a stream with the offset kFar: if its reference point may move, and for a fifth of the others.
+inline bool runs_with_offset(const Config& c, unsigned seed) {
   return (c.kernel.kind == Kernel::Kind::gaussian && !c.sparse) || seed % 5 == 0;
 }
 
 // The part of a configuration that does not depend on the rule. `kernel`: 0 linear, 1 polynomial, 2 Gaussian, 3 none. `store`: 0 dense
 // float64, 1 dense float32, 2 sparse float64, 3 sparse float32, 4 sparse with a pool of non-zeros if there is a budget.
-inline Config configured(int kernel, int store, std::size_t outputs, std::size_t capacity) {
+inline Config make_config(int kernel, int store, std::size_t outputs, std::size_t capacity) {
   Config c;
   c.kernel.kind = kernel == 0   ? Kernel::Kind::linear
                   : kernel == 1 ? Kernel::Kind::polynomial
@@ -125,7 +125,7 @@ inline Config configured(int kernel, int store, std::size_t outputs, std::size_t
 
 // Calls use(config, by_cluster) for every rule, kernel, store, kind of graph, number of outputs and budget.
 template <class Use>
-void each_config(Use use) {
+void for_each_config(Use use) {
   const auto clique = std::make_shared<Clique>(1.0, 0.5);
   const auto disconnected = std::make_shared<Clique>(1.0, 0.0);
   // A path of five tasks: A⁻¹ as a dense table, and A as a sparse matrix to be solved.
@@ -160,7 +160,7 @@ void each_config(Use use) {
               const std::string rule = name;
               if (rule == "perceptron" && capacity) continue;
               if (rule != "shared_projectron" && capacity == 2) continue;
-              Config c = configured(kernel, store, outputs, capacity);
+              Config c = make_config(kernel, store, outputs, capacity);
               c.rule = rule;
               c.kernel.normalize = kernel == 1;
               c.similarity = graphs[graph];
@@ -179,7 +179,7 @@ void each_config(Use use) {
       for (int store = 0; store < 5; ++store)
         for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
           for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
-            Config c = configured(kernel, store, outputs, capacity);
+            Config c = make_config(kernel, store, outputs, capacity);
             const std::size_t graph = (kind + static_cast<std::size_t>(store)) % 4;
             c.rule = "projectron";
             c.kernel.normalize = kernel == 1;
@@ -191,14 +191,14 @@ void each_config(Use use) {
             c.n_tasks = graph >= 2 ? 5 : 0;
             use(c, graph == 0 || graph >= 2);
           }
-  // BudgetSgd: every way of budget maintenance; the rules for the step size take turns.
+  // BudgetSgd: every kind of budget maintenance, each with some kinds of step size.
   for (std::size_t maintenance = 0; maintenance < 10; ++maintenance)
     for (int kernel = 0; kernel < 3; ++kernel)
       for (int store = 0; store < 5; ++store)
         for (int graph = 0; graph < 4; ++graph)
           for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
             for (std::size_t capacity : {std::size_t{1}, std::size_t{12}, std::size_t{0}}) {
-              Config c = configured(kernel, store, outputs, capacity);
+              Config c = make_config(kernel, store, outputs, capacity);
               if (maintenance == 7 && kernel != 2) continue;  // merging
               c.rule = "budget_sgd";
               c.kernel.normalize = kernel == 1;
@@ -217,7 +217,7 @@ void each_config(Use use) {
     for (int graph = 0; graph < 4; ++graph)
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}})
         for (std::size_t kind = 0; kind < 14; ++kind) {
-          Config c = configured(3, store, outputs, 0);
+          Config c = make_config(3, store, outputs, 0);
           c.similarity = graphs[graph];
           c.n_tasks = graph >= 2 ? 5 : 0;
           if (kind < 2) {
@@ -242,7 +242,7 @@ void each_config(Use use) {
   for (int store = 0; store < 4; ++store)
     for (int graph = 0; graph < 3; ++graph)
       for (std::size_t outputs : {std::size_t{1}, std::size_t{3}}) {
-        Config c = configured(2, store, outputs, 1);
+        Config c = make_config(2, store, outputs, 1);
         c.rule = "fourier_sgd";
         c.parameters.set("frequencies", std::uint64_t{70});
         c.similarity = graph == 2 ? std::shared_ptr<const Similarity>(factored) : graphs[graph];
@@ -255,7 +255,7 @@ void each_config(Use use) {
         for (std::size_t rows : {std::size_t{5}, std::size_t{0}})
           for (bool full_covariance : {true, false})
             for (bool frequencies : {true, false}) {
-              Config c = configured(3, store, outputs, 1);
+              Config c = make_config(3, store, outputs, 1);
               if (c.sparse && (!full_covariance || frequencies)) continue;  // sparse rows have neither covariances nor frequencies
               c.rule = "budgetron";
               c.similarity = clique;
@@ -305,19 +305,19 @@ inline std::string name_of(const Config& c) {
   return name;
 }
 
-// The argument n of both programs, which then run every n-th configuration. Without an argument it is 1, so all are run.
+// Parses the argument n of both programs, which run every n-th configuration. Without an argument n is 1, so all are run.
 inline unsigned every_nth(int count, char** arguments) {
   return count > 1 ? static_cast<unsigned>(std::max(1, std::atoi(arguments[1]))) : 1;
 }
 
 // Calls use(config, by_cluster, number) for every n-th configuration, and for the first of each name.
 template <class Use>
-void some_configs(unsigned every, Use use) {
+void for_each_sampled_config(unsigned every, Use use) {
   unsigned number = 0;
-  std::set<std::string> named;
-  each_config([&](const Config& c, bool by_cluster) {
+  std::set<std::string> names;
+  for_each_config([&](const Config& c, bool by_cluster) {
     ++number;
-    if (named.insert(name_of(c)).second || number % every == 0) use(c, by_cluster, number);
+    if (names.insert(name_of(c)).second || number % every == 0) use(c, by_cluster, number);
   });
 }
 

@@ -1,7 +1,7 @@
-// The core without Python: every rule, store, kernel and kind of graph on random streams, with the
-// invariants checked after every block. Built with the sanitizers by `make sanitize`, and by every compiler named in
-// portability.py. An argument n runs every n-th configuration, and one of each rule, kernel and store: `make test` and an
-// emulated processor are given one.
+// Tests the core without Python: every rule, store, kernel and kind of graph learns a random stream, and invariants are checked after
+// every block. Built with the sanitizers by `make sanitize`, and by every compiler named in portability.py. With an argument n, the
+// program runs only every n-th configuration, and one of each rule, kernel and store; `make test` and portability.py pass one to save
+// time.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -36,10 +36,10 @@ namespace {
 
 int checks = 0;
 
-void expect(bool holds, const char* what) {
+void expect(bool condition, const char* failure) {
   ++checks;
-  if (holds) return;
-  std::fprintf(stderr, "stress: %s\n", what);
+  if (condition) return;
+  std::fprintf(stderr, "stress: %s\n", failure);
   std::exit(1);
 }
 
@@ -49,7 +49,7 @@ std::vector<double> margins_of(const Learner& learner, const Stream& s, const Co
   return out;
 }
 
-std::unique_ptr<Model> reloaded(Model& model, const Config& c) {
+std::unique_ptr<Model> save_and_load(Model& model, const Config& c) {
   State state;
   model.learner().save(state);
   auto other = std::make_unique<Model>(c);
@@ -57,7 +57,7 @@ std::unique_ptr<Model> reloaded(Model& model, const Config& c) {
   return other;
 }
 
-void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
+void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset) {
   const std::size_t integer_rows = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 100 : 240;
   const Stream s(240, c.d, c.n_outputs == 1 ? 2 : static_cast<int>(c.n_outputs), 5, by_cluster, integer_rows, seed, offset);
   auto model = std::make_unique<Model>(c);
@@ -66,13 +66,13 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
   for (std::size_t from = 0; from < s.n; from += 17) {
     const std::size_t to = std::min(from + 17, s.n);
     const Rows rows = s.rows(c, from, to);
-    expect(model->learner().first_bad_row(rows) == rows.count, "a good row was refused");
+    expect(model->learner().first_bad_row(rows) == rows.count, "a valid row was refused");
     model->learn(rows, s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
                  margins.data() + from * c.n_outputs, flags.data() + from);
     expect(!c.capacity || model->learner().size() <= c.capacity, "more stored than the budget allows");
     if (from == 119) model->learner().forget(2);
     if (from == 136) {
-      auto other = reloaded(*model, c);
+      auto other = save_and_load(*model, c);
       const auto a = margins_of(model->learner(), s, c), b = margins_of(other->learner(), s, c);
       expect(std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0, "a reloaded model differs");
       model = std::move(other);
@@ -85,46 +85,47 @@ void run(const Config& c, bool by_cluster, unsigned seed, double offset) {
     expect(answer.reals.at("variance").size() == s.n * c.n_outputs, "a variance is missing");
     for (double v : answer.reals.at("variance")) expect(v >= 0 && v - v == 0, "a variance is not finite");
   }
-  // A Budgetron that no longer believes in its kernel has released its store.
+  // Rules that store no examples have no reference point.
   if (offset != 0 && c.kernel.kind == Kernel::Kind::gaussian && !c.sparse && model->learner().size() > 0)
     expect(model->learner().store().reference().moves >= 1, "the reference point has not followed the stream");
-  expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "examples were miscounted");
+  expect(model->learner().n_seen() == static_cast<std::int64_t>(s.n), "the number of examples is wrong");
 }
 
-// Delimited text of random pieces gives the same records however it is cut. Each part is in a buffer of exactly its size.
-void scan_soup(unsigned seed) {
+// Delimited text of random pieces has the same records wherever it is cut into parts. Each part is in a buffer of exactly its size, so
+// that a sanitizer notices reads beyond its end.
+void scan_random_text(unsigned seed) {
   const std::vector<std::string> pieces = {"\"", "\"\"", ",", ",", "\n", "\r\n", "ab", "1.5", "-2e3", " ", "NA", "true", "\xc3\xa9",
                                            std::string(1, '\0'), "\xff", "1e999", "123456789012345678901234567890", "+.5"};
   std::mt19937 rng(seed);
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng); };
-  std::string soup;
-  for (std::size_t n = below(80); n > 0; --n) soup += pieces[below(pieces.size())];
+  std::string text;
+  for (std::size_t n = below(80); n > 0; --n) text += pieces[below(pieces.size())];
   Form form;
   for (std::size_t n = below(4); n > 0; --n) form.wants.push_back(static_cast<Want>(below(3)));
   form.max_line = 5 + below(40);
   form.max_bad = 1000;
-  const std::vector<char> all(soup.begin(), soup.end());
+  const std::vector<char> all(text.begin(), text.end());
   const Scan whole = scan_delimited(all.data(), all.size(), true, form);
   expect(whole.consumed == all.size(), "some text was not scanned");
 
   std::vector<double> numbers;
   std::vector<std::int64_t> lines;
-  std::size_t n_bad = 0, at = 0, fed = 0;
+  std::size_t n_bad = 0, at = 0, n_fed = 0;
   std::int64_t line = 0;
   bool in_long_line = false;
   for (bool last = false; !last;) {
-    fed = std::min(soup.size(), fed + 1 + below(20));
-    last = fed == soup.size();
+    n_fed = std::min(text.size(), n_fed + 1 + below(20));
+    last = n_fed == text.size();
     if (in_long_line) {
-      const std::size_t end = soup.find('\n', at);
-      if (end >= fed) {
-        at = fed;
+      const std::size_t end = text.find('\n', at);
+      if (end >= n_fed) {
+        at = n_fed;
         continue;
       }
       at = end + 1;
       in_long_line = false;
     }
-    const std::vector<char> part(soup.begin() + static_cast<std::ptrdiff_t>(at), soup.begin() + static_cast<std::ptrdiff_t>(fed));
+    const std::vector<char> part(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(n_fed));
     const Scan scan = scan_delimited(part.data(), part.size(), last, form);
     for (const std::int64_t l : scan.lines) lines.push_back(line + l);
     numbers.insert(numbers.end(), scan.numbers.begin(), scan.numbers.end());
@@ -136,11 +137,11 @@ void scan_soup(unsigned seed) {
   expect(lines == whole.lines && n_bad == whole.bad.size(), "text that is cut has other records");
   expect(numbers.size() == whole.numbers.size() &&
              (numbers.empty() || std::memcmp(numbers.data(), whole.numbers.data(), numbers.size() * sizeof(double)) == 0),
-         "text cut anywhere has the same numbers");
+         "text that is cut has other numbers");
 }
 
-// Sparse lines of random pieces give the same rows alone, in a buffer of exactly their size, and among others.
-void sparse_soup(unsigned seed) {
+// A sparse line of random pieces gives the same row alone, in a buffer of exactly its size, as together with other lines.
+void scan_random_lines(unsigned seed) {
   const std::vector<std::string> pieces = {" ", " ", "\t", ":", "|", "|w", "qid:", "#", "'t", "1", "12:3.5", "a:-2e3", "1e999",
                                            "\xc3\xa9", "99999999999:1", "|user", "ann", "bob c", "-", "+.5", ".", "5:", "0:0"};
   std::mt19937 rng(seed);
@@ -163,22 +164,22 @@ void sparse_soup(unsigned seed) {
     all.insert(all.end(), line.begin(), line.end());
     ends.push_back(static_cast<std::int64_t>(all.size()));
     const std::vector<char> alone(line.begin(), line.end());
-    const SparseLines one = scanned(alone, {0}, {static_cast<std::int64_t>(line.size())});
-    kinds.push_back(one.kinds[0]);
-    indices.insert(indices.end(), one.indices.begin(), one.indices.end());
-    values.insert(values.end(), one.values.begin(), one.values.end());
+    const SparseLines single = scanned(alone, {0}, {static_cast<std::int64_t>(line.size())});
+    kinds.push_back(single.kinds[0]);
+    indices.insert(indices.end(), single.indices.begin(), single.indices.end());
+    values.insert(values.end(), single.values.begin(), single.values.end());
   }
-  const SparseLines found = scanned(all, begins, ends);
+  const SparseLines together = scanned(all, begins, ends);
   std::size_t rows = 0;
   for (const std::uint8_t kind : kinds) rows += kind == static_cast<std::uint8_t>(LineKind::row);
-  expect(found.kinds == kinds && found.indices == indices && found.values == values, "a line is read differently among others");
-  expect(found.indptr.size() == rows + 1 && found.weights.size() == rows && found.labels.codes.size() == rows &&
-             found.tasks.codes.size() == rows,
-         "every row has all its parts");
-  expect(found.indptr.back() == static_cast<std::int64_t>(indices.size()), "a number belongs to no row");
+  expect(together.kinds == kinds && together.indices == indices && together.values == values, "a line is read differently among others");
+  expect(together.indptr.size() == rows + 1 && together.weights.size() == rows && together.labels.codes.size() == rows &&
+             together.tasks.codes.size() == rows,
+         "a row has no weight, label or task");
+  expect(together.indptr.back() == static_cast<std::int64_t>(indices.size()), "the entries do not end with the last row");
 }
 
-// A random graph of k tasks with weights from 1/spread to spread, and with a clique in the middle.
+// A random graph of k tasks with edge weights from 1/spread to spread. Thirty of its tasks form a clique.
 Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsigned seed) {
   std::mt19937 rng(seed);
   std::uniform_real_distribution<double> exponent(-1.0, 1.0);
@@ -209,31 +210,31 @@ Explicit::Sparse random_graph(std::size_t k, double spread, bool singular, unsig
   return a;
 }
 
-// Columns of the inverse: the residual of their systems must be small.
-void invert(std::size_t k, double spread, bool singular, unsigned seed) {
+// Computes columns of the inverse. The residual of each system must be small.
+void check_inverse(std::size_t k, double spread, bool singular, unsigned seed) {
   const Explicit::Sparse a = random_graph(k, spread, singular, seed);
   const SparseInverse inverse(a, a.component, singular);
   Bytes temporary;
   SparseInverse::Work work(temporary, inverse);
   std::vector<double> column(k);
   for (std::size_t c = 0; c < 11; ++c) {
-    const std::size_t own = c * (k - 1) / 10;
-    inverse.column(static_cast<std::int64_t>(own), column.data(), work);
-    double left = 0, largest = 0;
+    const std::size_t task = c * (k - 1) / 10;
+    inverse.column(static_cast<std::int64_t>(task), column.data(), work);
+    double residual = 0, largest = 0;
     for (std::size_t i = 0; i < k; ++i) {
       double sum = singular ? 1.0 / static_cast<double>(k) : 0.0;
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         sum += a.data[e] * column[static_cast<std::size_t>(a.indices[e])];
         largest = std::max(largest, std::abs(a.data[e] * column[static_cast<std::size_t>(a.indices[e])]));
       }
-      left = std::max(left, std::abs(sum - (i == own ? 1.0 : 0.0)));
+      residual = std::max(residual, std::abs(sum - (i == task ? 1.0 : 0.0)));
     }
-    expect(left <= 1e-11 * std::max(1.0, largest), "a column does not solve its system");
+    expect(residual <= 1e-11 * std::max(1.0, largest), "a column does not solve its system");
   }
 }
 
-// The level without any one feature: all levels that need the feature must be unavailable.
-void choose_levels() {
+// Removes one feature at a time from a CPU: all levels that need the feature must become unavailable.
+void check_levels() {
   const CpuWords haswell{0x38D83201, 0x00000128, 0x00000021, 0x06};  // exactly the features of x86-64-v3
   const CpuWords skylake_x{0x38D83201, 0xD0030128, 0x00000021, 0xE6};  // exactly those of x86-64-v4
   expect(best_level({}) == Level::baseline, "a CPU without features does not get the baseline");
@@ -259,11 +260,11 @@ void choose_levels() {
     refused = true;
   }
   expect(refused && !level_named("V3") && !level_named(""), "an unknown level is accepted");
-  expect(level_named(simd().name).has_value(), "the table has not the name of a level");
+  expect(level_named(simd().name).has_value(), "the table of loops does not have the name of a level");
 }
 
 // Numbers for each code path of the parser, compared with the compiler's values.
-void read_numbers() {
+void check_numbers() {
   const struct {
     const char* text;
     double value;
@@ -280,12 +281,12 @@ void read_numbers() {
                {"1.5e-400", 0.0}};
   for (const auto& c : cases) {
     double fast = -1;
-    expect(decimal(c.text, fast) && fast == c.value, "a number is read wrongly");
+    expect(parse_unsigned_decimal(c.text, fast) && fast == c.value, "a number is read wrongly");
     expect(slow_double(c.text) == c.value, "the fallback parser reads a number wrongly");
   }
 }
 
-void multiply_high() {
+void check_intrinsics() {
   std::mt19937_64 rng(1);
   for (int bit = 0; bit < 64; ++bit) {
     const std::uint64_t power = std::uint64_t{1} << bit, x = rng();
@@ -293,19 +294,19 @@ void multiply_high() {
     expect(high_product(x, power) == (bit ? x >> (64 - bit) : 0), "a product with a power of two is wrong");
     expect(high_product(power, x) == high_product(x, power), "a product does not commute");
   }
-  const std::uint64_t most = ~std::uint64_t{0};
-  expect(high_product(most, most) == most - 1, "the largest product is wrong");  // (2^64 - 1)^2 = 2^128 - 2^65 + 1
+  const std::uint64_t largest = ~std::uint64_t{0};
+  expect(high_product(largest, largest) == largest - 1, "the largest product is wrong");  // (2^64 - 1)^2 = 2^128 - 2^65 + 1
 }
 
 // The lock is granted in the order of the requests: a reader after a waiting writer gets it after the writer, and a writer
 // after waiting readers gets it after them. Each thread starts when the one before it waits, so the order does not depend on
 // timing.
-void serve_in_order(const std::string& arrivals) {
+void check_lock_order(const std::string& arrivals) {
   FairLock lock;
   std::string entered;
-  std::mutex noting;
+  std::mutex entered_mutex;
   const auto note = [&](char kind) {
-    const std::lock_guard<std::mutex> one(noting);
+    const std::lock_guard<std::mutex> hold(entered_mutex);
     entered += kind;
   };
   const auto enter = [&](char kind) {
@@ -318,7 +319,7 @@ void serve_in_order(const std::string& arrivals) {
     }
   };
   const auto none_entered = [&] {
-    const std::lock_guard<std::mutex> one(noting);
+    const std::lock_guard<std::mutex> hold(entered_mutex);
     return entered.empty();
   };
   std::vector<std::thread> threads;
@@ -336,7 +337,7 @@ void serve_in_order(const std::string& arrivals) {
 }
 
 // Several readers hold the lock at the same time: each waits inside until all are inside.
-void read_together() {
+void check_shared_lock() {
   FairLock lock;
   std::atomic<int> inside{0};
   std::vector<std::thread> threads;
@@ -354,27 +355,27 @@ void read_together() {
 
 int main(int count, char** arguments) {
   const unsigned every = every_nth(count, arguments);
-  choose_levels();
-  read_numbers();
-  multiply_high();
-  for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) serve_in_order(arrivals);
-  read_together();
+  check_levels();
+  check_numbers();
+  check_intrinsics();
+  for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) check_lock_order(arrivals);
+  check_shared_lock();
 
   for (std::size_t k : {std::size_t{2}, std::size_t{9}, std::size_t{40}, std::size_t{700}, std::size_t{2500}})
     for (double spread : {1.0, 100.0, 1e6})
       for (bool singular : {false, true})
-        if (every == 1 || k < (every < 20 ? 1000 : 100)) invert(k, spread, singular, static_cast<unsigned>(k));
+        if (every == 1 || k < (every < 20 ? 1000 : 100)) check_inverse(k, spread, singular, static_cast<unsigned>(k));
 
   unsigned streams = 0;
-  some_configs(every, [&](const Config& c, bool by_cluster, unsigned seed) {
-    run(c, by_cluster, seed, 0);
+  for_each_sampled_config(every, [&](const Config& c, bool by_cluster, unsigned seed) {
+    check_stream(c, by_cluster, seed, 0);
     ++streams;
-    if (!runs_off_centre(c, seed)) return;
-    run(c, by_cluster, seed, kFar);
+    if (!runs_with_offset(c, seed)) return;
+    check_stream(c, by_cluster, seed, kFar);
     ++streams;
   });
-  for (unsigned n = 0; n < 20000; n += every) scan_soup(n);
-  for (unsigned n = 0; n < 20000; n += every) sparse_soup(n);
+  for (unsigned n = 0; n < 20000; n += every) scan_random_text(n);
+  for (unsigned n = 0; n < 20000; n += every) scan_random_lines(n);
   std::printf("core_stress: %u streams at level %s, %d checks passed\n", streams, simd().name, checks);
   return 0;
 }

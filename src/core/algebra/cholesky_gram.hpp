@@ -90,11 +90,6 @@ class CholeskyGram final : public Gram {
     work_.resize(capacity);
     diagonal_.resize(capacity);  // last, because its size is the capacity
   }
-  void release() noexcept override {
-    n_ = 0;
-    for (auto* values : {&l_, &diagonal_, &v_, &work_}) budgetron::release(*values);
-    for (auto* values : {&slot_of_row_, &row_of_slot_}) budgetron::release(*values);
-  }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {

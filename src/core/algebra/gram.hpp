@@ -40,7 +40,6 @@ class Gram {
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
   // Allocates space for `capacity` instances, because rebuild() and append() do not allocate. If it throws, H is unchanged.
   virtual void reserve(std::size_t capacity) = 0;
-  virtual void release() noexcept = 0;                       // removes all instances and frees their memory
   // Computes the representation again from rows of H. A pivot below `least` · H_ii, which only rounding causes, is raised to that value.
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;
   virtual void save(State& state) = 0;

@@ -102,11 +102,6 @@ class InverseGram final : public Gram {
     work_.resize(2 * capacity);
     diagonal_.resize(capacity);  // last, because its size is the capacity
   }
-  void release() noexcept override {
-    n_ = 0;
-    terms_ = 0;
-    for (auto* values : {&p_, &diagonal_, &a_, &h_, &work_}) budgetron::release(*values);
-  }
   void rebuild(std::size_t n, const RowOf& row_of, double least) override;
 
   void save(State& state) override {

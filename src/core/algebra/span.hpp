@@ -102,11 +102,6 @@ class Span {
       if (values->size() < capacity) values->resize(capacity);
     gram_->reserve(capacity);
   }
-  void release() noexcept {
-    for (auto* values : {&alpha, &gamma, &scores, &h_}) budgetron::release(*values);
-    gram_->release();
-    rebuilds_ = wait_ = 0;
-  }
 
   void settle() { gram_->settle(); }
   void save(State& state) {

@@ -30,7 +30,7 @@ template <class T>
 Out<T> to_numpy(std::vector<T>&& values) {
   auto moved = std::make_unique<std::vector<T>>(std::move(values));
   nb::capsule owner(moved.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  const std::vector<T>* owned = moved.release();  // the capsule owns it now
+  const std::vector<T>* owned = moved.release();  // from here on, the capsule owns the vector
   return Out<T>(const_cast<T*>(owned->data()), {owned->size()}, owner);
 }
 
@@ -39,9 +39,9 @@ template <class T>
 struct OutputArray {
   explicit OutputArray(std::size_t n) : memory(new T[n ? n : 1]) {
     nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    T* held = memory.release();
-    object = nb::cast(Out<T>(held, {n}, owner));
-    at = held;
+    T* array = memory.release();
+    object = nb::cast(Out<T>(array, {n}, owner));
+    at = array;
   }
   T* data() const { return at; }
   std::unique_ptr<T[]> memory;
@@ -49,8 +49,8 @@ struct OutputArray {
   nb::object object;
 };
 
-inline void require(bool condition, const char* what) {
-  if (!condition) throw std::invalid_argument(what);
+inline void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
 }
 
 // The row starts of a CSR matrix must be in order, and within its `size` entries.
@@ -91,15 +91,15 @@ struct RowBlock {
     else
       block.rows.data_f64 = data.data();
     for (std::size_t i = 0; i < block.rows.count; ++i)
-      for (std::int64_t e = indptr.data()[i], before = -1; e < indptr.data()[i + 1]; ++e) {
-        require(indices.data()[e] > before, "_core.csr: the column indices of a row must be ascending, from 0 on");
-        before = indices.data()[e];
-        block.width = std::max(block.width, static_cast<std::size_t>(before) + 1);
+      for (std::int64_t e = indptr.data()[i], previous = -1; e < indptr.data()[i + 1]; ++e) {
+        require(indices.data()[e] > previous, "_core.csr: the column indices of a row must be ascending, from 0 on");
+        previous = indices.data()[e];
+        block.width = std::max(block.width, static_cast<std::size_t>(previous) + 1);
       }
     return block;
   }
   std::size_t width = 0;    // sparse: one more than the largest column
-  std::size_t outputs = 0;  // per row, of rows.offsets
+  std::size_t outputs = 0;  // how many numbers rows.offsets has per row
 };
 
 }  // namespace budgetron

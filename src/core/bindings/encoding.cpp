@@ -1,4 +1,4 @@
-// The encoding of columns: words, dates, and rows of dense and hashed columns. Called by budgetron/io/encoding.
+// Bindings of readers/encoding.hpp: hashing words, parsing dates, joining columns. Called by budgetron/io/encoding.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
@@ -32,7 +32,7 @@ Csr to_csr(CsrRows&& rows) {
   return Csr(nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values))));
 }
 
-// The bytes of a string, which must outlive them.
+// The bytes of a Python string. They are valid as long as the string exists.
 std::string_view utf8(nb::handle text) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
@@ -44,13 +44,13 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// As \w of `re`, for a character beyond ASCII.
+// Whether \w of Python's `re` matches a character beyond ASCII.
 bool is_word(std::uint32_t character) {
 #ifdef Py_LIMITED_API
-  // The stable ABI tests strings only, so each character is asked for once. The GIL guards the table.
+  // The stable ABI can only test strings, which is slow, so the result for each character is cached. The GIL guards the cache.
   static std::unordered_map<std::uint32_t, bool> known;
-  const auto found = known.find(character);
-  if (found != known.end()) return found->second;
+  const auto entry = known.find(character);
+  if (entry != known.end()) return entry->second;
   const nb::object letter = nb::steal(PyUnicode_FromOrdinal(static_cast<int>(character)));
   if (!letter.is_valid()) throw nb::python_error();
   return known.emplace(character, nb::cast<bool>(letter.attr("isalnum")())).first->second;
@@ -73,14 +73,14 @@ Csr hashed_words(const Texts& texts, std::uint32_t size, std::uint32_t shift) {
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
       hasher.add(lower);
     } else {
-      const nb::object other = text.attr("lower")();
-      hasher.add(utf8(other));
+      const nb::object lower_text = text.attr("lower")();
+      hasher.add(utf8(lower_text));
     }
   }
   return to_csr(std::move(hasher.rows));
 }
 
-// Days since 1970, infinity where a text is written in another way than `parse_date` knows.
+// Converts texts to days since 1970. Texts in a format that parse_date() does not know become infinity.
 Out<double> parse_dates(const Texts& texts) {
   std::vector<double> days(texts.size());
   for (std::size_t i = 0; i < days.size(); ++i) {
@@ -95,7 +95,7 @@ Out<double> parse_dates(const Texts& texts) {
   return to_numpy(std::move(days));
 }
 
-Csr joined(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& parts) {
+Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& parts) {
   std::vector<CodedRows> coded;
   for (const Part& part : parts) {
     require(part.size() == 4, "_core: a part must be indptr, indices, values and codes");
@@ -125,7 +125,7 @@ Csr joined(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& parts)
 void bind_encoding(nb::module_& m) {
   m.def("hashed_words", &hashed_words, "texts"_a, "size"_a, "shift"_a);
   m.def("parse_dates", &parse_dates, "texts"_a);
-  m.def("joined_rows", &joined, "dense"_a.noconvert(), "parts"_a);
+  m.def("joined_rows", &join_rows, "dense"_a.noconvert(), "parts"_a);
 }
 
 }  // namespace budgetron

@@ -1,4 +1,4 @@
-// The meaning of a dict is defined in budgetron/learners/input/hashing.py, which also reads the dicts that this file does not.
+// The meaning of a dict is defined in budgetron/learners/input/hashing.py, which also reads the dicts that this file leaves to Python.
 #include "bindings/feature_dicts.hpp"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace budgetron {
 
 namespace {
 
-// The value of a feature, and its name if the value is part of it ("name=value"); false if it is not a plain one.
+// Converts the value of a feature to a number. If the value is a string, the feature becomes "name=value" with the value 1. Returns false
+// for other types.
 bool value_of(PyObject* value, nb::object& name, double& out) {
   if (PyFloat_Check(value)) {
     out = PyFloat_AsDouble(value);
@@ -35,7 +36,7 @@ bool FeatureRow::read(nb::handle features, nb::dict columns) {
   std::vector<nb::object> missing;
   if (!look_up(features, columns, missing)) return false;
   if (!missing.empty()) {
-    // Only after the pass: evaluating columns[name] runs Python, which must not happen while a dict is iterated.
+    // This is done after the pass over the dict, because columns[name] runs Python code, which must not happen during the iteration.
     for (const nb::object& name : missing)
       if (!nb::steal(PyObject_GetItem(columns.ptr(), name.ptr())).is_valid()) throw nb::python_error();
     missing.clear();

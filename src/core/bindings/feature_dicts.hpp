@@ -1,4 +1,4 @@
-// Dicts of features as sparse rows.
+// Converts dicts of features to sparse rows.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,13 +13,13 @@ namespace budgetron {
 struct FeatureRow {
   struct Entry {
     std::int64_t column;
-    std::size_t at;  // the place in the dict: values of one column are added in this order
+    std::size_t at;  // the position in the dict: values of the same column are added in this order
     double value;
   };
   std::vector<Entry> entries;
 
-  // Reads a dict; false if only Python can: another mapping, or keys and values other than strings and plain numbers.
-  // `columns` maps the name of a feature to its column; for a name that it lacks, columns[name] is evaluated, which may add it.
+  // Reads a dict. Returns false if Python must read it: another mapping, or keys and values other than strings and plain numbers.
+  // `columns` maps the name of a feature to its column. For a missing name, columns[name] is evaluated, which may add the name.
   bool read(nanobind::handle features, nanobind::dict columns);
 
  private:

@@ -1,4 +1,4 @@
-// Task graphs, from NumPy arrays.
+// Bindings of task graphs: each function makes a Similarity from NumPy arrays.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>

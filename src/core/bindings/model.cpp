@@ -1,4 +1,4 @@
-// A model: learning, predicting, saving and its attributes.
+// Bindings of a model: learning, predicting, saving, loading, queries and attributes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -34,7 +34,7 @@ namespace budgetron {
 
 namespace {
 
-// Adds another model's scores to the rows: as many as rows times outputs.
+// Attaches the scores of another model to the rows, one per row and output.
 void set_offsets(RowBlock& block, const Line<double>& offsets, std::size_t outputs) {
   require(offsets.shape(0) == block.rows.count * outputs, "_core: there must be one offset per row and output");
   for (std::size_t i = 0; i < offsets.shape(0); ++i) require(std::isfinite(offsets.data()[i]), "_core: an offset must be finite");
@@ -72,7 +72,7 @@ nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const R
     nb::gil_scoped_release free;
     model.learn(block.rows, labels.data(), task_ids.data(), clusters.data(), weights ? weights->data() : nullptr, margins.data(),
                 flags.data(), [] {
-                  nb::gil_scoped_acquire held;  // an interrupt ends a long call
+                  nb::gil_scoped_acquire acquired;  // an interrupt ends a long call
                   if (PyErr_CheckSignals()) throw nb::python_error();
                 });
   }
@@ -89,42 +89,42 @@ Out<double> margins(const Model& model, const RowBlock& block, const Line<std::i
   std::vector<double> out(n * c.n_outputs);
   {
     nb::gil_scoped_release free;
-    // Each thread takes the next part when it has finished one. So a thread on a busy core takes fewer parts, and all parts are
-    // computed even if a thread cannot be started. Results do not depend on which thread computes a row. A thread locks the model
-    // for one part at a time, so that learning waits for at most 64 rows per thread, not for all rows.
-    constexpr std::size_t kPart = 64, kWorthAThread = 512;
-    const std::size_t parts = (n + kPart - 1) / kPart;
-    threads = std::max<std::size_t>(1, std::min(threads, (n + kWorthAThread - 1) / kWorthAThread));
+    // Each thread takes the next chunk of rows when it has finished one. So a thread on a busy core takes fewer chunks, and all chunks
+    // are computed even if a thread cannot be started. Results do not depend on which thread computes a row. A thread locks the model
+    // for one chunk at a time, so that learning waits for at most 64 rows per thread, not for all rows.
+    constexpr std::size_t kChunk = 64, kRowsPerThread = 512;
+    const std::size_t chunks = (n + kChunk - 1) / kChunk;
+    threads = std::max<std::size_t>(1, std::min(threads, (n + kRowsPerThread - 1) / kRowsPerThread));
     std::atomic<std::size_t> next{0};
     std::vector<std::exception_ptr> failures(threads);
     const auto work = [&](std::size_t t) noexcept {
       try {
-        for (std::size_t p = next++; p < parts; p = next++) {
+        for (std::size_t p = next++; p < chunks; p = next++) {
           const std::shared_lock<FairLock> hold(model.lock);
-          model.learner().margins(block.rows, p * kPart, std::min(n, (p + 1) * kPart), task_ids.data(), clusters.data(), out.data());
+          model.learner().margins(block.rows, p * kChunk, std::min(n, (p + 1) * kChunk), task_ids.data(), clusters.data(), out.data());
         }
       } catch (...) {
         failures[t] = std::current_exception();  // rethrown in the calling thread
       }
     };
-    std::vector<std::thread> others;
-    others.reserve(threads - 1);
-    // If no memory or no thread is available, the calling thread does the work. No exception may leave this scope while
-    // threads run: destroying a thread that was not joined ends the process.
+    std::vector<std::thread> workers;
+    workers.reserve(threads - 1);
+    // If there is no memory or no further thread, the threads that did start do the work. No exception may leave this scope while
+    // threads run, because destroying a thread that was not joined ends the process.
     try {
-      for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+      for (std::size_t t = 1; t < threads; ++t) workers.emplace_back(work, t);
     } catch (const std::system_error&) {
     } catch (const std::bad_alloc&) {
     }
     work(0);
-    for (auto& other : others) other.join();
+    for (auto& worker : workers) worker.join();
     for (auto& failure : failures)
       if (failure) std::rethrow_exception(failure);
   }
   return to_numpy(std::move(out));
 }
 
-// Arrays by name. Those that a caller gives are of one type each.
+// Dicts of named arrays. Arguments have one dict per type; results have one dict for both types.
 using Reals = nb::typed<nb::dict, nb::str, Line<double>>;
 using Integers = nb::typed<nb::dict, nb::str, Line<std::int64_t>>;
 using Arrays = nb::typed<nb::dict, nb::str, std::variant<Out<double>, Out<std::int64_t>>>;
@@ -156,12 +156,12 @@ Arrays query(Model& model, const std::string& name, const RowBlock* block, const
   require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
   if (block) require_rows(c, *block);
   require_tasks(c, task_ids.data(), n);
-  const Query asked{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data(), state_of(reals, integers)};
+  const Query request{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data(), state_of(reals, integers)};
   State answer;
   {
     nb::gil_scoped_release free;
     const Model::Exclusive hold(model);
-    answer = model.learner().query(asked);
+    answer = model.learner().query(request);
   }
   return to_dict(std::move(answer));
 }
@@ -204,7 +204,7 @@ Out<double> per_slot(const Model& model, Read read) {
 }
 
 template <class Get>
-auto shared(const Model& model, Get get) {
+auto read_shared(const Model& model, Get get) {
   nb::gil_scoped_release free;
   std::shared_lock<FairLock> hold(model.lock);
   return get(model.learner());
@@ -247,14 +247,14 @@ void bind_model(nb::module_& m) {
            "task_id"_a, "cluster"_a)
       .def_prop_ro("task_ids",
                    [](const Model& model) {
-                     return to_numpy(shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
+                     return to_numpy(read_shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
                    },
-                   nb::rv_policy::move)  // the array owns its memory, and not the model
-      .def_prop_ro("gamma", [](const Model& model) { return shared(model, [](const Learner& l) { return l.gamma(); }); })
-      .def_prop_ro("n_stored", [](const Model& model) { return shared(model, [](const Learner& l) { return l.size(); }); })
-      .def_prop_ro("n_seen", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_seen(); }); })
-      .def_prop_ro("n_mistakes", [](const Model& model) { return shared(model, [](const Learner& l) { return l.n_mistakes(); }); })
-      .def_prop_ro("memory_bytes", [](const Model& model) { return shared(model, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
+                   nb::rv_policy::move)  // the array owns its memory, so it need not keep the model alive
+      .def_prop_ro("gamma", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.gamma(); }); })
+      .def_prop_ro("n_stored", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.size(); }); })
+      .def_prop_ro("n_seen", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.n_seen(); }); })
+      .def_prop_ro("n_mistakes", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.n_mistakes(); }); })
+      .def_prop_ro("memory_bytes", [](const Model& model) { return read_shared(model, [](const Learner& l) { return sizeof(Model) + l.memory_bytes(); }); });
   bind_single_rows(m, learner);
 }
 

@@ -27,13 +27,13 @@ namespace {
 // A dictionary-encoded column of text: (distinct values, index of each row's value).
 using Coded = nb::typed<nb::tuple, nb::typed<nb::list, nb::str>, Out<std::int32_t>>;
 
-Coded coded(CodedColumn&& column) {
+Coded to_python(CodedColumn&& column) {
   nb::list values;
   for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
   return nb::make_tuple(values, to_numpy(std::move(column.codes)));
 }
 
-// What `scan` returns, with the fields of `Scan` in their order: (numbers, texts as [(values, codes), …], lines, begins, ends,
+// `scan` returns the fields of `Scan` in their order: (numbers, texts as [(values, codes), …], lines, begins, ends,
 // bad records as [(line, begin, end, trouble, field), …], consumed, n_lines, unfinished).
 using Bad = nb::typed<nb::tuple, int, int, int, int, int>;
 using Scanned = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>, Out<std::int64_t>, Out<std::int64_t>,
@@ -57,12 +57,12 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
   const char* data = content.c_str() + offset;
   const std::size_t size = content.size() - offset;
   {
-    // Scanning touches no Python object but the immutable `content`, so other threads may run meanwhile.
+    // Scanning reads only one Python object, the immutable `content`, so other threads may run meanwhile.
     nb::gil_scoped_release free;
     scan = scan_delimited(data, size, last, form);
   }
   nb::list texts, bad;
-  for (auto& column : scan.texts) texts.append(coded(std::move(column)));
+  for (auto& column : scan.texts) texts.append(to_python(std::move(column)));
   for (const BadRecord& b : scan.bad)
     bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
   return nb::make_tuple(to_numpy(std::move(scan.numbers)), texts, to_numpy(std::move(scan.lines)),
@@ -70,12 +70,12 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
                         scan.n_lines, scan.unfinished);
 }
 
-// What `sparse_lines` returns: (kind of each line, indptr, indices, values, weights, labels, tasks), see `SparseLines`.
+// `sparse_lines` returns (kind of each line, indptr, indices, values, weights, labels, tasks), see `SparseLines`.
 using ScannedLines = nb::typed<nb::tuple, Out<std::uint8_t>, Out<std::int64_t>, Out<std::int64_t>, Out<double>, Out<double>,
                               Coded, Coded>;
 
-// Line i is content[begins[i], ends[i]). The scanners rely on this check, and read these bytes without another one.
-LineExtents extents(const nb::bytes& content, const Line<std::int64_t>& begins, const Line<std::int64_t>& ends) {
+// Line i is content[begins[i], ends[i]). Throws if a line is outside of the content; the scanners do not check this again.
+LineExtents checked_extents(const nb::bytes& content, const Line<std::int64_t>& begins, const Line<std::int64_t>& ends) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
   require(ends.shape(0) == lines.n, "_core: begins and ends must have the same length");
   const auto size = static_cast<std::int64_t>(content.size());
@@ -88,7 +88,7 @@ LineExtents extents(const nb::bytes& content, const Line<std::int64_t>& begins, 
 // `task` says where Vowpal Wabbit text has the task: in the namespace of this name, or in the tag if it is "tag".
 ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
                           const std::optional<std::string>& task) {
-  const LineExtents lines = extents(content, begins, ends);
+  const LineExtents lines = checked_extents(content, begins, ends);
   const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
   SparseLines scanned;
   const char* text = content.c_str();
@@ -97,16 +97,16 @@ ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, L
     scanned = is_vw ? scan_vw(text, lines, from, task.value_or("")) : scan_svmlight(text, lines);
   }
   return nb::make_tuple(to_numpy(std::move(scanned.kinds)), to_numpy(std::move(scanned.indptr)), to_numpy(std::move(scanned.indices)),
-                        to_numpy(std::move(scanned.values)), to_numpy(std::move(scanned.weights)), coded(std::move(scanned.labels)),
-                        coded(std::move(scanned.tasks)));
+                        to_numpy(std::move(scanned.values)), to_numpy(std::move(scanned.weights)), to_python(std::move(scanned.labels)),
+                        to_python(std::move(scanned.tasks)));
 }
 
-// What `json_lines` returns: (numbers, texts as [(values, codes), …]), or None if Python has to parse some line.
+// `json_lines` returns (numbers, texts as [(values, codes), …]), or None if Python has to parse some line.
 using ScannedObjects = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>>;
 
 std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends,
                                          const std::vector<std::string>& numbers, const std::vector<std::string>& texts) {
-  const LineExtents lines = extents(content, begins, ends);
+  const LineExtents lines = checked_extents(content, begins, ends);
   JsonLines scanned;
   const char* text = content.c_str();
   {
@@ -115,7 +115,7 @@ std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int
   }
   if (!scanned.complete) return std::nullopt;
   nb::list columns;
-  for (auto& column : scanned.texts) columns.append(coded(std::move(column)));
+  for (auto& column : scanned.texts) columns.append(to_python(std::move(column)));
   return ScannedObjects(nb::make_tuple(to_numpy(std::move(scanned.numbers)), columns));
 }
 

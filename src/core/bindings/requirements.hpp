@@ -1,5 +1,5 @@
-// What the bindings require of their arguments. Learners validate input before; these checks keep a wrong call from reading
-// memory that is not its own.
+// Checks of the arguments of the bindings. Python has validated user input before; these checks prevent a wrong call from reading or
+// writing outside of its arrays.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
 //
-// A call takes half a microsecond beside the learner itself, so nothing is converted here. If an argument is not a row of the model's
-// own kind, the result is NotImplemented, and Python converts the argument or reports what is wrong with it.
+// A call may add only half a microsecond to the time of the learner, so nothing is converted here. If an argument is not a row of the
+// model's own kind, the result is NotImplemented, and Python converts the argument or reports what is wrong with it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -30,7 +30,7 @@ using Columns = nb::typed<nb::dict, nb::str, int>;  // of feature names
 using Dicts = nb::typed<nb::list, nb::any>;
 using Result = nb::typed<nb::object, nb::any>;  // Python's type hints cannot express that it may be NotImplemented
 
-// A row for as long as a call lasts.
+// One row. It holds the buffers and references of its data until the end of the call.
 class OneRow {
  public:
   OneRow() = default;
@@ -44,15 +44,15 @@ class OneRow {
   bool read(const Config& c, nb::handle x, const nb::object& columns) {
     rows.count = 1;
     rows.d = c.d;
-    if (!c.sparse) return dense(c, x);
-    return nb::isinstance<nb::tuple>(x) ? arrays(c, nb::borrow<nb::tuple>(x)) : features(c, x, columns);
+    if (!c.sparse) return read_dense(c, x);
+    return nb::isinstance<nb::tuple>(x) ? read_arrays(c, nb::borrow<nb::tuple>(x)) : read_features(c, x, columns);
   }
 
   Rows rows;
 
  private:
-  bool dense(const Config& c, nb::handle x) {
-    // Without strides in the request, an array that is not contiguous is refused.
+  bool read_dense(const Config& c, nb::handle x) {
+    // The request has no strides, so that an array which is not contiguous is refused.
     if (PyObject_GetBuffer(x.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       view_.obj = nullptr;
@@ -67,7 +67,7 @@ class OneRow {
     return true;
   }
 
-  bool features(const Config& c, nb::handle x, const nb::object& columns) {
+  bool read_features(const Config& c, nb::handle x, const nb::object& columns) {
     FeatureRow row;
     if (!row.read(x, nb::borrow<nb::dict>(columns))) return false;
     const std::size_t n = row.entries.size();
@@ -95,9 +95,9 @@ class OneRow {
     return true;
   }
 
-  bool arrays(const Config& c, const nb::tuple& x) {
+  bool read_arrays(const Config& c, const nb::tuple& x) {
     require(x.size() == 3, "_core: a sparse row must be indptr, indices and data");
-    alive_ = x;
+    kept_alive_ = x;
     const auto indptr = nb::cast<Line<std::int64_t>>(x[0], false);
     const auto indices = nb::cast<Line<std::int32_t>>(x[1], false);
     const RowBlock block = c.single ? RowBlock::csr<float>(indptr, indices, nb::cast<Line<float>>(x[2], false))
@@ -109,43 +109,43 @@ class OneRow {
   }
 
   Py_buffer view_{};
-  nb::object alive_;  // the arrays of a sparse row, referenced so that their memory stays valid
+  nb::object kept_alive_;  // the arrays of a sparse row, referenced so that their memory stays valid
   std::int64_t starts_[2] = {0, 0};
   std::vector<std::int32_t> indices_;
   std::vector<double> values_;
   std::vector<float> single_;
 };
 
-// Where the margins of one row are written: a number, or an array that is made before anything is learned.
+// Where the margins of one row are written: a number, or for several outputs an array, which is allocated before anything is learned.
 class OneMargin {
  public:
   explicit OneMargin(const Config& c) {
-    if (c.n_outputs > 1) many_.emplace(c.n_outputs);
+    if (c.n_outputs > 1) array_.emplace(c.n_outputs);
   }
-  double* data() { return many_ ? many_->data() : &one_; }
-  nb::object object() const { return many_ ? many_->object : nb::cast(one_); }
+  double* data() { return array_ ? array_->data() : &single_value_; }
+  nb::object object() const { return array_ ? array_->object : nb::cast(single_value_); }
 
  private:
-  double one_ = 0;
-  std::optional<OutputArray<double>> many_;
+  double single_value_ = 0;
+  std::optional<OutputArray<double>> array_;
 };
 
-// How names become numbers, the same for all rows of a model. Python gives one to every call.
+// Maps the names of features and tasks to numbers. There is one per model, and Python passes it to every call.
 struct Names {
-  nb::object columns;   // the columns of feature names, a dict that adds missing ones itself; None for a model of dense rows
-  nb::object task_ids;  // the ids of tasks that are strings, likewise; None if only Python can locate a task in the graph
+  nb::object columns;   // a dict from feature names to columns, which adds missing names itself; None for a model of dense rows
+  nb::object task_ids;  // a dict from task names to ids, which adds missing names itself; None if only Python can locate a task
   bool own_clusters;    // whether tasks are unrelated, so that the cluster of a task is its id
 
-  // The id and the cluster of a task that is a string, a small integer or None; false if it is another one.
+  // Finds the id and the cluster of a task that is a string, a small integer or None. Returns false for other tasks.
   bool locate(nb::handle task, Task& out) const {
-    constexpr long long limit = 1LL << 61;  // see budgetron/graphs/task_ids.py
+    constexpr long long kTaskIdLimit = 1LL << 61;  // see budgetron/graphs/task_ids.py
     if (task_ids.is_none()) return false;
     out = {0, 0};
     if (task.is_none()) return true;
     if (PyLong_CheckExact(task.ptr())) {
       int overflow = 0;
       out.id = PyLong_AsLongLongAndOverflow(task.ptr(), &overflow);
-      if (overflow || out.id <= -limit || out.id >= limit) return false;
+      if (overflow || out.id <= -kTaskIdLimit || out.id >= kTaskIdLimit) return false;
     } else if (PyUnicode_CheckExact(task.ptr())) {
       const nb::object id = nb::steal(PyObject_GetItem(task_ids.ptr(), task.ptr()));
       if (!id.is_valid()) throw nb::python_error();
@@ -158,11 +158,11 @@ struct Names {
   }
 };
 
-// Whether y is one of the labels, and its code.
+// Looks up the code of a label. Returns false if y is not one of the known labels.
 bool find_code(const nb::dict& codes, nb::handle y, std::int32_t& out) {
-  PyObject* found = PyDict_GetItemWithError(codes.ptr(), y.ptr());
-  if (found) {
-    out = nb::cast<std::int32_t>(nb::handle(found));
+  PyObject* code = PyDict_GetItemWithError(codes.ptr(), y.ptr());
+  if (code) {
+    out = nb::cast<std::int32_t>(nb::handle(code));
     return true;
   }
   if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
@@ -170,7 +170,7 @@ bool find_code(const nb::dict& codes, nb::handle y, std::int32_t& out) {
   return false;
 }
 
-// Learns a row: (margin or array of margins, flags); None if its values are rejected.
+// Learns a row. Returns (margin or array of margins, flags), or None if the values of the row are rejected.
 Result learn(Model& model, const OneRow& row, std::int32_t label, Task task, double weight) {
   const Config& c = model.config();
   require_tasks(c, &task.id, 1);
@@ -178,26 +178,26 @@ Result learn(Model& model, const OneRow& row, std::int32_t label, Task task, dou
   require_weight(weight);
   OneMargin margin(c);
   std::uint8_t flags = 0;
-  bool good = false;
+  bool accepted = false;
   {
     nb::gil_scoped_release free;
-    good = model.learn_one(row.rows, label, task, weight, margin.data(), &flags);
+    accepted = model.learn_one(row.rows, label, task, weight, margin.data(), &flags);
   }
-  if (!good) return Result(nb::none());
+  if (!accepted) return Result(nb::none());
   return Result(nb::make_tuple(margin.object(), flags));
 }
 
-// The margin or an array of margins; None if its values are rejected.
+// Returns the margin or an array of margins, or None if the values of the row are rejected.
 Result margin_of(Model& model, const OneRow& row, Task task) {
   const Config& c = model.config();
   require_tasks(c, &task.id, 1);
   OneMargin margin(c);
-  bool good = false;
+  bool accepted = false;
   {
     nb::gil_scoped_release free;
-    good = model.margin_one(row.rows, task, margin.data());
+    accepted = model.margin_one(row.rows, task, margin.data());
   }
-  if (!good) return Result(nb::none());
+  if (!accepted) return Result(nb::none());
   return Result(margin.object());
 }
 
@@ -214,7 +214,7 @@ Result margin_one(Model& model, const Names& names, nb::handle x, std::int64_t t
   return row.read(model.config(), x, names.columns) ? margin_of(model, row, {task_id, cluster}) : not_implemented();
 }
 
-// The same with the label and the task as the user named them. Also NotImplemented if they need a conversion.
+// Like learn_one(), with the label and the task as the user named them. The result is also NotImplemented if these need a conversion.
 Result learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const Codes& codes) {
   OneRow row;
   Task located{};
@@ -231,7 +231,7 @@ Result margin_example(Model& model, const Names& names, nb::handle x, nb::handle
   return margin_of(model, row, located);
 }
 
-// Many dicts as (indptr, indices, values); NotImplemented if one of them is not a plain one.
+// Converts many dicts to (indptr, indices, values). Returns NotImplemented if Python must read one of them.
 Result hashed_rows(const Dicts& dicts, const Columns& columns) {
   std::vector<std::int64_t> starts{0};
   std::vector<std::int32_t> indices;

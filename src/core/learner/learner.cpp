@@ -286,11 +286,6 @@ void Learner::remove(std::size_t slot) {
   changed_ = Store::kAllSlots;
 }
 
-void Learner::release_store() noexcept {
-  store_->release();
-  for (auto* column : {&task_ids_, &clusters_, &arrivals_}) release(*column);
-}
-
 std::size_t Learner::argmin_oldest(const double* scores, std::size_t n) const {
   return argmin_oldest(scores, n, simd().extremes(scores, n));
 }

@@ -179,7 +179,6 @@ class Learner {
   void overwrite(std::size_t slot, const double* row);
   void overwrite(std::size_t slot, const Instance& x);  // sparse
   void remove(std::size_t slot);  // the example of the last slot moves into this one
-  void release_store() noexcept;  // for rules that will not store examples any more
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
   // remove() moves the example of the last slot. This moves its entry in a row of kernel values that was computed before.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }

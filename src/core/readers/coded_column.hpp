@@ -15,7 +15,7 @@ struct CodedColumn {
   std::vector<std::int32_t> codes;
 };
 
-// Builds a CodedColumn. It keeps views of the texts, so these must stay in place until done().
+// Builds a CodedColumn. It keeps views of the texts, so these must stay in place until finish().
 class Coder {
  public:
   void add(std::string_view text) {
@@ -24,7 +24,7 @@ class Coder {
     column_.codes.push_back(entry->second);
   }
 
-  CodedColumn done() { return std::move(column_); }
+  CodedColumn finish() { return std::move(column_); }
 
  private:
   CodedColumn column_;

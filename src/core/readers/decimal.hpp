@@ -16,12 +16,12 @@
 
 namespace budgetron {
 
-constexpr double largest_number = 1e100;  // its square, and sums of such squares, are still finite
+constexpr double kLargestNumber = 1e100;  // its square, and sums of such squares, are still finite
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// For standard libraries without from_chars for doubles, and for numbers that are too large or too small for it. It uses the "C"
-// locale: in a locale with a decimal comma, strtod would parse "1.5" as 1.
+// Parses with strtod: for standard libraries without from_chars for doubles, and for numbers that are too large or too small for it. It
+// uses the "C" locale, because in a locale with a decimal comma, strtod would parse "1.5" as 1.
 inline double slow_double(std::string_view s) {
 #if defined(_WIN32)
   static const _locale_t c_locale = _create_locale(LC_ALL, "C");
@@ -32,20 +32,21 @@ inline double slow_double(std::string_view s) {
 #endif
 }
 
-// Parses a number without a sign: digits with at most one point, and an optional exponent. Returns false if `s` is none. The common
-// case, at most 15 digits and no exponent, is exact after one division (Clinger 1990); other numbers go to the standard library.
-inline bool decimal(std::string_view s, double& out) {
+// Parses a number without a sign: digits with at most one point, and an optional exponent. Returns false if `s` is not such a number. In
+// the common case, at most 15 digits and no exponent, one division gives the exact result (Clinger 1990). The standard library parses
+// other numbers.
+inline bool parse_unsigned_decimal(std::string_view s, double& out) {
   static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   std::uint64_t digits = 0;
-  std::size_t i = 0, n = 0, behind_point = 0;
+  std::size_t i = 0, n = 0, decimals = 0;
   for (; i < s.size() && is_digit(s[i]); ++i, ++n) digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
   if (i < s.size() && s[i] == '.')
-    for (++i; i < s.size() && is_digit(s[i]); ++i, ++n, ++behind_point)
+    for (++i; i < s.size() && is_digit(s[i]); ++i, ++n, ++decimals)
       digits = digits * 10 + static_cast<std::uint64_t>(s[i] - '0');
   if (n == 0) return false;
   if (i == s.size() && n <= 15) {
-    out = static_cast<double>(digits) / powers[behind_point];
+    out = static_cast<double>(digits) / powers[decimals];
     return true;
   }
   if (i < s.size()) {
@@ -64,14 +65,14 @@ inline bool decimal(std::string_view s, double& out) {
   return true;
 }
 
-// The same with an optional sign. Also returns false if the absolute value is above `largest_number`.
-inline bool signed_decimal(std::string_view s, double& out) {
+// The same with an optional sign. Also returns false if the absolute value is above `kLargestNumber`.
+inline bool parse_decimal(std::string_view s, double& out) {
   const bool negative = !s.empty() && s.front() == '-';
   if (negative || (!s.empty() && s.front() == '+')) s.remove_prefix(1);
   double value = 0;
-  if (!decimal(s, value)) return false;
+  if (!parse_unsigned_decimal(s, value)) return false;
   out = negative ? -value : value;
-  return value <= largest_number;
+  return value <= kLargestNumber;
 }
 
 }  // namespace budgetron

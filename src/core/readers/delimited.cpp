@@ -1,4 +1,4 @@
-// The grammar:
+// The grammar of delimited text:
 //   record   fields separated by the delimiter, ended by \n, \r\n or the end of the text; an empty line is not a record
 //   field    "…" with "" for a quote, or any text without delimiter and newline
 //   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; the absolute value is
@@ -21,7 +21,7 @@ namespace {
 
 struct Field {
   std::size_t begin, end;
-  bool doubled;  // has "" inside
+  bool has_doubled_quotes;  // it contains "", which stands for one quote
 };
 
 bool is_missing(std::string_view s) {
@@ -35,7 +35,7 @@ bool is_missing(std::string_view s) {
   }
 }
 
-bool is_word(std::string_view s, const char* lower) {
+bool equals_ignoring_case(std::string_view s, const char* lower) {
   if (s.size() != std::strlen(lower)) return false;
   for (std::size_t i = 0; i < s.size(); ++i)
     if ((s[i] | 0x20) != lower[i]) return false;
@@ -49,14 +49,14 @@ bool to_number(std::string_view s, double& out) {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
   }
-  if (is_word(s, "true") || is_word(s, "false")) {
+  if (equals_ignoring_case(s, "true") || equals_ignoring_case(s, "false")) {
     out = s.size() == 4 ? 1.0 : 0.0;
     return true;
   }
-  return signed_decimal(s, out);
+  return parse_decimal(s, out);
 }
 
-bool is_plain(const char* p, std::size_t n) {  // ASCII without NUL
+bool is_ascii_without_nul(const char* p, std::size_t n) {  // ASCII without NUL
   bool plain = true;
   for (std::size_t i = 0; i < n; ++i) plain &= static_cast<signed char>(p[i]) > 0;
   return plain;
@@ -70,7 +70,7 @@ bool is_utf8(const unsigned char* p, const unsigned char* end) {
     } else if (p[0] >= 0xC2 && p[0] <= 0xDF && follows(1)) {
       p += 2;
     } else if ((p[0] & 0xF0) == 0xE0 && follows(1) && follows(2)) {
-      if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F)) return false;  // too long; a surrogate
+      if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F)) return false;  // an overlong encoding, or a surrogate
       p += 3;
     } else if (p[0] >= 0xF0 && p[0] <= 0xF4 && follows(1) && follows(2) && follows(3)) {
       if ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) return false;
@@ -93,9 +93,9 @@ class Scanner {
   }
 
   Scan run() {
-    while (scan_.lines.size() < form_.max_rows && scan_.bad.size() < form_.max_bad && record()) {
+    while (scan_.lines.size() < form_.max_rows && scan_.bad.size() < form_.max_bad && scan_record()) {
     }
-    for (Coder& coder : coders_) scan_.texts.push_back(coder.done());
+    for (Coder& coder : coders_) scan_.texts.push_back(coder.finish());
     scan_.consumed = at_;
     scan_.n_lines = line_;
     return std::move(scan_);
@@ -103,7 +103,7 @@ class Scanner {
 
  private:
   // Scans one record. Returns false if the bytes hold no further complete record.
-  bool record() {
+  bool scan_record() {
     if (at_ == size_) return false;
     const std::size_t begin = at_;
     const std::size_t first_end = line_end(begin);
@@ -113,26 +113,26 @@ class Scanner {
       return skip_line(begin, first_end, Trouble::too_long, 0);
     }
     const std::size_t trimmed = without_return(begin, first_end);
-    if (trimmed == begin) return go_on(first_end, 1);
+    if (trimmed == begin) return advance(first_end, 1);
     fields_.clear();
-    if (form_.wants.empty()) return take(begin, trimmed, first_end, 1);
-    std::size_t p = begin, end = first_end, stop = trimmed;
+    if (form_.wants.empty()) return add_record(begin, trimmed, first_end, 1);
+    std::size_t p = begin, end = first_end, content_end = trimmed;
     std::int64_t lines = 1;
     for (;;) {
-      if (p < stop && data_[p] == '"') {
-        bool doubled = false;
+      if (p < content_end && data_[p] == '"') {
+        bool has_doubled_quotes = false;
         std::size_t q = p + 1;
         for (;; ++q) {  // find the closing quote, which may be on a later line
           const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
-          const void* found = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
-          if (found == nullptr) {
+          const void* quote = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
+          if (quote == nullptr) {
             if (limit == size_ && !last_) return false;
             return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
           }
-          q = static_cast<std::size_t>(static_cast<const char*>(found) - data_);
+          q = static_cast<std::size_t>(static_cast<const char*>(quote) - data_);
           if (q + 1 == size_ && !last_) return false;  // the next byte may be another quote
           if (q + 1 < size_ && data_[q + 1] == '"') {
-            doubled = true;
+            has_doubled_quotes = true;
             ++q;
             continue;
           }
@@ -143,33 +143,33 @@ class Scanner {
           end = line_end(q);
           if (end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
           if (end - begin > form_.max_line) return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
-          stop = without_return(q, end);
+          content_end = without_return(q, end);
         }
-        fields_.push_back({p + 1, q, doubled});
+        fields_.push_back({p + 1, q, has_doubled_quotes});
         p = q + 1;
-        if (p < stop && data_[p] != form_.delimiter) return skip_line(begin, first_end, Trouble::quote, number_of_fields() - 1);
-        if (p >= stop) break;
+        if (p < content_end && data_[p] != form_.delimiter) return skip_line(begin, first_end, Trouble::quote, number_of_fields() - 1);
+        if (p >= content_end) break;
         ++p;
       } else {
-        const void* found = p < stop ? std::memchr(data_ + p, form_.delimiter, stop - p) : nullptr;
-        const std::size_t q = found ? static_cast<std::size_t>(static_cast<const char*>(found) - data_) : stop;
+        const void* delimiter = p < content_end ? std::memchr(data_ + p, form_.delimiter, content_end - p) : nullptr;
+        const std::size_t q = delimiter ? static_cast<std::size_t>(static_cast<const char*>(delimiter) - data_) : content_end;
         fields_.push_back({p, q, false});
-        if (q == stop) break;
+        if (q == content_end) break;
         p = q + 1;
       }
     }
-    return take(begin, stop, end, lines);
+    return add_record(begin, content_end, end, lines);
   }
 
-  // Adds a record whose fields are known to the columns, or to the bad records.
-  bool take(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines) {
-    if (!is_plain(data_ + begin, stop - begin)) {
-      if (std::memchr(data_ + begin, 0, stop - begin)) return refuse(begin, stop, end, lines, Trouble::nul, 0);
+  // Adds a record to the columns, or to the bad records. fields_ holds its fields; it ends at `end`, and its content at `content_end`.
+  bool add_record(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines) {
+    if (!is_ascii_without_nul(data_ + begin, content_end - begin)) {
+      if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, Trouble::nul, 0);
       const auto* bytes = reinterpret_cast<const unsigned char*>(data_);
-      if (!is_utf8(bytes + begin, bytes + stop)) return refuse(begin, stop, end, lines, Trouble::utf8, 0);
+      if (!is_utf8(bytes + begin, bytes + content_end)) return reject(begin, content_end, end, lines, Trouble::utf8, 0);
     }
     const std::size_t n = form_.wants.size();
-    if (n && fields_.size() != n) return refuse(begin, stop, end, lines, Trouble::fields, number_of_fields());
+    if (n && fields_.size() != n) return reject(begin, content_end, end, lines, Trouble::fields, number_of_fields());
     const std::size_t before = scan_.numbers.size();
     scan_.numbers.resize(before + n_numbers_);
     double* number = scan_.numbers.data() + before;
@@ -177,21 +177,21 @@ class Scanner {
       if (form_.wants[f] != Want::number) continue;
       if (!to_number({data_ + fields_[f].begin, fields_[f].end - fields_[f].begin}, *number++)) {
         scan_.numbers.resize(before);
-        return refuse(begin, stop, end, lines, Trouble::number, static_cast<std::int64_t>(f));
+        return reject(begin, content_end, end, lines, Trouble::number, static_cast<std::int64_t>(f));
       }
     }
     std::size_t t = 0;
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      if (form_.wants[f] == Want::text) code(t++, fields_[f]);
+      if (form_.wants[f] == Want::text) add_text(t++, fields_[f]);
     scan_.lines.push_back(line_);
     scan_.begins.push_back(static_cast<std::int64_t>(begin));
-    scan_.ends.push_back(static_cast<std::int64_t>(stop));
-    return go_on(end, lines);
+    scan_.ends.push_back(static_cast<std::int64_t>(content_end));
+    return advance(end, lines);
   }
 
-  void code(std::size_t t, const Field& field) {
+  void add_text(std::size_t t, const Field& field) {
     std::string_view text(data_ + field.begin, field.end - field.begin);
-    if (field.doubled) {
+    if (field.has_doubled_quotes) {
       std::string single;
       for (std::size_t i = 0; i < text.size(); ++i) {
         single.push_back(text[i]);
@@ -202,25 +202,25 @@ class Scanner {
     coders_[t].add(text);
   }
 
-  bool refuse(std::size_t begin, std::size_t stop, std::size_t end, std::int64_t lines, Trouble why, std::int64_t field) {
-    scan_.bad.push_back({line_, begin, stop, why, field});
-    return go_on(end, lines);
+  bool reject(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines, Trouble why, std::int64_t field) {
+    scan_.bad.push_back({line_, begin, content_end, why, field});
+    return advance(end, lines);
   }
 
   // Rejects a record whose end is unknown: skips its first line only.
   bool skip_line(std::size_t begin, std::size_t first_end, Trouble why, std::int64_t field) {
-    return refuse(begin, without_return(begin, first_end), first_end, 1, why, field);
+    return reject(begin, without_return(begin, first_end), first_end, 1, why, field);
   }
 
-  bool go_on(std::size_t end, std::int64_t lines) {
+  bool advance(std::size_t end, std::int64_t lines) {
     at_ = end < size_ ? end + 1 : size_;
     line_ += lines;
     return true;
   }
 
   std::size_t line_end(std::size_t from) const {
-    const void* found = from < size_ ? std::memchr(data_ + from, '\n', size_ - from) : nullptr;
-    return found ? static_cast<std::size_t>(static_cast<const char*>(found) - data_) : size_;
+    const void* newline = from < size_ ? std::memchr(data_ + from, '\n', size_ - from) : nullptr;
+    return newline ? static_cast<std::size_t>(static_cast<const char*>(newline) - data_) : size_;
   }
 
   std::size_t without_return(std::size_t begin, std::size_t end) const {
@@ -239,7 +239,7 @@ class Scanner {
   Scan scan_;
   std::vector<Field> fields_;
   std::vector<Coder> coders_;
-  std::deque<std::string> unquoted_;  // fields with doubled quotes, unescaped; a deque, because the coders keep views of them
+  std::deque<std::string> unquoted_;  // fields with has_doubled_quotes quotes, unescaped; a deque, because the coders keep views of them
 };
 
 }  // namespace

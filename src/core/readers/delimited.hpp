@@ -1,5 +1,5 @@
 // Parses delimited text (CSV, TSV) to columns of numbers and encoded text, in one pass over a block of bytes. Records that do not
-// follow the grammar are reported, never repaired.
+// follow the grammar (delimited.cpp) are reported, never repaired.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,9 @@ struct BadRecord {
   std::int64_t field;  // the index of the wrong field; for Trouble::fields, the number of fields
 };
 
+// The result of a scan.
 struct Scan {
-  std::vector<double> numbers;  // rows × columns that want numbers; NaN where missing
+  std::vector<double> numbers;  // rows × columns of numbers; NaN where missing
   std::vector<CodedColumn> texts;
   std::vector<std::int64_t> lines;         // of each row
   std::vector<std::int64_t> begins, ends;  // of each row, in bytes
@@ -33,6 +34,7 @@ struct Scan {
   bool unfinished = false;   // the last line is too long and continues after these bytes
 };
 
+// What the text looks like, and how much of it to scan.
 struct Form {
   char delimiter = ',';
   std::vector<Want> wants;  // one per field; empty: each line is one record, without fields

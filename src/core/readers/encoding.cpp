@@ -29,9 +29,9 @@ int two_digits(std::string_view text, std::size_t at) {
 
 // Days from 1970-01-01 to a date of the Gregorian calendar, by Howard Hinnant's formula: years begin in March.
 std::int64_t days_to(int year, int month, int day) {
-  const int y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y % 400;
-  const int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return std::int64_t{era} * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+  const int y = month <= 2 ? year - 1 : year, era = y / 400, year_of_era = y % 400;
+  const int day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  return std::int64_t{era} * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct CsrRows {
   std::vector<double> values;
 };
 
-// Texts as rows: the words and pairs of words of each, hashed to columns, and scaled to length 1.
+// Converts texts to rows: the words and pairs of consecutive words of each text, hashed to columns, and scaled to length 1.
 class WordHasher {
  public:
   // `is_word` says whether a character beyond ASCII belongs to words; `shift` is added to every column.
@@ -37,7 +37,7 @@ class WordHasher {
   std::string pair_;
 };
 
-// The days since 1970 of a date such as 2024-02-29, 2024-02-29T12:30 or 2024-02-29 12:30:05; false if it is written otherwise.
+// Converts a date such as 2024-02-29, 2024-02-29T12:30 or 2024-02-29 12:30:05 to days since 1970. Returns false for other formats.
 bool parse_date(std::string_view text, double& days);
 
 // The entries of some columns, stored once per distinct value. Row i has the entries of the value codes[i].
@@ -48,7 +48,8 @@ struct CodedRows {
   const std::int32_t* codes;
 };
 
-// `count` rows: the non-zeros of `width` dense columns, then the entries of all parts, added where they have the same column.
+// Joins columns to `count` rows: the non-zeros of `width` dense columns, then the entries of all parts. Entries of several parts with the
+// same column are added.
 CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts);
 
 }  // namespace budgetron

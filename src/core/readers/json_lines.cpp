@@ -14,11 +14,11 @@ namespace budgetron {
 
 namespace {
 
-constexpr int kDeepest = 64;           // nesting depth; deeper lines are left to Python, since skip_value() recurses
+constexpr int kMaxDepth = 64;           // nesting depth; deeper lines are left to Python, since skip_value() recurses
 constexpr std::size_t kNoField = SIZE_MAX;
 
 // Parses the selected fields of one line after another, without building a tree. Methods that return bool return false for
-// text that only Python may interpret: the scanner must then not be used any more.
+// text that must be left to Python. The scanner must not be used after that.
 class JsonScanner {
  public:
   JsonScanner(const std::vector<std::string>& numbers, const std::vector<std::string>& texts)
@@ -28,7 +28,7 @@ class JsonScanner {
   }
 
   // Parses one line and appends its values to the columns. Returns false if Python has to parse it.
-  bool line(const char* begin, const char* end) {
+  bool parse_line(const char* begin, const char* end) {
     at_ = begin;
     end_ = end;
     const std::size_t row = out_.numbers.size();
@@ -36,31 +36,31 @@ class JsonScanner {
     row_ = out_.numbers.data() + row;
     for (auto& value : values_) value = std::string_view();
     skip_blanks();
-    if (!take('{') || !members()) return false;
+    if (!take('{') || !parse_members()) return false;
     skip_blanks();
     if (at_ != end_) return false;
     for (std::size_t t = 0; t < values_.size(); ++t) coders_[t].add(values_[t]);
     return true;
   }
 
-  JsonLines done() {
-    for (auto& coder : coders_) out_.texts.push_back(coder.done());
+  JsonLines finish() {
+    for (auto& coder : coders_) out_.texts.push_back(coder.finish());
     return std::move(out_);
   }
 
  private:
-  bool members() {
+  bool parse_members() {
     skip_blanks();
     if (take('}')) return true;
-    for (std::size_t place = 0;; ++place) {
+    for (std::size_t position = 0;; ++position) {
       std::string_view name;
       skip_blanks();
-      if (!string(name)) return false;
+      if (!parse_string(name)) return false;
       skip_blanks();
       if (!take(':')) return false;
       skip_blanks();
-      const std::size_t field = field_of(name, place);
-      if (field == kNoField ? !skip_value(1) : field < n_numbers_ ? !number(row_[field]) : !text(values_[field - n_numbers_])) return false;
+      const std::size_t field = field_of(name, position);
+      if (field == kNoField ? !skip_value(1) : field < n_numbers_ ? !parse_number(row_[field]) : !parse_text(values_[field - n_numbers_])) return false;
       skip_blanks();
       if (take('}')) return true;
       if (!take(',')) return false;
@@ -68,55 +68,56 @@ class JsonScanner {
   }
 
   // Returns the field with this name, or kNoField if it was not selected. Lines usually have the same names in the same order,
-  // so the name last seen at this place in the object is compared before the name is hashed.
-  std::size_t field_of(std::string_view name, std::size_t place) {
-    if (place < seen_.size() && seen_[place].first == name) return seen_[place].second;
-    const auto found = fields_.find(std::string(name));
-    const std::size_t field = found == fields_.end() ? kNoField : found->second;
-    if (place < 4096) {  // bounds the memory for objects with very many names
-      if (place >= seen_.size()) seen_.resize(place + 1);
-      seen_[place] = {std::string(name), field};
+  // so the name last seen at this position in the object is compared before the name is hashed.
+  std::size_t field_of(std::string_view name, std::size_t position) {
+    if (position < last_names_.size() && last_names_[position].first == name) return last_names_[position].second;
+    const auto entry = fields_.find(std::string(name));
+    const std::size_t field = entry == fields_.end() ? kNoField : entry->second;
+    if (position < 4096) {  // bounds the memory for objects with very many names
+      if (position >= last_names_.size()) last_names_.resize(position + 1);
+      last_names_[position] = {std::string(name), field};
     }
     return field;
   }
 
   // ---- selected values
 
-  bool number(double& out) {
+  bool parse_number(double& out) {
     if (at_ == end_) return false;
     if (*at_ == 'n') {
       out = std::numeric_limits<double>::quiet_NaN();
-      return word("null");
+      return take_word("null");
     }
     if (*at_ == 't' || *at_ == 'f') {
       out = *at_ == 't' ? 1.0 : 0.0;
-      return word(*at_ == 't' ? "true" : "false");
+      return take_word(*at_ == 't' ? "true" : "false");
     }
     std::string_view token;
     bool is_integer = false;
-    if (!number_token(token, is_integer)) return false;
+    if (!parse_number_token(token, is_integer)) return false;
     if (is_integer && token == "-0") {  // to Python this is the integer 0, without a sign
       out = 0.0;
       return true;
     }
-    return signed_decimal(token, out);
+    return parse_decimal(token, out);
   }
 
-  bool text(std::string_view& out) {
+  bool parse_text(std::string_view& out) {
     if (at_ == end_) return false;
-    if (*at_ == '"') return string(out);
+    if (*at_ == '"') return parse_string(out);
     const char* begin = at_;
     if (*at_ == 'n') {
       out = std::string_view();
-      return word("null");
+      return take_word("null");
     }
     if (*at_ == 't' || *at_ == 'f') {
-      if (!word(*at_ == 't' ? "true" : "false")) return false;
+      if (!take_word(*at_ == 't' ? "true" : "false")) return false;
     } else {
-      // As text, a number is what Python writes for its value: 1.50 becomes 1.5. Only short integers are copied as they stand.
+      // A number becomes the text that Python writes for its value: 1.50 becomes 1.5. Only short integers are sure to be copied unchanged,
+      // so other numbers are left to Python.
       std::string_view token;
       bool is_integer = false;
-      if (!number_token(token, is_integer) || !is_integer || token.size() > 18 || token == "-0") return false;
+      if (!parse_number_token(token, is_integer) || !is_integer || token.size() > 18 || token == "-0") return false;
     }
     out = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
     return true;
@@ -125,18 +126,18 @@ class JsonScanner {
   // ---- the grammar of JSON
 
   bool skip_value(int depth) {
-    if (at_ == end_ || depth > kDeepest) return false;
+    if (at_ == end_ || depth > kMaxDepth) return false;
     if (*at_ == '"') {
       std::string_view ignored;
-      return string(ignored);
+      return parse_string(ignored);
     }
-    if (*at_ == 'n') return word("null");
-    if (*at_ == 't') return word("true");
-    if (*at_ == 'f') return word("false");
+    if (*at_ == 'n') return take_word("null");
+    if (*at_ == 't') return take_word("true");
+    if (*at_ == 'f') return take_word("false");
     if (*at_ != '{' && *at_ != '[') {
       std::string_view token;
       bool is_integer = false;
-      return number_token(token, is_integer);
+      return parse_number_token(token, is_integer);
     }
     const bool is_object = *at_++ == '{';
     const char close = is_object ? '}' : ']';
@@ -146,7 +147,7 @@ class JsonScanner {
       skip_blanks();
       if (is_object) {
         std::string_view ignored;
-        if (!string(ignored)) return false;
+        if (!parse_string(ignored)) return false;
         skip_blanks();
         if (!take(':')) return false;
         skip_blanks();
@@ -159,33 +160,33 @@ class JsonScanner {
   }
 
   // Parses a number without converting it. `is_integer` is whether it has neither a point nor an exponent.
-  bool number_token(std::string_view& token, bool& is_integer) {
+  bool parse_number_token(std::string_view& token, bool& is_integer) {
     const char* begin = at_;
     take('-');
-    if (!take('0') && !digits()) return false;
+    if (!take('0') && !take_digits()) return false;
     is_integer = true;
     if (take('.')) {
       is_integer = false;
-      if (!digits()) return false;
+      if (!take_digits()) return false;
     }
     if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
       is_integer = false;
       ++at_;
       if (!take('+')) take('-');
-      if (!digits()) return false;
+      if (!take_digits()) return false;
     }
     token = std::string_view(begin, static_cast<std::size_t>(at_ - begin));
     return true;
   }
 
-  bool digits() {
+  bool take_digits() {
     const char* begin = at_;
     while (at_ < end_ && is_digit(*at_)) ++at_;
     return at_ > begin;
   }
 
   // Parses a string. `out` is its content without the quotes: a view of the line or, if it has escapes, of a decoded copy.
-  bool string(std::string_view& out) {
+  bool parse_string(std::string_view& out) {
     if (!take('"')) return false;
     const char* begin = at_;
     for (; at_ < end_; ++at_) {
@@ -195,13 +196,13 @@ class JsonScanner {
         return true;
       }
       if (c < 0x20) return false;
-      if (c == '\\') return escaped(begin, out);
+      if (c == '\\') return decode_escapes(begin, out);
     }
     return false;
   }
 
   // Decodes the rest of a string from its first escape on, which at_ points to.
-  bool escaped(const char* begin, std::string_view& out) {
+  bool decode_escapes(const char* begin, std::string_view& out) {
     std::string& decoded = decoded_.emplace_back(begin, static_cast<std::size_t>(at_ - begin));
     while (at_ < end_) {
       const char c = *at_++;
@@ -218,23 +219,23 @@ class JsonScanner {
       constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
       const char letter = *at_++;
       if (letter == 'u') {
-        if (!unicode(decoded)) return false;
+        if (!decode_unicode(decoded)) return false;
         continue;
       }
-      const std::size_t which = letters.find(letter);
-      if (which == letters.npos) return false;
-      decoded.push_back(meanings[which]);
+      const std::size_t index = letters.find(letter);
+      if (index == letters.npos) return false;
+      decoded.push_back(meanings[index]);
     }
     return false;
   }
 
   // Appends the character of a Unicode escape, or of two that form a surrogate pair, in UTF-8. Half a pair is left to Python.
-  bool unicode(std::string& decoded) {
+  bool decode_unicode(std::string& decoded) {
     std::uint32_t c = 0;
-    if (!hexadecimal(c) || (c >= 0xDC00 && c <= 0xDFFF)) return false;
+    if (!parse_hexadecimal(c) || (c >= 0xDC00 && c <= 0xDFFF)) return false;
     if (c >= 0xD800 && c <= 0xDBFF) {  // a high surrogate: a low one must follow
       std::uint32_t second = 0;
-      if (!take('\\') || !take('u') || !hexadecimal(second) || second < 0xDC00 || second > 0xDFFF) return false;
+      if (!take('\\') || !take('u') || !parse_hexadecimal(second) || second < 0xDC00 || second > 0xDFFF) return false;
       c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
     }
     const auto byte = [&](std::uint32_t value) { decoded.push_back(static_cast<char>(static_cast<unsigned char>(value))); };
@@ -254,7 +255,7 @@ class JsonScanner {
     return true;
   }
 
-  bool hexadecimal(std::uint32_t& out) {
+  bool parse_hexadecimal(std::uint32_t& out) {
     if (end_ - at_ < 4) return false;
     out = 0;
     for (int k = 0; k < 4; ++k) {
@@ -266,7 +267,7 @@ class JsonScanner {
     return true;
   }
 
-  bool word(std::string_view expected) {
+  bool take_word(std::string_view expected) {
     if (static_cast<std::size_t>(end_ - at_) < expected.size() || std::memcmp(at_, expected.data(), expected.size()) != 0) return false;
     at_ += expected.size();
     return true;
@@ -278,14 +279,14 @@ class JsonScanner {
     return true;
   }
 
-  // A newline is not among them, because it would have ended the line.
+  // Newlines are not skipped, because a newline would have ended the line.
   void skip_blanks() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }
 
   std::size_t n_numbers_;
   std::unordered_map<std::string, std::size_t> fields_;  // name to index: the columns of numbers first, then those of text
-  std::vector<std::pair<std::string, std::size_t>> seen_;  // by place in the object: the name last seen there, and its field
+  std::vector<std::pair<std::string, std::size_t>> last_names_;  // by position in the object: the name last seen there, and its field
   const char *at_ = nullptr, *end_ = nullptr;
   double* row_ = nullptr;  // the numbers of this line, in out_.numbers
   std::vector<std::string_view> values_;  // the text of this line, by column; empty where missing
@@ -300,12 +301,12 @@ JsonLines scan_json(const char* text, const LineExtents& lines, const std::vecto
                     const std::vector<std::string>& texts) {
   JsonScanner scanner(numbers, texts);
   for (std::size_t i = 0; i < lines.n; ++i)
-    if (!scanner.line(text + lines.begins[i], text + lines.ends[i])) {
-      JsonLines none;
-      none.complete = false;
-      return none;
+    if (!scanner.parse_line(text + lines.begins[i], text + lines.ends[i])) {
+      JsonLines incomplete;
+      incomplete.complete = false;
+      return incomplete;
     }
-  return scanner.done();
+  return scanner.finish();
 }
 
 }  // namespace budgetron

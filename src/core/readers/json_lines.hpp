@@ -1,7 +1,7 @@
 // Lines of JSON objects as columns of numbers and coded text.
 //
 // The meaning of a line is defined in budgetron/io/formats/ndjson.py. Only common lines are parsed here: objects whose selected
-// values are strings, numbers, true, false or null. If a line is written otherwise, or is no JSON, Python parses all lines.
+// values are strings, numbers, true, false or null. If some line is different, or is not JSON, Python parses all lines.
 #pragma once
 
 #include <cstddef>

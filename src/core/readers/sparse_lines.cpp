@@ -13,16 +13,16 @@ namespace budgetron {
 namespace {
 
 // Larger indices are left to Python, which reports them as errors.
-constexpr std::uint64_t most_columns = std::uint64_t{1} << 30;
+constexpr std::uint64_t max_columns = std::uint64_t{1} << 30;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// Whether a text has only printable ASCII and tabs. Python's split() also splits at other characters, such as Unicode spaces;
-// without them it finds the same words as next_word().
-bool is_usual(std::string_view s) {
-  bool usual = true;
-  for (const char c : s) usual &= (c >= ' ' && c <= '~') || c == '\t';
-  return usual;
+// Whether a text has only printable ASCII and tabs. Then next_word() finds the same words as Python's split(), which also splits at other
+// characters, such as Unicode spaces.
+bool is_plain_ascii(std::string_view s) {
+  bool plain = true;
+  for (const char c : s) plain &= (c >= ' ' && c <= '~') || c == '\t';
+  return plain;
 }
 
 // Removes the next word from the front of `rest` and returns it, or an empty view if there is none.
@@ -39,7 +39,7 @@ std::string_view next_word(std::string_view& rest) {
 // Scans all lines with a format, Svmlight or VowpalWabbit. Its row() parses one line: it appends features to `out`, and sets
 // `label`, `task` and `weight`.
 template <class Format>
-SparseLines scanned(const char* text, const LineExtents& lines, Format& format) {
+SparseLines scan_lines(const char* text, const LineExtents& lines, Format& format) {
   SparseLines& out = format.out;
   Coder labels, tasks;
   for (std::size_t i = 0; i < lines.n; ++i) {
@@ -58,8 +58,8 @@ SparseLines scanned(const char* text, const LineExtents& lines, Format& format) 
     labels.add(format.label);
     tasks.add(format.task);
   }
-  out.labels = labels.done();
-  out.tasks = tasks.done();
+  out.labels = labels.finish();
+  out.tasks = tasks.finish();
   return std::move(out);  // `out` is a reference, so it would be copied without the move
 }
 
@@ -71,7 +71,7 @@ struct Svmlight {
 
   LineKind row(std::string_view line) {
     if (const auto comment = line.find('#'); comment != line.npos) line = line.substr(0, comment);
-    if (!is_usual(line)) return LineKind::unusual;
+    if (!is_plain_ascii(line)) return LineKind::unusual;
     label = next_word(line);
     if (label.empty()) return LineKind::nothing;
     for (;;) {
@@ -91,7 +91,7 @@ struct Svmlight {
         index = index * 10 + static_cast<std::uint64_t>(c - '0');
       }
       double number = 0;
-      if (index >= most_columns || !signed_decimal(value, number)) return LineKind::unusual;
+      if (index >= max_columns || !parse_decimal(value, number)) return LineKind::unusual;
       out.indices.push_back(static_cast<std::int64_t>(index));
       out.values.push_back(number);
     }
@@ -101,15 +101,15 @@ struct Svmlight {
 // label importance base 'tag|namespace:scale feature:value … |namespace …
 struct VowpalWabbit {
   TaskFrom from;
-  std::string_view wanted;  // with TaskFrom::name: the namespace whose words are the task
+  std::string_view task_namespace;  // with TaskFrom::name: the namespace whose words are the task
   SparseLines out;
   std::string_view label, task;
   double weight = 1.0;
   std::string name_and_word;  // the text that is hashed; a member, so that its memory is reused
-  std::deque<std::string> joined;  // task names of several words; a deque, because the Coder keeps views and they must not move
+  std::deque<std::string> task_names;  // task names of several words; a deque, because the Coder keeps views and they must not move
 
   LineKind row(std::string_view line) {
-    if (!is_usual(line)) return LineKind::unusual;
+    if (!is_plain_ascii(line)) return LineKind::unusual;
     const std::size_t bar = line.find('|');
     std::string_view head = line.substr(0, bar);
     if (bar == line.npos) return next_word(head).empty() ? LineKind::nothing : LineKind::unusual;
@@ -137,7 +137,7 @@ struct VowpalWabbit {
     if (n > 0 && (!ends_blank || words[n - 1].front() == '\'')) tag = words[--n];
     if (n > 3) return false;
     if (n > 0) label = words[0];
-    if (n > 1 && (!signed_decimal(words[1], weight) || weight < 0)) return false;
+    if (n > 1 && (!parse_decimal(words[1], weight) || weight < 0)) return false;
     if (from == TaskFrom::tag) {
       if (!tag.empty() && tag.front() == '\'') tag.remove_prefix(1);
       task = tag;
@@ -154,16 +154,16 @@ struct VowpalWabbit {
     if (const std::size_t colon = name.find(':'); colon != name.npos) {
       const std::string_view scale = name.substr(colon + 1);
       name = name.substr(0, colon);
-      if (!(from == TaskFrom::name && name == wanted) && !scale.empty() && !signed_decimal(scale, factor)) return false;
+      if (!(from == TaskFrom::name && name == task_namespace) && !scale.empty() && !parse_decimal(scale, factor)) return false;
     }
-    if (from == TaskFrom::name && name == wanted) {
-      task_from(part);
+    if (from == TaskFrom::name && name == task_namespace) {
+      set_task(part);
       return true;
     }
     for (std::string_view feature = next_word(part); !feature.empty(); feature = next_word(part)) {
       double number = 1.0;
       if (const std::size_t colon = feature.rfind(':'); colon != feature.npos) {
-        if (!signed_decimal(feature.substr(colon + 1), number)) return false;
+        if (!parse_decimal(feature.substr(colon + 1), number)) return false;
         feature = feature.substr(0, colon);
       }
       name_and_word.assign(name).append(1, '^').append(feature);
@@ -174,11 +174,11 @@ struct VowpalWabbit {
   }
 
   // Sets the task to these words, separated by single spaces. One word needs no copy.
-  void task_from(std::string_view words) {
+  void set_task(std::string_view words) {
     task = next_word(words);
     std::string_view word = next_word(words);
     if (word.empty()) return;
-    std::string& all = joined.emplace_back(task);
+    std::string& all = task_names.emplace_back(task);
     for (; !word.empty(); word = next_word(words)) all.append(1, ' ').append(word);
     task = all;
   }
@@ -188,14 +188,14 @@ struct VowpalWabbit {
 
 SparseLines scan_svmlight(const char* text, const LineExtents& lines) {
   Svmlight format;
-  return scanned(text, lines, format);
+  return scan_lines(text, lines, format);
 }
 
 SparseLines scan_vw(const char* text, const LineExtents& lines, TaskFrom from, const std::string& task) {
   VowpalWabbit format;
   format.from = from;
-  format.wanted = task;
-  return scanned(text, lines, format);
+  format.task_namespace = task;
+  return scan_lines(text, lines, format);
 }
 
 }  // namespace budgetron

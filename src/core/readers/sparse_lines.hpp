@@ -1,7 +1,7 @@
 // Parses lines of svmlight and Vowpal Wabbit text to sparse rows.
 //
 // budgetron/io/formats defines what a line means. Only common lines are parsed here: printable ASCII, decimal numbers, indices in
-// range. These are nearly all. Other lines are marked as unusual and parsed in Python.
+// range. Nearly all lines are of this kind. Other lines are marked as unusual and parsed in Python.
 #pragma once
 
 #include <cstddef>

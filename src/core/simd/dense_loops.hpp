@@ -1,6 +1,6 @@
 // Inner products and squared norms of dense rows.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -12,68 +12,68 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// Multiplies Wide registers of a block with Queries rows. Each lane adds its features in order, for any Wide and Queries, so
-// the sums do not depend on how queries were grouped.
-template <class T, size_t Queries, size_t Wide>
+// Multiplies a group of `Registers` registers of a block with `Queries` rows. Each lane adds its features in order, whatever the two
+// numbers, so the sums do not depend on how queries were grouped.
+template <class T, size_t Queries, size_t Registers>
 inline void products_group(const T* group, size_t d, const T* const* x, T* const* out, size_t at) {
   using V = typename Pack<T>::type;
   constexpr size_t w = Pack<T>::lanes;
-  V sum[Queries][Wide];
+  V sum[Queries][Registers];
   for (size_t q = 0; q < Queries; ++q)
-    for (size_t g = 0; g < Wide; ++g) sum[q][g] = V{};
+    for (size_t g = 0; g < Registers; ++g) sum[q][g] = V{};
   for (size_t f = 0; f < d; ++f, group += kLanes<T>) {
-    V column[Wide];
-    for (size_t g = 0; g < Wide; ++g) column[g] = load(group + g * w);
+    V column[Registers];
+    for (size_t g = 0; g < Registers; ++g) column[g] = load(group + g * w);
     for (size_t q = 0; q < Queries; ++q) {
       const T value = x[q][f];
-      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], value, column[g]);
+      for (size_t g = 0; g < Registers; ++g) add_product(sum[q][g], value, column[g]);
     }
   }
   for (size_t q = 0; q < Queries; ++q)
-    for (size_t g = 0; g < Wide; ++g) store(out[q] + at + g * w, sum[q][g]);
+    for (size_t g = 0; g < Registers; ++g) store(out[q] + at + g * w, sum[q][g]);
 }
 
 template <class T, size_t Queries>
-inline void products_some(const T* blocks_of, size_t blocks, size_t d, const T* const* x, T* const* out) {
-  constexpr size_t registers = kBlockBytes / BUDGETRON_VECTOR;
+inline void products_of_queries(const T* store_blocks, size_t blocks, size_t d, const T* const* x, T* const* out) {
+  constexpr size_t registers_per_block = kBlockBytes / BUDGETRON_VECTOR;
   // Eight accumulators hide the latency of a fused multiply-add; more would not fit into the registers.
-  constexpr size_t wide = Queries == 1 ? (registers < 8 ? registers : 8) : 8 / Queries;
+  constexpr size_t n_registers = Queries == 1 ? (registers_per_block < 8 ? registers_per_block : 8) : 8 / Queries;
   constexpr size_t w = Pack<T>::lanes;
   for (size_t b = 0; b < blocks; ++b)
-    for (size_t g = 0; g < registers; g += wide)
-      products_group<T, Queries, wide>(blocks_of + b * d * kLanes<T> + g * w, d, x, out, b * kLanes<T> + g * w);
+    for (size_t g = 0; g < registers_per_block; g += n_registers)
+      products_group<T, Queries, n_registers>(store_blocks + b * d * kLanes<T> + g * w, d, x, out, b * kLanes<T> + g * w);
 }
 
 template <class T>
-void products(const T* blocks_of, size_t blocks, size_t d, const T* const* x, size_t count, T* const* out) {
+void products(const T* store_blocks, size_t blocks, size_t d, const T* const* x, size_t count, T* const* out) {
   size_t q = 0;
-  for (; q + 4 <= count; q += 4) products_some<T, 4>(blocks_of, blocks, d, x + q, out + q);
-  for (; q < count; ++q) products_some<T, 1>(blocks_of, blocks, d, x + q, out + q);
+  for (; q + 4 <= count; q += 4) products_of_queries<T, 4>(store_blocks, blocks, d, x + q, out + q);
+  for (; q < count; ++q) products_of_queries<T, 1>(store_blocks, blocks, d, x + q, out + q);
 }
 
 template <class T, size_t Queries>
-inline void products_lane_some(const T* block, size_t d, size_t lane, const T* const* x, size_t count, T* const* out) {
+inline void products_lane_of_queries(const T* block, size_t d, size_t lane, const T* const* x, size_t count, T* const* out) {
   constexpr size_t w = Pack<T>::lanes;
-  const T* all_x[Queries];
-  T* all_out[Queries];
+  const T* padded_x[Queries];
+  T* padded_out[Queries];
   for (size_t q = 0; q < Queries; ++q) {  // fewer queries left: repeat the last one
-    all_x[q] = x[q < count ? q : count - 1];
-    all_out[q] = out[q < count ? q : count - 1];
+    padded_x[q] = x[q < count ? q : count - 1];
+    padded_out[q] = out[q < count ? q : count - 1];
   }
-  products_group<T, Queries, 1>(block + lane / w * w, d, all_x, all_out, lane / w * w);
+  products_group<T, Queries, 1>(block + lane / w * w, d, padded_x, padded_out, lane / w * w);
 }
 
 template <class T>
 void products_lane(const T* block, size_t d, size_t lane, const T* const* x, size_t count, T* const* out) {
   size_t q = 0;
-  for (; q + 4 < count; q += 8) products_lane_some<T, 8>(block, d, lane, x + q, count - q, out + q);
-  if (q < count) products_lane_some<T, 4>(block, d, lane, x + q, count - q, out + q);
+  for (; q + 4 < count; q += 8) products_lane_of_queries<T, 8>(block, d, lane, x + q, count - q, out + q);
+  if (q < count) products_lane_of_queries<T, 4>(block, d, lane, x + q, count - q, out + q);
 }
 
 // Sums of 4 · Groups rows at a time, because the additions of a single sum wait for each other. The code uses vectors as products()
 // does, so that the compiler fuses multiplication and addition in both or in neither.
 template <class T, size_t Groups>
-inline void squares_some(const T* const* x, size_t count, size_t d, double* out) {
+inline void squares_of_rows(const T* const* x, size_t count, size_t d, double* out) {
   using Four = typename Pack<T>::four;
   const T* row[4 * Groups];
   for (size_t q = 0; q < 4 * Groups; ++q) row[q] = x[q < count ? q : count - 1];  // fewer rows left: repeat the last one
@@ -90,8 +90,8 @@ inline void squares_some(const T* const* x, size_t count, size_t d, double* out)
 template <class T>
 void squares(const T* const* x, size_t count, size_t d, double* out) {
   size_t q = 0;
-  for (; q + 4 < count; q += 8) squares_some<T, 2>(x + q, count - q, d, out + q);
-  if (q < count) squares_some<T, 1>(x + q, count - q, d, out + q);
+  for (; q + 4 < count; q += 8) squares_of_rows<T, 2>(x + q, count - q, d, out + q);
+  if (q < count) squares_of_rows<T, 1>(x + q, count - q, d, out + q);
 }
 
 // Has four independent sums per lane, unlike squares(), which must add in the order of products().

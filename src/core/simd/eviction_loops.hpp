@@ -1,6 +1,6 @@
 // Scores of the stored examples, and the choice of the one to evict.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// The least and the largest finite one of n scores, which must not be negative. NaN is ignored. score(j, at) returns the scores
-// from j on: one number if `at` is a Single, a register of them if it is a Register (registers.hpp).
+// The least and the largest finite number of n scores, which must not be negative. NaN is ignored. score(j, at) returns the scores
+// from j on: one number if `at` is a Single, a register of numbers if it is a Register (registers.hpp).
 template <class Score>
 BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {
   Extremes range{HUGE_VAL, 0.0};
@@ -28,7 +28,7 @@ BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {
       low.of[chain] = smaller(scores, low.of[chain]);
       high.of[chain] = larger(scores, high.of[chain]);
     });
-    range = {low.joined(least_of_two), high.joined(largest_of_two)};
+    range = {low.join_all(least_of_two), high.join_all(largest_of_two)};
   }
   if (range.largest < HUGE_VAL) return range;
   // Some score is infinite, which is rare: look for the largest finite one in a second pass.
@@ -75,7 +75,7 @@ BUDGETRON_INLINE int64_t least_value(size_t n, Arrival arrival) {
   }
   Chains<int64_t> low(least);
   visit_registers(n, [&](size_t j, size_t chain) { low.of[chain] = smaller(arrival(j, Register{}), low.of[chain]); });
-  return low.joined(least_of_two);
+  return low.join_all(least_of_two);
 }
 
 // The index of `value` in x; n if it is not there.
@@ -83,26 +83,26 @@ BUDGETRON_INLINE size_t index_of(int64_t value, const int64_t* x, size_t n) {
   constexpr size_t block = 32;  // numbers per branch
   size_t j = 0;
   for (; j + block <= n; j += block) {
-    int64_t found = 0;
-#pragma omp simd reduction(| : found)
-    for (size_t l = 0; l < block; ++l) found |= x[j + l] == value ? 1 : 0;
-    if (found) break;
+    int64_t match = 0;
+#pragma omp simd reduction(| : match)
+    for (size_t l = 0; l < block; ++l) match |= x[j + l] == value ? 1 : 0;
+    if (match) break;
   }
   while (j < n && x[j] != value) ++j;
   return j;
 }
 
-// The index of the least of n distinct numbers; n if there is none.
-size_t least_of(const int64_t* x, size_t n) {
+
+size_t oldest(const int64_t* x, size_t n) {
   return index_of(least_value(n, [=](size_t j, auto at) { return at.get(x + j); }), x, n);
 }
 
 size_t oldest_within(const double* x, const int64_t* arrivals, size_t n, double limit) {
   constexpr int64_t never = INT64_MAX;
-  const int64_t oldest = least_value(n, [=](size_t j, auto at) {
+  const int64_t arrival = least_value(n, [=](size_t j, auto at) {
     return where_at_most(at.get(x + j), at.all(limit), at.get(arrivals + j), at.all(never));
   });
-  return oldest == never ? n : index_of(oldest, arrivals, n);
+  return arrival == never ? n : index_of(arrival, arrivals, n);
 }
 
 double shares(const double* __restrict b, const double* __restrict root, size_t n, double* __restrict p) {
@@ -121,8 +121,8 @@ size_t first_above(const double* p, size_t n, double point) {
   constexpr size_t w = Pack<double>::lanes;
   double below = 0;  // p_0 + … + p_{j−1}
   size_t j = 0;
-  // Skips blocks of `width` numbers before `end`. It reads all of these blocks, because the place where the sum exceeds the point is
-  // random: the processor would mispredict a branch there, which costs more.
+  // Skips blocks of `width` numbers before `end`, as long as the sum is at most `point`. It reads all blocks instead of stopping early:
+  // where to stop is random, so the processor would mispredict the branch, which costs more.
   const auto skip = [&](size_t width, size_t end, auto sum_from) {
     double sum = below;
     for (size_t i = j; i + width < end; i += width) {
@@ -134,21 +134,21 @@ size_t first_above(const double* p, size_t n, double point) {
   skip(kChains * w, n, [=](size_t i) {
     Chains<double> sum(0.0);
     for (size_t chain = 0; chain < kChains; ++chain) sum.of[chain] = load(p + i + chain * w);
-    return sum.joined(sum_of_two);
+    return sum.join_all(sum_of_two);
   });
   skip(w, smaller(j + kChains * w, n), [=](size_t i) {
     Chains<double> sum(0.0);
     sum.of[0] = load(p + i);
-    return sum.joined(sum_of_two);
+    return sum.join_all(sum_of_two);
   });
   skip(1, smaller(j + w, n), [=](size_t i) { return p[i]; });
   return j;
 }
 
-void divide_by_survival(double scale, const double* __restrict p, double normalisation, double most, size_t n, double* __restrict b) {
+void divide_by_survival(double scale, const double* __restrict p, double normalisation, double max_size, size_t n, double* __restrict b) {
   constexpr size_t w = Pack<double>::lanes;
   const auto multiply = [=](size_t j, const auto& factor, auto at) {
-    at.put(b + j, larger(smaller(at.get(b + j) * factor, at.all(most)), at.all(-most)));
+    at.put(b + j, larger(smaller(at.get(b + j) * factor, at.all(max_size)), at.all(-max_size)));
   };
   const auto survival = [=](size_t j, auto at) { return at.all(1.0) - at.get(p + j) * at.all(normalisation); };
   size_t j = 0;
@@ -161,7 +161,7 @@ void divide_by_survival(double scale, const double* __restrict p, double normali
   const double equal_factor = scale / (1.0 - normalisation);  // if p is null, all p_j are 1
   for (; !p && j + w <= n; j += w) multiply(j, all_lanes(equal_factor), Register{});
   for (; j < n; ++j) multiply(j, p ? scale / survival(j, Single{}) : equal_factor, Single{});
-  if (scale < 1.0) flush(b, n);  // coefficients become smaller only by a scale below 1, because a survival is at most 1
+  if (scale < 1.0) flush(b, n);  // only a scale below 1 makes coefficients smaller, because 1 − normalisation p_j is at most 1
 }
 
 }  // namespace

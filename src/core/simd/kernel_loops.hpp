@@ -1,6 +1,6 @@
 // Kernel values from inner products, and their product with task similarities.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ using std::uint64_t;
 // and n is added to the exponent. Below −708, where the result would be subnormal, it is 0.
 inline double exp_of(double x) {
   constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it leaves round(x / ln 2) in the low bits
-  const bool vanishes = x < -708.0;
-  const double clipped = vanishes ? -708.0 : x;
+  const bool underflows = x < -708.0;
+  const double clipped = underflows ? -708.0 : x;
   const double shifted = clipped * 1.4426950408889634074 + shift;
   const double n = shifted - shift;
   const double r = (clipped - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
@@ -40,13 +40,13 @@ inline double exp_of(double x) {
   p = p * r + 0.99999999999999999693;
   const int64_t bits = __builtin_bit_cast(int64_t, p) +
                        static_cast<int64_t>(static_cast<uint64_t>(__builtin_bit_cast(int64_t, shifted)) << 52);
-  return vanishes ? 0.0 : __builtin_bit_cast(double, bits);
+  return underflows ? 0.0 : __builtin_bit_cast(double, bits);
 }
 
 inline float exp_of(float x) {
   constexpr float shift = 12582912.0f;  // 1.5 · 2²³
-  const bool vanishes = x < -87.0f;
-  const float clipped = vanishes ? -87.0f : x;
+  const bool underflows = x < -87.0f;
+  const float clipped = underflows ? -87.0f : x;
   const float shifted = clipped * 1.44269504f + shift;
   const float n = shifted - shift;
   const float r = (clipped - n * 0.693145752f) - n * 1.42860677e-6f;
@@ -59,16 +59,16 @@ inline float exp_of(float x) {
   p = p * r + 1.0f;
   const int32_t bits = __builtin_bit_cast(int32_t, p) +
                        static_cast<int32_t>(static_cast<uint32_t>(__builtin_bit_cast(int32_t, shifted)) << 23);
-  return vanishes ? 0.0f : __builtin_bit_cast(float, bits);
+  return underflows ? 0.0f : __builtin_bit_cast(float, bits);
 }
 
 template <class T>
 void gaussian(const T* __restrict dot, const T* __restrict sq_stored, double sq, double gamma, size_t n,
               double* __restrict row) {
-  const T minus_gamma = static_cast<T>(-gamma), own = static_cast<T>(sq), two = 2, zero = 0;
+  const T minus_gamma = static_cast<T>(-gamma), sq_new = static_cast<T>(sq), two = 2, zero = 0;
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {
-    const T distance = (sq_stored[j] + own) - two * dot[j];
+    const T distance = (sq_stored[j] + sq_new) - two * dot[j];
     row[j] = static_cast<double>(exp_of(minus_gamma * (distance > zero ? distance : zero)));
   }
 }
@@ -102,8 +102,8 @@ double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clus
               double diagonal, double off, size_t n, const double* row, const double* weights, double* out) {
   constexpr size_t w = Pack<double>::lanes;
   const auto value = [=](size_t j, auto at) {
-    const auto near = where_equal(at.get(clusters + j), at.all(cluster), at.all(off), at.all(0.0));
-    return at.get(row + j) * where_equal(at.get(task_ids + j), at.all(task_id), at.all(diagonal), near);
+    const auto off_diagonal = where_equal(at.get(clusters + j), at.all(cluster), at.all(off), at.all(0.0));
+    return at.get(row + j) * where_equal(at.get(task_ids + j), at.all(task_id), at.all(diagonal), off_diagonal);
   };
   Chains<double> sum(0.0), values(0.0);
   size_t j = 0;
@@ -126,7 +126,7 @@ double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clus
     out[j] = value(j, Single{});
     rest += weights[j] * out[j];
   }
-  return sum.joined(sum_of_two) + rest;
+  return sum.join_all(sum_of_two) + rest;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The levels of x86-64 that simd.cpp is compiled for, and the choice among them. Other processors have only the baseline.
+// The levels of x86-64 (sets of instructions) that simd.cpp is compiled for, and the choice among them. Other processors have only the
+// baseline.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Loops over registers of numbers: formulas that serve a register and a single number, reductions, and sums.
+// Loops over registers of numbers: formulas that work for a register and for a single number, reductions, and sums.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include "simd/vectors.hpp"
@@ -40,12 +40,13 @@ struct Single {
   }
 };
 
-// The same as function objects, to pass as arguments.
+// smaller(), larger() and + as function objects, to pass as arguments.
 constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };
 constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };
 constexpr auto sum_of_two = [](const auto& a, const auto& b) { return a + b; };
 
-// Several accumulators, because each step waits for the result of the step before. joined() joins them, then their lanes, pairwise.
+// Several accumulators. With a single one, each step would wait for the result of the step before. join_all() combines the accumulators,
+// then their lanes, pairwise.
 constexpr size_t kChains = 4;
 template <class T>
 struct Chains {
@@ -53,7 +54,7 @@ struct Chains {
   typename Pack<T>::type of[kChains];
   explicit Chains(T start) : of{all_lanes(start), all_lanes(start), all_lanes(start), all_lanes(start)} {}
   template <class Join>
-  T joined(Join join) const {
+  T join_all(Join join) const {
     T lane[w];
     store(lane, join(join(of[0], of[1]), join(of[2], of[3])));
     for (size_t half = w / 2; half > 0; half /= 2)
@@ -62,8 +63,8 @@ struct Chains {
   }
 };
 
-// Calls visit(j, chain) for the registers that begin at j, which cover n numbers; n is at least the number of lanes. The last registers
-// overlap instead of leaving a rest, so some numbers may be visited more than once.
+// Calls visit(j, chain) for registers that together cover n numbers; each begins at number j. n is at least the number of lanes. If n is
+// no multiple of the lanes, the last registers overlap, so some numbers are visited more than once.
 template <class Visit>
 BUDGETRON_INLINE void visit_registers(size_t n, Visit visit) {
   constexpr size_t w = Pack<double>::lanes;
@@ -71,7 +72,7 @@ BUDGETRON_INLINE void visit_registers(size_t n, Visit visit) {
     for (size_t chain = 0; chain < kChains; ++chain) visit(j + chain * w < n - w ? j + chain * w : n - w, chain);
 }
 
-// The sum of n terms: term(j, Register) begins at j, term(j, Single) is the one at j.
+// The sum of n terms: term(j, Register{}) returns a register of terms that begins at j, term(j, Single{}) returns term j.
 template <class Term>
 BUDGETRON_INLINE double sum_of(size_t n, Term term) {
   constexpr size_t w = Pack<double>::lanes;
@@ -82,7 +83,7 @@ BUDGETRON_INLINE double sum_of(size_t n, Term term) {
   for (; j + w <= n; j += w) sum.of[0] = sum.of[0] + term(j, Register{});
   double rest = 0;
   for (; j < n; ++j) rest += term(j, Single{});
-  return sum.joined(sum_of_two) + rest;
+  return sum.join_all(sum_of_two) + rest;
 }
 
 }  // namespace

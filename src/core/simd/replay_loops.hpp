@@ -1,6 +1,6 @@
-// Evictions applied to many rows of coefficients at once.
+// Applies evictions to many rows of coefficients at once.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace {
 // Factors and shares below 1e-150 count as 0: their products would be subnormal numbers, which are slow.
 inline bool negligible(double x) { return x < 1e-150 && x > -1e-150; }
 
-// factor[m][q] is what row q has in the slot of entry m when that entry is applied; it is taken from the row, whose slot becomes 0.
-// Each entry adds to the factors of all later ones, in the order in which a row would be changed.
+// Computes factor[m][q], the coefficient of row q in the slot of entry m at the time when that entry is applied, and sets that slot of the
+// row to 0. Each entry adds to the factors of all later ones, in the order in which a row would be changed. Returns false if all are 0.
 template <size_t Rows>
-inline bool factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMaxEvictions][Rows]) {
+inline bool compute_factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMaxEvictions][Rows]) {
   bool any = false;
   for (size_t l = from; l < e.count; ++l)
     for (size_t q = 0; q < Rows; ++q) {
@@ -37,31 +37,31 @@ inline bool factors(const Evictions& e, size_t from, double* const* row, double 
   return true;
 }
 
-// Applies the entries to `Wide` registers of each row; row[q] points to slot j of row q.
-template <size_t Rows, size_t Wide>
+// Applies the entries to `Registers` registers of each row, beginning at slot j; row[q] points to that slot of row q.
+template <size_t Rows, size_t Registers>
 inline void replay_columns(const Evictions& e, size_t from, size_t j, const double (&factor)[kMaxEvictions][Rows], double* const* row) {
   using V = Pack<double>::type;
   constexpr size_t w = Pack<double>::lanes;
-  V sum[Rows][Wide];
+  V sum[Rows][Registers];
   for (size_t q = 0; q < Rows; ++q)
-    for (size_t g = 0; g < Wide; ++g) sum[q][g] = load(row[q] + g * w);
+    for (size_t g = 0; g < Registers; ++g) sum[q][g] = load(row[q] + g * w);
   const double* share = e.shares + from * e.stride + j;
   for (size_t m = from; m < e.count; ++m, share += e.stride) {
-    V x[Wide];
-    for (size_t g = 0; g < Wide; ++g) x[g] = load(share + g * w);
+    V x[Registers];
+    for (size_t g = 0; g < Registers; ++g) x[g] = load(share + g * w);
     for (size_t q = 0; q < Rows; ++q)
-      for (size_t g = 0; g < Wide; ++g) add_product(sum[q][g], factor[m][q], x[g]);
+      for (size_t g = 0; g < Registers; ++g) add_product(sum[q][g], factor[m][q], x[g]);
   }
   for (size_t q = 0; q < Rows; ++q)
-    for (size_t g = 0; g < Wide; ++g) store(row[q] + g * w, sum[q][g]);
+    for (size_t g = 0; g < Registers; ++g) store(row[q] + g * w, sum[q][g]);
 }
 
 // Applies the entries to these rows, and prefetches the rows that follow, `next`; null if none do.
 template <size_t Rows>
-inline void replay_some(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
-  constexpr size_t w = Pack<double>::lanes, wide = 2;
+inline void replay_rows(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
+  constexpr size_t w = Pack<double>::lanes, n_registers = 2;
   double factor[kMaxEvictions][Rows];
-  if (!factors(e, from, row, factor)) return;
+  if (!compute_factors(e, from, row, factor)) return;
   double* at[Rows];
   for (size_t q = 0; q < Rows; ++q) at[q] = row[q];
   size_t j = 0;
@@ -69,11 +69,11 @@ inline void replay_some(const Evictions& e, size_t from, size_t n, double* const
     j += by;
     for (size_t q = 0; q < Rows; ++q) at[q] += by;
   };
-  while (j + wide * w <= n) {
+  while (j + n_registers * w <= n) {
     for (size_t q = 0; q < Rows && next; ++q)
-      for (size_t line = 0; line < wide * w; line += 8) prefetch(next[q] + j + line);
-    replay_columns<Rows, wide>(e, from, j, factor, at);
-    advance(wide * w);
+      for (size_t line = 0; line < n_registers * w; line += 8) prefetch(next[q] + j + line);
+    replay_columns<Rows, n_registers>(e, from, j, factor, at);
+    advance(n_registers * w);
   }
   while (j + w <= n) {
     replay_columns<Rows, 1>(e, from, j, factor, at);
@@ -94,8 +94,8 @@ inline void replay_some(const Evictions& e, size_t from, size_t n, double* const
 
 void replay(const Evictions& e, size_t from, size_t n, double* const* rows, size_t count) {
   size_t q = 0;
-  for (; q + 4 <= count; q += 4) replay_some<4>(e, from, n, rows + q, q + 8 <= count ? rows + q + 4 : nullptr);
-  for (; q < count; ++q) replay_some<1>(e, from, n, rows + q, nullptr);
+  for (; q + 4 <= count; q += 4) replay_rows<4>(e, from, n, rows + q, q + 8 <= count ? rows + q + 4 : nullptr);
+  for (; q < count; ++q) replay_rows<1>(e, from, n, rows + q, nullptr);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace budgetron {
 
-// A dense store keeps slots in blocks of kBlockBytes / sizeof(T) lanes, feature-major inside a block:
-// lane j of feature f of block b is at block[b][f * lanes + j].
+// A dense store keeps its slots in blocks. A block has one lane per slot, kBlockBytes / sizeof(T) lanes in all, and the values of one
+// feature after the other: feature f of the slot in lane j of block b is block[b][f * lanes + j].
 constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
@@ -32,21 +32,21 @@ struct IntegerRun {
   std::int32_t x;
 };
 
-// The least number of an array, and its largest finite one; ∞ and 0 if the array is empty.
+// The least number and the largest finite number of an array; ∞ and 0 if the array is empty.
 struct Extremes {
   double least, largest;
 };
 
-// Evictions that were not yet applied to some rows of coefficients. Entry m reads the coefficient w of a row in slots[m], sets it to
-// 0, and adds w · shares[m], a vector, to the row.
+// Evictions that were not yet applied to some rows of coefficients (eviction_log.hpp). Entry m takes the coefficient w of a row in
+// slots[m], sets it to 0, and adds w · shares[m], a vector, to the row.
 constexpr std::size_t kMaxEvictions = 32, kLongestRegister = 8;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
   const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
-  const double* between;  // [m · kMaxEvictions + l]: what entry m adds to the slot of entry l > m, up to its eviction; otherwise 0
-  bool flush;           // afterwards, numbers below 1e-300 in the rows that change become 0
+  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in the slot of a later entry l, until l evicts it; otherwise 0
+  bool flush;             // whether numbers below 1e-300 in the rows that change become 0 at the end
 };
 
 struct Simd {
@@ -84,7 +84,7 @@ struct Simd {
   double (*sparse_square_f32)(const float* x, std::size_t n);
   double (*sparse_square_f64)(const double* x, std::size_t n);
 
-  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)), the distance in the precision of the products
+  // row_j = exp(−γ max(0, sq_j + sq − 2 dot_j)). The distance is computed in the precision of the inner products.
   void (*gaussian_f32)(const float* dot, const float* sq_stored, double sq, double gamma, std::size_t n,
                        double* row);
   void (*gaussian_f64)(const double* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
@@ -120,9 +120,9 @@ struct Simd {
   double (*shares)(const double* b, const double* root, std::size_t n, double* p);
   // The first j with p_0 + … + p_j > point; n − 1 if there is none.
   std::size_t (*first_above)(const double* p, std::size_t n, double point);
-  // b_j ← scale b_j / (1 − normalisation p_j), clipped to ± most: keeps the expectation of f if slot j is removed with this probability.
-  // If p is null, all p_j are 1.
-  void (*divide_by_survival)(double scale, const double* p, double normalisation, double most, std::size_t n, double* b);
+  // b_j ← scale b_j / (1 − normalisation p_j), clipped to ± max_size. This keeps the expectation of f if slot j is removed with the
+  // probability normalisation p_j. If p is null, all p_j are 1.
+  void (*divide_by_survival)(double scale, const double* p, double normalisation, double max_size, std::size_t n, double* b);
 
   // S is the packed lower triangle of a symmetric matrix, row by row. In one pass over S: S += Σ_m c_m v_m v_mᵀ for
   // m < terms (0, 1 or 2), then y = S x.
@@ -130,7 +130,7 @@ struct Simd {
                          const double* v1, const double* x, double* y);
   // The same for an S of float32 and at most one term. The arithmetic is in float64; S is rounded before it is multiplied.
   void (*symmetric_pass_f32)(float* s, std::size_t n, int terms, double c, const double* v, const double* x, double* y);
-  // y = S x, S symmetric, n × n, row by row. Reads only its lower triangle.
+  // y = S x for a symmetric n × n matrix S, row by row. Reads only its lower triangle.
   void (*symmetric_multiply)(const double* s, std::size_t n, const double* x, double* y);
   // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
   void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const double* z, double* phase);
@@ -140,11 +140,11 @@ struct Simd {
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   // AdaGrad, where `gradient` is the negative gradient of the output: with u = gradient · x_j in float32, G_j += u², w_j += rate · u/√G_j
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
-  // S += c a aᵀ + g mᵀ + m gᵀ, packed as above.
+  // S += c a aᵀ + g mᵀ + m gᵀ, where S is packed as for symmetric_pass.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
   // Applies the entries from `from` on to each of `count` rows of n numbers. Every number of a row is the same sequence of additions
   // as if each entry were applied alone, so the result does not depend on how the entries are divided among calls. An entry that
-  // finds less than 1e-150 in its slot adds nothing; shares that small must be 0.
+  // finds less than 1e-150 in its slot adds nothing. Shares below 1e-150 must be 0.
   void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
   // Numbers below 1e-300 become 0.
   void (*flush)(double* x, std::size_t n);

@@ -125,9 +125,9 @@ std::optional<Level> level_named(std::string_view name) {
 
 Level capped_level(Level best, std::string_view cap) {
   if (cap.empty()) return best;
-  const std::optional<Level> most = level_named(cap);
-  if (!most) throw std::invalid_argument("BUDGETRON_LEVEL must be baseline, v3 or v4; got " + std::string(cap));
-  return std::min(best, *most);
+  const std::optional<Level> limit = level_named(cap);
+  if (!limit) throw std::invalid_argument("BUDGETRON_LEVEL must be baseline, v3 or v4; got " + std::string(cap));
+  return std::min(best, *limit);
 }
 
 const Simd& simd() {

@@ -1,6 +1,6 @@
 // Inner products and squared norms of sparse rows.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Operations on vectors and on packed symmetric matrices.
 //
-// A part of simd.cpp, compiled once per instruction set.
+// Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ void axpy_squares(double a, const double* __restrict x, size_t n, double* __rest
   }
 }
 
-// Handles the rows i .. i + Rows − 1 of a triangle, which begin at row[m], for symmetric_pass: updates them, then adds to y what they
-// contribute as rows and as columns. Several rows at a time share the loads of x, y, v0 and v1.
+// One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates them, then adds to y what
+// they contribute as rows and as columns of the symmetric matrix. Several rows at a time share the loads of x, y, v0 and v1.
 template <int Terms, size_t Rows, class Number>
 inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, const double* v0, double c1, const double* v1,
                            const double* x, double* y) {
@@ -142,7 +142,7 @@ void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {
   for (; i < n; ++i) symmetric_rows<0, 1>({begin(i)}, i, 0.0, nullptr, 0.0, nullptr, x, y);
 }
 
-// The rows i .. i + Rows − 1 of the packed triangle for symmetric_add. Several rows at a time share the loads of a, g and m.
+// One step of symmetric_add, for the rows i .. i + Rows − 1 of the packed triangle. Several rows at a time share the loads of a, g and m.
 template <bool Square, size_t Rows>
 inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, const double* g, const double* m) {
   using V = Pack<double>::type;

@@ -18,14 +18,14 @@ namespace {
 
 using std::size_t;
 
-// For functions that take lambdas. GCC compiles some of them separately, and the call takes as long as 100 numbers.
+// For functions that take lambdas. GCC does not inline some of them, and such a call takes as long as computing 100 numbers.
 #if defined(__GNUC__) || defined(__clang__)
 #define BUDGETRON_INLINE __attribute__((always_inline)) inline
 #else
 #define BUDGETRON_INLINE inline
 #endif
 
-// These five are for single numbers, and for the lanes of a register.
+// The next five functions work on single numbers, and lane by lane on registers.
 
 // a where x is at most `limit`, otherwise b.
 template <class X, class V>
@@ -37,7 +37,7 @@ template <class X, class V>
 inline V where_equal(const X& x, const X& y, const V& a, const V& b) {
   return x == y ? a : b;
 }
-// The smaller and the larger of a and b; b if a is NaN. Written in this way they are one instruction.
+// The smaller and the larger of a and b; b if a is NaN. Each compiles to one instruction.
 template <class V>
 inline V smaller(const V& a, const V& b) {
   return a < b ? a : b;
@@ -58,7 +58,7 @@ struct Pack {
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
-// Prefetches the cache line at p. Not the function of intrinsics.hpp, of which a linker would keep one copy for all instruction sets.
+// Prefetches the cache line at p. The function in intrinsics.hpp cannot be used: a linker keeps one copy of it for all instruction sets.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
 
 template <class T>
@@ -70,7 +70,7 @@ inline void store(T* p, const typename Pack<T>::type& v) {
   *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
 }
 
-// As many numbers as a register of doubles has lanes, from an array of either precision.
+// Loads as many numbers as a register of doubles has lanes, from an array of either precision.
 inline Pack<double>::type load_doubles(const double* p) { return load(p); }
 typedef float Floats __attribute__((vector_size(BUDGETRON_VECTOR / 2)));  // as many lanes as Pack<double>
 typedef float LooseFloats __attribute__((vector_size(BUDGETRON_VECTOR / 2), aligned(alignof(float)), may_alias));
@@ -85,7 +85,7 @@ inline Pack<double>::type load_doubles(const float* p) {
   const Floats aligned = *reinterpret_cast<const LooseFloats*>(p);  // a copy: a reference to Floats must be aligned
   return doubles_of(aligned);
 }
-// Stores them in the precision of the array, and rounds `v` to what was stored.
+// Stores a register of doubles in the precision of the array, and rounds `v` to the stored values.
 inline void store_rounded(double* p, Pack<double>::type& v) { store(p, v); }
 inline void store_rounded(float* p, Pack<double>::type& v) {
   const Floats rounded = __builtin_convertvector(v, Floats);

@@ -189,14 +189,6 @@ class DenseStore final : public Store {
     scale_[slot] = kernel.scale(square);
   }
 
-  void release() noexcept override {
-    size_ = 0;
-    for (auto* values : {&sq_, &blocks_, &query_, &dots_, &point_, &candidate_}) budgetron::release(*values);
-    budgetron::release(scale_);
-    streak_ = moves_ = 0;
-    reach2_ = std::numeric_limits<double>::infinity();
-  }
-
   bool update_reference(const Rows& rows, std::size_t at, double sq) override {
     if (!(sq > reach2_)) {
       streak_ = 0;

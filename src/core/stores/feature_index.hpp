@@ -118,11 +118,6 @@ class FeatureIndex {
     count_ = 0;
     for (Cell& cell : cells_) cell.clear();
   }
-  void release() noexcept {
-    budgetron::release(cells_);
-    count_ = 0;
-  }
-
   // Adds a cell for a feature that has none; call reserve() first.
   Cell* add(std::int32_t feature, const Cell* home) {
     ++count_;

@@ -50,14 +50,6 @@ class InvertedIndex {
     postings_.take_over(std::move(other.postings_));
   }
 
-  void release() noexcept {
-    index_.release();
-    postings_.release();
-    budgetron::release(columns_);
-    budgetron::release(free_columns_);
-    slots_ = 0;
-  }
-
   // Allocates space for `more` postings, as lists or as columns. If it throws, the stored postings are unchanged.
   void reserve(std::size_t more) {
     if (max_postings_) return;

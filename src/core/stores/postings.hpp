@@ -32,12 +32,6 @@ class Postings {
     end_ = 0;
     clear_free_lists();
   }
-  void release() noexcept {
-    budgetron::release(pool_);
-    end_ = 0;
-    clear_free_lists();
-  }
-
   // Bytes that suffice for `max_postings` postings in the worst case: lists of three, which have a header and one unused entry each.
   // Other lists need less, and the remaining space makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }

@@ -170,15 +170,6 @@ class SparseStore final : public Store {
     return row_length_[slot];
   }
 
-  void release() noexcept override {
-    with_index([](auto& index) { index.release(); });
-    budgetron::release(row_features_);
-    budgetron::release(row_begin_);
-    for (auto* values : {&row_length_, &order_}) budgetron::release(*values);
-    for (auto* values : {&sq_, &scale_, &sums_}) budgetron::release(*values);
-    size_ = row_end_ = n_stored_ = 0;
-  }
-
   Dump dump() const override {
     Dump dump;
     dump.indptr.push_back(0);

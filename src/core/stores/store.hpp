@@ -111,8 +111,6 @@ class Store {
   virtual std::size_t nonzeros() const { return 0; }
   virtual std::size_t read(std::size_t, std::int32_t*, double*) const { throw std::logic_error("rows of this store have no features"); }
 
-  virtual void release() noexcept = 0;  // removes all rows and frees their memory
-
   // Moves c if recent rows are far from it and near each other; called before each update. Returns true if c moved: the
   // caller must then recompute the Gram matrix, and the products of this row and the later ones. `sq` is ‖x − c‖².
   virtual bool update_reference(const Rows&, std::size_t, double) { return false; }

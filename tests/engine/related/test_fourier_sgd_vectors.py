@@ -21,7 +21,7 @@ def test_fourier_sgd_agrees_with_the_vector_of_fogd(monkeypatch):
     from budgetron.engine.reference.rules import fourier_sgd
 
     U = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, -1.0]]) * fourier_sgd.UNIT  # √(2γ) is 1 for γ = ½
-    monkeypatch.setattr(fourier_sgd.FourierSgd, "drawn", lambda self, columns: U[columns])
+    monkeypatch.setattr(fourier_sgd.FourierSgd, "frequencies_of", lambda self, columns: U[columns])
     settings = make_settings(rule="fourier_sgd", kernel=kernels.Gaussian(0.5), graph=graphs.disconnected(),
                              n_features=2, capacity=1, frequencies=3, rate=0.6)  # fmt: skip
     engine, t, zeros = reference.Engine(settings), np.arange(1, 61), np.zeros(60, dtype=np.int64)
