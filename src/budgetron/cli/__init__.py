@@ -43,7 +43,7 @@ COMMANDS = {  # name → module of `cli.commands`, and the line that --help prin
     "restore": ("service.restore", "Replace a model on disk by a backup."),
     "datasets": ("research.datasets", "List, download, verify and export data sets."),
     "figures": ("research.figures", "Draw figures that illustrate the paper's remarks."),
-    "reproduce": ("research.reproduce", "Rerun the paper's Table 1 beside the published values."),
+    "reproduce": ("research.reproduce", "Rerun the paper's Table 1 and compare the values."),
     "completion": ("completion", "Print a completion script for your shell."),
 }
 

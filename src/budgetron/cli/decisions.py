@@ -46,7 +46,10 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_from_options(who: str, option_values: dict[str, Any]) -> dict[str, Any] | None:
-    """Take these options out of `option_values`, and return the settings of an operating point; None without them."""
+    """Take these options out of `option_values`, and return the settings of an operating point.
+
+    Returns None if no option that sets an operating point was given.
+    """
     settings = {name: option_values.pop(name) for name in NAMES}
     if settings["costs"] is not None:
         settings["costs"] = _costs(who, settings["costs"])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def in_shards(path: str | None) -> bool:
     """Return whether a sharded model is at this path."""
-    # Most models are plain files. They are recognised here without importing `distributed`, which takes a while.
+    # Most models are plain files. They are recognised here without importing `distributed`, which takes long.
     if path is None or not ("://" in path or Path(path).is_dir()):
         return False
     from budgetron.distributed import is_in_shards

@@ -159,11 +159,11 @@ class Service:
             if (began := time.monotonic()) >= self._ready_until:
                 reasons = {name: await self._reason(name) for name in self.names}
                 self._failing = {name: reason for name, reason in reasons.items() if reason}
-                self._ready_until = began + _READY_INTERVAL  # from the beginning: no answer is older than this
+                self._ready_until = began + _READY_INTERVAL  # from the start of the check: no answer is older
             return self._failing
 
     async def _reason(self, name: str) -> str:
-        """Why a model cannot learn now, found out by a small write; empty if it can."""
+        """Why a model cannot learn now; empty if it can. A small write to its disk is part of the check."""
         model = self.models.get(name)
         if model is None:
             return REASONS["recovering"]

@@ -30,9 +30,9 @@ _POLL = 0.05  # seconds between two checks whether the server has been told to s
 
 
 def serve(settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish what is under way, within the grace period.
+    """Serve until SIGTERM or Ctrl-C, then finish running requests within the grace period.
 
-    `make_models` maps each name to a function that creates the model of a new directory: a learner.
+    `make_models` maps each name to a function that creates a learner, for a directory without a model.
     """
     log_library_warnings()
     listener = _bound_socket(settings)

@@ -9,7 +9,7 @@ from budgetron.evaluate import Figures, TaskCurve, Validation
 from budgetron.report.page import as_count, as_percent, name_of
 from budgetron.report.parts import Chart, Section, chart_element, named, paragraph, rounded
 
-MAX_ROWS = 10_000  # of the table
+MAX_ROWS = 10_000  # rows of the table
 MAX_CURVES = 24
 MIN_EXAMPLES = 16  # with fewer examples, a curve would only show noise
 

@@ -32,7 +32,7 @@ _MAX_LOGGED = 20  # invalid messages that are logged one by one, per connection
 class Source(Protocol):
     """A stream of a broker, while a connection to it is open."""
 
-    key: str  # names the stream for ever: another stream of the same name has another key
+    key: str  # identifies the stream; a stream that is deleted and created again gets another key
 
     def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
         """The messages from number `first` on, in order, and how many more wait; an empty list after a pause."""

@@ -42,7 +42,7 @@ def _form(example: Any) -> tuple[Any, ...]:
 
 
 def unusual_form(example: Any, usual: Any) -> InputError:
-    """The error for a line of another form than most lines at the beginning."""
+    """The error for a line whose form differs from that of most first lines."""
     return input_error("stream", "the first lines of a new model", f"of one form: most have {_form_words(usual)}",
                        _form_words(example))  # fmt: skip
 

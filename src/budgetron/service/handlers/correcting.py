@@ -54,7 +54,8 @@ async def apply_correction(
 ) -> Corrected:
     """Correct a label or withdraw its example, between two commits.
 
-    The audit log of the service records who did it, without labels. These are in the model's own trail of corrections.
+    The audit log of the service records who did it, without labels. The labels are in the model's own list of
+    corrections.
     """
     model, host, who = call.model, call.model.host, call.api_key.name
     check_text("label", label, model.limits)

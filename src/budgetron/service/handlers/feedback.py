@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.model.served_model import ServedModel
 
-WITHDRAWN = {"withdrawn": True}  # in place of the label in the table of remembered predictions; no label is an object
+# Stored in place of a withdrawn label. It cannot be mistaken for a label, because no label is a JSON object.
+WITHDRAWN = {"withdrawn": True}
 _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
 
 
@@ -63,7 +64,7 @@ async def feedback(call: Call) -> Response:
 
 
 async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer | None:
-    """Correct or withdraw the label of a prediction; None if it has no label yet, so that this one is the first."""
+    """Correct or withdraw the label of a prediction. Returns None if it has no label yet: then this is the first."""
     model = call.model
     pending = model.pending.get(prediction_id)
     withdraw = label is UNSET

@@ -178,7 +178,7 @@ async def _blocks(
     else:
         rejected += _read_line(rest, decoder, block, tally, limit)
     if tally.stopped and not is_enough(block):
-        block = []  # unanswered, not rejected: sent again after the restart, they can be learned with later lines
+        block = []  # unanswered instead of rejected: after the restart the client sends them again, with later lines
     if block or rejected:
         yield block, rejected, False
 

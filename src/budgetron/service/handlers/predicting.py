@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
 _MAX_TERMS = 50  # terms of an explanation; the others are added up
-_MAX_ON_LOOP = 64  # rows that are computed on the event loop: a thread would cost more than they do
+_MAX_ON_LOOP = 64  # rows that are computed on the event loop, because handing them to a thread would take longer
 _pool = ThreadPoolExecutor(2, thread_name_prefix="predict")
 _Waiting = tuple[Any, Any, Any, "asyncio.Future[Prediction]"]  # features, task, offset, and the future prediction
 
@@ -104,7 +104,7 @@ class Predictor:
         try:
             features, tasks, offsets, _ = map(list, zip(*batch, strict=True))
             if None in tasks and len(set(tasks)) > 1:
-                raise ValueError  # requests of different clients need not agree on whether they name a task
+                raise ValueError  # one call of the model cannot mix rows with and without a task
             return list(self._compute(features, tasks, offsets))
         except Exception as error:
             if len(batch) == 1:
@@ -155,7 +155,7 @@ class Predictor:
 
 
 def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
-    """Margins as predictions: label, margin, probabilities if the model has them, and decisions if it decides."""
+    """Turn margins into predictions: label, margin, probabilities if the model has them, decisions if it decides."""
     classes = model.classes_.tolist()
     by_label: list[dict[str, float] | None] = [None] * len(margins)
     if hasattr(model, "predict_proba"):

@@ -29,7 +29,7 @@ async def limits(service: Service, call: ServiceCall) -> Response:
 
 
 async def set_limits(service: Service, call: ServiceCall) -> Response:
-    """Change the limits that the request names, until the service stops; the flags say what it starts with."""
+    """Change the limits that the request names, until the service stops. The next start uses the options of `serve`."""
     request = limits_request.decode(await call.body())
     changes = {name: value for name, value in structs.asdict(request).items() if value is not UNSET}
     if not changes:

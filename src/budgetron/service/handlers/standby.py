@@ -26,6 +26,9 @@ async def take_over(call: Call) -> Response:
     await call.body()
     replication = call.model.replication
     if replication is None or not await asyncio.to_thread(replication.take_over):
-        message = "takeover: this service is no standby of this model. Ask the one that was started with --standby-of."
+        message = (
+            "takeover: this service is no standby of this model. Send the request to the service that was started with "
+            "--standby-of."
+        )
         raise HTTPProblem(409, "not_standby", message)
     return reply(encode(Done(call.model.host.position)))

@@ -14,7 +14,7 @@ _HEADER = b"x-forwarded-for"
 
 
 def networks_of(texts: Iterable[str]) -> list[Network]:
-    """Addresses such as 10.0.0.7 and networks such as 10.0.0.0/8."""
+    """Parse addresses such as 10.0.0.7 and networks such as 10.0.0.0/8."""
     networks: list[Network] = []
     for text in texts:
         try:
@@ -26,7 +26,7 @@ def networks_of(texts: Iterable[str]) -> list[Network]:
 
 
 class Addresses:
-    """Whose request it is. `X-Forwarded-For` counts only if the connection comes from a trusted proxy."""
+    """Finds the client of a request. `X-Forwarded-For` counts only if the connection comes from a trusted proxy."""
 
     def __init__(self, trusted_proxies: Iterable[str]) -> None:
         self._trusted = networks_of(trusted_proxies)

@@ -26,7 +26,7 @@ from pathlib import Path
 from budgetron.errors import InputError, OperationalError, error_message, input_error, shown
 from budgetron.persist import replace_file
 
-ROLES = ("predict", "learn", "admin")  # each may do what those before it may
+ROLES = ("predict", "learn", "admin")  # each role includes the rights of those before it
 PREFIX = "bt_"
 GRACE = 10.0  # seconds: an editor that replaces the file may leave it unreadable for a moment
 _MAX_KEYS = 10_000
@@ -39,7 +39,7 @@ class KeysUnreadable(OperationalError):
 
 @dataclass(frozen=True)
 class ApiKey:
-    """One line of the file."""
+    """An API key: one line of the key file."""
 
     name: str
     role: str
@@ -72,7 +72,7 @@ class ApiKeys:
         self.error = ""  # why the file could not be read the last time
 
     def find(self, token: str) -> ApiKey | None:
-        """The key of this token, or None if there is none, or it has expired."""
+        """Find the key of a token. Returns None if it is unknown or has expired."""
         if self._failing_since is not None and time.monotonic() > self._failing_since + GRACE:
             raise KeysUnreadable(
                 error_message("service", "the key file", "readable and valid", "a file that is not",

@@ -48,7 +48,7 @@ HTML = "text/html; charset=utf-8"
 # In the ASGI scope:
 ROUTE = "budgetron.route"  # the path, as it is named in metrics and the log
 ADDRESS = "budgetron.address"  # the address of the client
-STREAM = "budgetron.stream"  # the request lasts as long as its client wants
+STREAM = "budgetron.stream"  # whether the request is a stream, which lasts as long as its client wants
 LIMITS = "/v1/limits"
 _WITH_BODY = ("POST", "PUT")
 _LARGE = 2**16  # bytes of a response that may have to wait for the client to read
@@ -137,14 +137,14 @@ class Observe:
             self._count(scope, status, time.perf_counter() - began)
 
     def _problem(self, scope: Scope) -> HTTPProblem | None:
-        """Why a request is rejected before anything else is done. It is counted against the rate of its address."""
+        """Count a request against the rate of its address. Returns why it must be rejected; None if it is accepted."""
         scope[ADDRESS] = address = self._service.addresses.of(scope)
         if (seconds := self._service.rates.admit(address)) and not self._may_set_limits(scope):
             return too_many(f"the rate of {address}", seconds)
         return check_headers(scope["headers"])
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether an administrator asks for the limits: a limit that is too low can always be changed."""
+        """Whether an administrator requests /v1/limits. Rates do not apply to it, so a wrong limit can be changed."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
@@ -172,7 +172,7 @@ class Observe:
             self._service.slow_log.note(
                 seconds, method=method, route=route, model=model,
                 status=status, key=scope.get(KEY, ANONYMOUS.name), address=scope.get(ADDRESS),
-                # How long it took since the body was complete: the rest is the time that the client took to send it.
+                # The time since the body was complete. The client took the rest of the time to send the request.
                 of_service=None if received is None else round(1000 * (time.perf_counter() - received), 2),
             )  # fmt: skip
 

@@ -37,7 +37,7 @@ class Connections:
         is_trusted: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self.limit, self.seconds, self.per_address = limit, seconds, per_address
-        self._is_trusted = is_trusted  # a proxy, whose connections are those of many clients
+        self._is_trusted = is_trusted  # tells whether an address is a proxy, whose connections belong to many clients
         self._open: dict[Client | int, Connection] = {}
         self._of_address: Counter[str] = Counter()
 
@@ -75,7 +75,7 @@ class Connections:
     # ---- called by the application; `client` is that of the ASGI scope
 
     def request_began(self, client: Client | None, has_body: bool) -> bool:
-        """Note that the headers are complete. False if this connection may only ask whether the service is healthy."""
+        """Note that the headers are complete. False if this connection is only for health checks."""
         connection = self._open.get(client) if client else None
         if connection is None:
             return True

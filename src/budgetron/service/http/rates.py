@@ -48,7 +48,7 @@ class Buckets:
 
 
 class Rates:
-    """The buckets of all keys and addresses. `rate` is that of keys without one of their own; 0: no limit."""
+    """The buckets of all keys and addresses. `rate` applies to keys that have no rate of their own; 0: no limit."""
 
     def __init__(self, rate: float, address_rate: float = 0.0) -> None:
         self.rate, self.address_rate = rate, address_rate

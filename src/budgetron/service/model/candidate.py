@@ -71,7 +71,7 @@ class Candidate:
             self.save()
 
     def continue_after(self, position: int) -> None:
-        """Continue after a record that has no labels: the one with which the model was replaced."""
+        """Continue after the record that replaced the model in use, which has no labels."""
         self._position = position
         self.save()
 

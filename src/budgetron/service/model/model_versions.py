@@ -76,7 +76,7 @@ class ModelVersions:
         return self._stored
 
     def reload(self) -> None:
-        """Read the versions again: a standby that takes over has got those of the former owner."""
+        """Read the versions again, because a standby that takes over has fetched those of the former owner."""
         self._stored = None
 
     # ---- versions
@@ -88,7 +88,7 @@ class ModelVersions:
         self.versions.save(name, content or self._host.content())
 
     def activate(self, version: str, who: str, action: str = "activate") -> int:
-        """Replace the model by a version. The one before is saved, so that a rollback returns to it."""
+        """Replace the model by a version. The replaced model is saved, so that a rollback can return to it."""
         content, state, host = self.versions.read(version), self.versions.state, self._host
         if state.current == version and state.events[-1].position == host.position:
             return host.position  # a retry: nothing was learned since

@@ -45,7 +45,7 @@ CREATE INDEX pending_by_api_key ON pending (api_key, number);
 
 @dataclass(frozen=True)
 class PendingPrediction:
-    """A remembered prediction, and its label if that has come."""
+    """A remembered prediction, and its label if it has arrived."""
 
     features: Any
     task: Any
@@ -75,7 +75,7 @@ class Pending:
             self._evict()
 
     def _count(self) -> None:
-        """Count what each API key holds, and all of them together."""
+        """Count the rows and bytes of each API key, and of all keys together."""
         query = f"SELECT api_key, count(*), sum(length(example) + {_ROW_BYTES}) FROM pending GROUP BY api_key"
         self._usage = {api_key: _Usage(rows, size) for api_key, rows, size in self._db.rows(query)}
         usage = self._usage.values()
@@ -160,7 +160,7 @@ class Pending:
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
     def note_learned(self, answers: Mapping[str, Learned]) -> None:
-        """After a crash: store the labels that the host has learned and this table does not have."""
+        """Mark predictions as labelled whose label the host learned just before a crash."""
         rows = [
             (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY_PREFIX))
             for key, learned in answers.items()
@@ -195,7 +195,7 @@ def _open(directory: Path) -> SqliteFile:
 
 
 def verify_pending(directory: Path) -> None:
-    """Raise `DamagedLog` if there is a table of pending predictions and it is damaged. It may be in use."""
+    """Raise `DamagedLog` if there is a table of pending predictions and it is damaged. The service may be running."""
     if (directory / NAME).exists():
         with tempfile.TemporaryDirectory(prefix="budgetron-") as name, reported_as(Path(name), directory):
             with storage_errors(directory / NAME):
@@ -215,7 +215,7 @@ def repair_pending(directory: Path) -> bool:
 
 
 def forget_labels_after(directory: Path, position: int) -> None:
-    """After a restore: predictions whose labels the restored model has not learned wait for them again."""
+    """Let predictions wait for a label again if the restored model has not learned their label."""
     if (directory / NAME).exists():
         db = _open(directory)
         try:

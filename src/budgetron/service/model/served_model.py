@@ -50,11 +50,11 @@ class ServedModel:
         return self.host.in_shards
 
     def state(self) -> dict[str, Any]:
-        """The state of the model."""
+        """The state of the model, as described in `monitoring.statistics`."""
         return self.statistics.state(self.name, self.host)
 
     async def shown(self) -> dict[str, Any]:
-        """What the live page shows."""
+        """What the live page shows: the state, the length of the labelling queue, and the candidate."""
         state = await self.ask(self.state)
         # The table of pending predictions belongs to the event loop.
         return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}

@@ -83,7 +83,7 @@ class Writer:
     # ---- requests
 
     def submit(self, request: Request, n: int) -> asyncio.Future[Learned]:
-        """The acknowledgement of a request of `n` examples, once they are on disk and learned."""
+        """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned."""
         if self.waiting and self.waiting + n > self._max_waiting:
             raise Busy(
                 error_message(
@@ -97,7 +97,7 @@ class Writer:
         return self._put(_Item(self._loop.create_future(), request, n))
 
     def call(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
-        """The result of `action`, run in the writer thread between two commits."""
+        """Run `action` in the writer thread between two commits. The future gets its result."""
         return self._put(_Item(self._loop.create_future(), action=action))
 
     def _put(self, item: _Item) -> asyncio.Future[Any]:
@@ -132,7 +132,7 @@ class Writer:
                     self.busy = False
 
     def _take(self) -> list[_Item]:
-        """All waiting requests up to the next action; or one action; or nothing, at the end."""
+        """Take all waiting requests up to the next action, or one action. Return nothing when the writer stops."""
         items: list[_Item] = []
         while len(items) < _MAX_REQUESTS:
             try:

@@ -57,7 +57,7 @@ class LiveStatistics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tally: Tally | None = None  # from the first example on
+        self._tally: Tally | None = None  # None before the first example
         self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._last_window_end = 0

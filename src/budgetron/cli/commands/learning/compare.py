@@ -80,7 +80,7 @@ def command(
         progress.progress_line(as_json, options.limit) as line,
     ):
         if labelled.stream.columns.sparse and kernel is None:
-            # On sparse rows a Budgetron never uses a kernel, so the runs without one would be duplicates.
+            # On sparse rows a Budgetron never uses a kernel, so the runs without a kernel would be duplicates.
             entries = {name: entry for name, entry in entries.items() if entry.kernel != "none"}
             models = {name: models[name] for name in entries}
         labelled.expect_tasks_of(models.values())

@@ -143,7 +143,7 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
         raise input_error(
             WHO,
             "--resume",
-            "a model in shards, with --ray",
+            "a model in shards if --ray is given",
             repr(option_values["resume"]),
             "A single model cannot be divided into shards: start a new one, or leave out --ray.",
         )
@@ -227,9 +227,9 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
         if validator is None:
             came = f"{options.source!r}, which has none"
             if guard.signal_name:
-                came = f"{options.source!r}, stopped by {guard.signal_name} before the first"
+                came = f"{options.source!r}, stopped by {guard.signal_name} before the first example"
             elif labelled.n_bad:
-                came += f", and {counted(labelled.n_bad, 'bad line')}"
+                came = f"{options.source!r}, which has only {counted(labelled.n_bad, 'bad line')}"
             raise input_error(WHO, "STREAM", "a stream with at least one example", came)
         validation = validator.finish()
         if directory is not None:  # again: the running means of the columns have changed since the first block
@@ -278,7 +278,7 @@ def _reject_settings(ctx: click.Context, source: str) -> None:
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = "--set" if name == "others" else f"--{name.replace('_', '-')}"
             accepted = "left out with --resume" if source == "--resume" else "left out if --ray names an existing model"
-            raise input_error(WHO, option, accepted, "both", "A saved model keeps its settings.")
+            raise input_error(WHO, option, accepted, "both options", "A saved model keeps its settings.")
 
 
 def _save(result: RunResult, path: str) -> None:

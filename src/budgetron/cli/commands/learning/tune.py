@@ -112,7 +112,7 @@ class _FirstRows:
                 WHO, "STREAM", "a stream with at least one example", f"{options.source!r}, which has none"
             )
         self.n = sum(len(block.y) for block in self.blocks)
-        # A stream that ended before the limit was read completely.
+        # If the stream ended before the limit, all of it was read.
         self.is_complete = options.limit is None or self.n < options.limit
         self.is_sparse = labelled.stream.columns.sparse
         self._progress_line = progress.progress_line

@@ -138,7 +138,7 @@ def command(
 def kernel(
     orders: int, sets: str, jobs: int, out: Path, folder: str | None, page: Path | None, as_json: bool
 ) -> None:
-    """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), beside the published values.
+    """Rerun Tables 5 and 7 of Lu et al., Large Scale Online Kernel Learning (2016), and compare the values.
 
     The learners are the ten of the study, some others, and Budgetron; the error of always predicting the most
     frequent class is shown too. Each run writes one JSON file below --out; existing files are not computed again.

@@ -22,7 +22,7 @@ def command(directory: Path, accept_loss: bool) -> None:
     """
     if not accept_loss:
         click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "
-                   "To continue without what is lost, add --accept-loss.", err=True)  # fmt: skip
+                   "To continue without the lost rows, add --accept-loss.", err=True)  # fmt: skip
         sys.exit(2)
     for model_directory in model_directories(directory):
         for line in _repair_model(model_directory):

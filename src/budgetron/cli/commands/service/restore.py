@@ -20,12 +20,13 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     """Replace a model on disk by a backup or by an earlier state. Stop the service first.
 
     SOURCE is a file from GET /v1/backup or Host.backup; the copy of a model that serve --replicate-to has written, for
-    example URL/default; or the directory of a model, perhaps DIRECTORY itself. DIRECTORY is the directory of one model,
-    for example DATA/default; it may be damaged, empty or missing.
+    example URL/default; or the directory of a model, which may be DIRECTORY itself. DIRECTORY is the directory of one
+    model, for example DATA/default; it may be damaged, empty or missing.
 
     POSITION is the number of the last record to keep. TIME is a time such as 2026-11-17T12:30:00, in UTC unless it has
-    an offset; the last state that was copied before it is restored. Rows that were learned after that point are lost,
-    and so are their idempotency keys: if clients send these rows again, they are learned. The old file is kept.
+    an offset; the model returns to the last state that was copied before that time. Rows that were learned after that
+    point are lost, and so are their idempotency keys: if clients send these rows again, they are learned. The old file
+    is kept.
     """
     from budgetron.durable import restore
     from budgetron.durable.replication.store import is_copy
@@ -63,7 +64,8 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
     forget_labels_after(directory, done.last_good)
     click.echo(f"{directory}: restored: {done.examples} examples learned.")
     if lost := done.last_known - done.last_good:
-        # In a copy, each new owner numbers its records from another million on, so a difference does not count records.
+        # In a copy, the record numbers of each new owner start at another million. So the difference of two numbers is
+        # not a number of records.
         which = f"Records after record {done.last_good}" if is_copy(backup) else (
             f"The last {lost} record(s), after record {done.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"

@@ -212,7 +212,10 @@ def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str,
 
 
 def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] | None]:
-    """Return each model's name with a function that creates it, if the data directory does not contain it yet."""
+    """Map the name of each model to a function that creates it, in case the data directory does not contain it yet.
+
+    The function is None for a model that is only in the data directory.
+    """
     functions: dict[str, Callable[[], Any] | None] = {}
     for text in texts:
         match = re.fullmatch(r"(?:([A-Za-z0-9_-]{1,64})=)?(.+)", text)

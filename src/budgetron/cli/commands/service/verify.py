@@ -73,7 +73,7 @@ def model_directories(path: Path) -> list[Path]:
     from budgetron.durable.ownership import MARK
     from budgetron.durable.storage.log_schema import NAME
 
-    def is_model(folder: Path) -> bool:  # the mark is there even if the database has been deleted
+    def is_model(folder: Path) -> bool:  # the mark stays even if the database is deleted
         return (folder / NAME).exists() or (folder / MARK).exists() or is_sharded(folder)
 
     if is_model(path):
