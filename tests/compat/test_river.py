@@ -116,8 +116,8 @@ def test_tasks_pass_through_pipelines_and_evaluation():
     inside_x = [({**x, "user": task}, y) for x, y, task in zip(DICTS, Y, TASKS, strict=True)]
     scaled = compose.Discard("user") | preprocessing.StandardScaler()
     assert error(inside_x, (scaled + compose.Select("user")) | Classifier(model, task="user")) == with_tasks
-    late = evaluate.progressive_val_score(stream, Classifier(model), metrics.Accuracy(), delay=20)
-    assert 0.5 < late.get() < 1.0
+    delayed = evaluate.progressive_val_score(stream, Classifier(model), metrics.Accuracy(), delay=20)
+    assert 0.5 < delayed.get() < 1.0
 
 
 def test_the_wrapper_learns_more_than_two_classes():
@@ -141,11 +141,11 @@ def test_weights_reach_the_learner():
 def test_a_clone_forgets_and_a_pickle_does_not():
     classifier = trained(Classifier(Budgetron(budget=20, kernel=KERNEL)), task=lambda task: task)
     assert classifier.clone().predict_proba_one(DICTS[0]) == {False: 0.5, True: 0.5}
-    again = pickle.loads(pickle.dumps(classifier))
-    assert again.predict_proba_one(DICTS[0], task="user 2") == classifier.predict_proba_one(DICTS[0], task="user 2")
-    going_on = Classifier(classifier.learner)
-    going_on.learn_one(DICTS[0], True, task="user 2")
-    assert (going_on.learner.n_seen_, classifier.learner.n_seen_) == (N + 1, N)
+    unpickled = pickle.loads(pickle.dumps(classifier))
+    assert unpickled.predict_proba_one(DICTS[0], task="user 2") == classifier.predict_proba_one(DICTS[0], task="user 2")
+    continued = Classifier(classifier.learner)
+    continued.learn_one(DICTS[0], True, task="user 2")
+    assert (continued.learner.n_seen_, classifier.learner.n_seen_) == (N + 1, N)
     assert classifier._raw_memory_usage == classifier.learner.memory_bytes_
 
 
@@ -162,8 +162,8 @@ def test_invalid_learners_and_options_are_refused_by_the_wrapper():
 
 def test_without_river_the_extra_is_named():
     code = "import sys; sys.modules['river'] = None; import budgetron.compat.river"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert done.returncode and "pip install 'budgetron[river]'" in done.stderr
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert result.returncode and "pip install 'budgetron[river]'" in result.stderr
 
 
 def test_an_example_without_its_task_is_refused():

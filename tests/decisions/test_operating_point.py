@@ -280,8 +280,8 @@ def test_a_model_of_several_classes_decides_or_abstains() -> None:
     model.operating_point = OperatingPoint(max_error=0.2)
     model.partial_fit(X, y)
     decided = model.decide(X)
-    known = np.array([decision is not None for decision in decided])
-    assert known.mean() > 0.4 and (decided[known] != y[known]).mean() < 0.2
+    is_decided = np.array([decision is not None for decision in decided])
+    assert is_decided.mean() > 0.4 and (decided[is_decided] != y[is_decided]).mean() < 0.2
     with pytest.raises(InputError, match="two labels"):
         wrong = Budgetron(budget=20)
         wrong.operating_point = OperatingPoint(threshold=0.5)

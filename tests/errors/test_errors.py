@@ -122,8 +122,8 @@ def test_each_exception_has_its_exit_code(monkeypatch, error, code):
         raise error
 
     monkeypatch.setattr("click.Command.invoke", failing)
-    done = CliRunner().invoke(main, ["datasets", "list"])
-    assert done.exit_code == code and done.output.startswith("Error: ") and done.output.count("\n") == 1
+    result = CliRunner().invoke(main, ["datasets", "list"])
+    assert result.exit_code == code and result.output.startswith("Error: ") and result.output.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def test_each_learner_has_the_figures_of_a_separate_run() -> None:
 
     comparison = compared(models())
     for name, model in models().items():
-        alone = evaluate.progressive(model, BLOCKS, classes=[0, 1])
-        assert comparison.results()[name].validation.to_dict() == alone.to_dict()
+        separate = evaluate.progressive(model, BLOCKS, classes=[0, 1])
+        assert comparison.results()[name].validation.to_dict() == separate.to_dict()
     assert comparison.n == 1500 and comparison.refused == {}
 
 

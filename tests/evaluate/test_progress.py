@@ -20,11 +20,11 @@ def always_due(monkeypatch):
 
 
 def test_an_evaluation_shows_its_progress_and_gives_the_same_result(capsys, always_due):
-    shown = evaluate.progressive(Forgetron(budget=5), (X, Y), progress=True)
+    with_progress = evaluate.progressive(Forgetron(budget=5), (X, Y), progress=True)
     lines = capsys.readouterr().err.split("\r")[1:]
     assert len(lines) == 4 and lines[0].startswith("1,000 examples") and "33%" in lines[0]
     assert "error " in lines[0] and lines[-1].startswith("3,000 examples") and lines[-1].endswith("\n")
-    assert shown.to_dict() == evaluate.progressive(Forgetron(budget=5), (X, Y)).to_dict()
+    assert with_progress.to_dict() == evaluate.progressive(Forgetron(budget=5), (X, Y)).to_dict()
     assert capsys.readouterr().err == ""
 
 

@@ -167,10 +167,10 @@ def test_delayed_labels_are_learned_after_the_delay(delay: int) -> None:
         if learned >= 0:
             model.learn_one(X[learned], int(Y[learned]), task=TASKS[learned], classes=[0, 1])
         margins.append(model.decision_function(X[t : t + 1], tasks=TASKS[t : t + 1])[0] if learned >= 0 else 0.0)
-    late = learner()
-    result = evaluate.progressive(late, (X[:n], Y[:n], TASKS[:n]), delay=delay, window=64)
+    delayed = learner()
+    result = evaluate.progressive(delayed, (X[:n], Y[:n], TASKS[:n]), delay=delay, window=64)
     assert result.overall.error == pytest.approx(np.mean((np.array(margins) > 0) != Y[:n]))
-    assert result.delay == delay and late.n_seen_ == n  # the last labels are learned too
+    assert result.delay == delay and delayed.n_seen_ == n  # the last labels are learned too
     assert [point.position for point in result.curve] == [64, 128, 192, 256, 300]
 
 
@@ -221,8 +221,8 @@ def test_margins_that_are_log_odds_give_probabilities() -> None:
     assert result.per_task[1].log_loss == pytest.approx(log_loss(truth[tasks == 1], probability[tasks == 1]))
     # The labels are drawn from the predicted probabilities, so these are calibrated.
     assert result.calibration is not None and result.calibration.ece < 0.04
-    worse = evaluate.progressive(Logistic(3 * margins), (X1, truth, tasks))
-    assert worse.calibration is not None and worse.calibration.ece > 0.08
+    overconfident = evaluate.progressive(Logistic(3 * margins), (X1, truth, tasks))
+    assert overconfident.calibration is not None and overconfident.calibration.ece > 0.08
     for row in result.calibration.bins():
         inside = (probability * 20).astype(int) == int(row["predicted"] * 20)
         assert row["n"] == inside.sum()

@@ -198,8 +198,8 @@ def test_validation_has_the_figures_of_scikit_learn(labels: list[str], window: i
         assert overall.brier == pytest.approx(brier_score_loss(codes, chance[:, 1]))
         assert overall.precision_at_k == pytest.approx(codes[np.argsort(-margins)[:20]].mean())
         for task, row in result.per_task.items():
-            mine = stream.tasks == task
-            assert row.auc == pytest.approx(roc_auc_score(codes[mine], margins[mine]))
+            of_task = stream.tasks == task
+            assert row.auc == pytest.approx(roc_auc_score(codes[of_task], margins[of_task]))
         last = slice(900, 1000) if window == 100 else slice(999, 1000)
         if window == 100:
             assert result.curve[-1].window.auc == pytest.approx(roc_auc_score(codes[last], margins[last]))

@@ -41,8 +41,8 @@ def test_both_file_formats_give_the_same_set(small: Path, tmp_path_factory: pyte
     # As the study stores it: the label in front, permutations from 1.
     content = {"data": np.column_stack([arrays.y, arrays.X]), "ID_all": arrays.orders + 1}
     scipy.io.savemat(other / "german.mat", content)
-    again = sets.load(entry, str(other))
-    assert all(np.array_equal(getattr(arrays, name), getattr(again, name)) for name in ("X", "y", "orders"))
+    from_mat = sets.load(entry, str(other))
+    assert all(np.array_equal(getattr(arrays, name), getattr(from_mat, name)) for name in ("X", "y", "orders"))
     assert np.array_equal(np.sort(arrays.order(7)), np.arange(N)) and np.array_equal(arrays.order(1), arrays.orders[1])
 
 

@@ -66,10 +66,10 @@ def test_equal_seeds_give_equal_figures(spam_order: Path, paper_files: Path, tmp
     (tmp_path / "runs" / "spam").mkdir(parents=True)
     baseline = Run("spam", 0, BASELINE).path(spam_order)
     (tmp_path / "runs" / "spam" / baseline.name).write_bytes(baseline.read_bytes())
-    again = perform(run, tmp_path, str(paper_files))
-    assert again is not None
+    repeated = perform(run, tmp_path, str(paper_files))
+    assert repeated is not None
     before = json.loads(run.path(spam_order).read_text())["cells"]
-    for first, second in zip(before, again["cells"], strict=True):
+    for first, second in zip(before, repeated["cells"], strict=True):
         assert {k: v for k, v in first.items() if k != "seconds"} == {
             k: v for k, v in second.items() if k != "seconds"
         }

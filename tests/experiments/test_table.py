@@ -73,9 +73,9 @@ def test_markdown_has_every_cell_beside_print() -> None:
             for graph, share in COLUMNS:
                 values = cell_values(runs, (block, name, graph, share), "f_measure")
                 mean, error = statistics.mean(values), statistics.stdev(values) / 2
-                shown = printed(block, name, graph, share)
-                assert shown is not None
-                assert f"{mean:.1f} ± {error:.1f} ({shown:.1f}, {mean - shown:+.1f})" in text
+                printed_value = printed(block, name, graph, share)
+                assert printed_value is not None
+                assert f"{mean:.1f} ± {error:.1f} ({printed_value:.1f}, {mean - printed_value:+.1f})" in text
     assert text.count("| mtbprj-2 |") == 8  # four blocks, F and error
     assert "4 orders, version 9.9" in text and render.FIGURE in text
 
@@ -89,11 +89,11 @@ def test_html_is_self_contained_and_agrees_with_the_terminal() -> None:
     assert not re.search(r'(?:src|[^:]href)="(?!#)', page)
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(render.terminal(table, findings(table)))
-    shown = console.export_text()
+    text = console.export_text()
     console.file.close()
     for key in [("spam", "mtrbp", "C", 25), ("school-0.5", "mtforg", "D", 5)]:
         estimate = table.estimate(key)
-        assert str(estimate) in page and str(estimate) in shown
+        assert str(estimate) in page and str(estimate) in text
 
 
 def test_the_figure_has_a_line_per_row_and_a_circle_per_printed_cell() -> None:

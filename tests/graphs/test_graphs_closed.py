@@ -55,8 +55,8 @@ def test_the_similarities_printed_in_the_paper():
 def test_infinite_coupling_is_pooling(n_tasks, entry):
     graph = graphs.complete(n_tasks, coupling=math.inf)
     assert (graph.diagonal, graph.off_diagonal) == (entry, entry)
-    near = graphs.complete(n_tasks, coupling=1e300)
-    assert near.diagonal == pytest.approx(entry) and near.off_diagonal == pytest.approx(entry)
+    nearly_infinite = graphs.complete(n_tasks, coupling=1e300)
+    assert nearly_infinite.diagonal == pytest.approx(entry) and nearly_infinite.off_diagonal == pytest.approx(entry)
 
 
 def test_disconnected_is_the_identity():
@@ -72,10 +72,10 @@ def test_disconnected_is_the_identity():
 def test_clusters_are_cliques_and_unmapped_tasks_are_alone():
     w = 3.0
     graph = graphs.clusters({"a": 1, "b": 1, "c": "x", 7: "x", "d": None}, coupling=w)
-    off = w / (1 + w)
+    similarity = w / (1 + w)
     tasks = ["a", "b", "c", 7, "d", "new", "newer"]
     expected = np.eye(7)
-    expected[0, 1] = expected[1, 0] = expected[2, 3] = expected[3, 2] = off
+    expected[0, 1] = expected[1, 0] = expected[2, 3] = expected[3, 2] = similarity
     assert np.allclose(graphs.similarity_matrix(graph, tasks), expected, rtol=1e-15)
     task_ids, clusters = graph.locate(tasks)
     assert (clusters[:5] >= NOT_A_TASK).all() and np.array_equal(clusters[5:], task_ids[5:])

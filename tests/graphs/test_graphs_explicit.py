@@ -67,8 +67,8 @@ def test_components_are_those_of_networkx_and_have_similarity_0(graph):
 def test_a_task_is_nearest_to_itself_and_c_g_is_at_most_one(graph):
     task_graph = graphs.from_networkx(graph)
     similarity = graphs.similarity_matrix(task_graph)
-    off = similarity - np.diag(np.full(len(graph), np.inf))
-    assert (similarity.diagonal() > off.max(axis=1)).all()
+    to_others = similarity - np.diag(np.full(len(graph), np.inf))
+    assert (similarity.diagonal() > to_others.max(axis=1)).all()
     assert task_graph.c_g <= 1 + 1e-12
     isolated = min(dict(graph.degree).values()) == 0
     assert (task_graph.c_g > 1 - 1e-12) == isolated
@@ -126,10 +126,11 @@ def test_columns_and_their_squares_equal_those_of_the_inverse(graph, seed):
 def test_relabelling_and_reordering_change_nothing(graph, random):
     edges = [(f"t{a}", f"t{b}", data["weight"]) for a, b, data in graph.edges(data=True)]
     random.shuffle(edges)
-    turned = [(b, a) if random.random() < 0.5 else (a, b) for a, b, _ in edges]
+    reversed_edges = [(b, a) if random.random() < 0.5 else (a, b) for a, b, _ in edges]
     names = [f"t{node}" for node in graph]
     random.shuffle(names)
-    task_graph, plain = graphs.from_edges(turned, [w for *_, w in edges], tasks=names), graphs.from_networkx(graph)
+    task_graph = graphs.from_edges(reversed_edges, [w for *_, w in edges], tasks=names)
+    plain = graphs.from_networkx(graph)
     for a in graph:
         for b in graph:
             assert task_graph.similarity(f"t{a}", f"t{b}") == pytest.approx(plain.similarity(a, b), abs=1e-12)

@@ -83,10 +83,10 @@ def test_a_factor_with_dropped_entries_gives_a_covariance(name):
     graph = graphs.from_edges(edges, tasks=range(k))
     factor = factor_of(graph)
     covariance = product(factor, k)
-    whole = product(factor_of(graph, entries=None, hops=60), k)
+    without_dropping = product(factor_of(graph, entries=None, hops=60), k)
     assert np.diff(factor.starts).max() <= ENTRIES and (np.diff(factor.starts) >= 1).all()
     assert np.linalg.eigvalsh(covariance).min() > -1e-9
-    np.testing.assert_allclose(np.diag(covariance), np.diag(whole), rtol=1e-9)  # rows keep their norm
+    np.testing.assert_allclose(np.diag(covariance), np.diag(without_dropping), rtol=1e-9)  # rows keep their norm
     assert np.trace(covariance) == pytest.approx(k)
     for i in range(k):
         tasks, _ = factor.row(i)

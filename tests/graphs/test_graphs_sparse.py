@@ -122,17 +122,17 @@ def test_the_bounds_of_huge_graphs_hold_on_small_ones(shape, seed, identity, mon
             graph.edges[edge]["weight"] = rng.uniform(0.1, 10)
     laplacian = nx.laplacian_matrix(graph).astype(float)
     matrix = sp.csr_array(laplacian + sp.eye_array(200)) if identity else sp.csr_array(laplacian)
-    true = np.linalg.pinv(matrix.toarray(), hermitian=True, rcond=1e-12).diagonal().max()
+    largest = np.linalg.pinv(matrix.toarray(), hermitian=True, rcond=1e-12).diagonal().max()
     low, high = extent.largest_diagonal(matrix, singular=not identity)
-    assert low * (1 - 1e-9) <= true <= high * (1 + 1e-9)
+    assert low * (1 - 1e-9) <= largest <= high * (1 + 1e-9)
     if identity:
-        assert high <= 1.25 * true
+        assert high <= 1.25 * largest
         assert (
             extent._bounds_from_moments(matrix) * (1 + 1e-9) >= np.linalg.inv(matrix.toarray()).diagonal()
         ).all()
     elif shape == "tree":
         monkeypatch.setattr(extent, "_MAX_SOLVES", 1)  # one column bounds every task of a tree exactly
-        assert extent.largest_diagonal(matrix, singular=True)[1] == pytest.approx(true, rel=1e-9)
+        assert extent.largest_diagonal(matrix, singular=True)[1] == pytest.approx(largest, rel=1e-9)
     assert extent.largest_diagonal(matrix, not identity, floor=2 * high) == (2 * high, 2 * high)
 
 
@@ -140,9 +140,9 @@ def test_a_torus_has_all_tasks_tied_and_its_bounds_still_hold():
     torus = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 50, periodic=True))
     angles = 2 * np.pi * np.arange(50) / 50
     eigenvalues = 1 + (2 - 2 * np.cos(angles))[:, None] + (2 - 2 * np.cos(angles))[None, :]
-    true = np.sqrt((1 / eigenvalues).mean())  # vertex-transitive: the diagonal is the mean of the spectrum
+    c_g = np.sqrt((1 / eigenvalues).mean())  # vertex-transitive: the diagonal is the mean of the spectrum
     low, high = graphs.from_networkx(torus).c_g_range
-    assert low <= true * (1 + 1e-12) and true <= high * (1 + 1e-12) and high <= 1.1 * low
+    assert low <= c_g * (1 + 1e-12) and c_g <= high * (1 + 1e-12) and high <= 1.1 * low
 
 
 def test_entries_across_components_are_zero_and_cost_no_solve():
@@ -175,20 +175,20 @@ def test_the_cache_keeps_what_was_used_last(monkeypatch):
 def test_threads_get_the_same_columns():
     edges = random_edges(3000, 6000, 8)
     task_graph = graphs.from_edges(edges, tasks=range(3000)).with_cache(10 * 3000 * 8)
-    alone = graphs.from_edges(edges, tasks=range(3000))
+    one_thread = graphs.from_edges(edges, tasks=range(3000))
     indices = np.random.default_rng(0).integers(0, 40, 200).tolist()
     with ThreadPoolExecutor(8) as pool:
         columns = list(pool.map(task_graph.column, indices))
-    assert all(np.array_equal(column, alone.column(i)) for i, column in zip(indices, columns, strict=True))
+    assert all(np.array_equal(column, one_thread.column(i)) for i, column in zip(indices, columns, strict=True))
     assert task_graph.cache.nbytes == 10 * 3000 * 8
 
 
 def test_a_large_graph_is_pickled_without_its_columns():
     task_graph = graphs.from_networkx(nx.path_graph(5000)).with_cache(10**6)
     column = task_graph.column(9)
-    back = pickle.loads(pickle.dumps(task_graph))
-    assert back == task_graph and back.cache.nbytes == 0 and back.cache.limit == 10**6
-    assert np.array_equal(back.column(9), column)
+    unpickled = pickle.loads(pickle.dumps(task_graph))
+    assert unpickled == task_graph and unpickled.cache.nbytes == 0 and unpickled.cache.limit == 10**6
+    assert np.array_equal(unpickled.column(9), column)
 
 
 def test_a_large_semidefinite_matrix_that_is_not_a_laplacian():

@@ -46,22 +46,22 @@ def test_graphs_are_equal_only_if_made_alike(make):
 
 def test_copies_and_pickles_are_equal(make):
     graph = make()
-    back = pickle.loads(pickle.dumps(graph))
-    assert back == graph and repr(back) == repr(graph)
+    unpickled = pickle.loads(pickle.dumps(graph))
+    assert unpickled == graph and repr(unpickled) == repr(graph)
     assert copy.deepcopy(graph) == graph and copy.copy(graph) == graph
 
 
 def test_a_description_restores_the_graph_bit_for_bit(make):
     graph = make()
     described = graph.describe()
-    back = graphs.from_description(described)
-    assert back == graph and type(back) is type(graph)
-    again = back.describe()
-    assert again.keys() == described.keys()
+    restored = graphs.from_description(described)
+    assert restored == graph and type(restored) is type(graph)
+    description = restored.describe()
+    assert description.keys() == described.keys()
     for name, value in described.items():
         assert type(value) in (str, int, float, bool, tuple, np.ndarray, type(None))
-        assert np.array_equal(value, again[name]) if isinstance(value, np.ndarray) else value == again[name]
-    assert back.components() == graph.components() and back.c_g_range == graph.c_g_range
+        assert np.array_equal(value, description[name]) if isinstance(value, np.ndarray) else value == description[name]
+    assert restored.components() == graph.components() and restored.c_g_range == graph.c_g_range
 
 
 class Holder(BaseEstimator):
@@ -86,12 +86,12 @@ def test_graphs_are_immutable(make):
 
 
 def test_repr_is_short():
-    shown = {name: repr(make()) for name, make in MAKERS.items()}
-    assert shown["complete"] == "complete()" and shown["disconnected"] == "disconnected()"
-    assert shown["complete of 5"] == "complete(n_tasks=5, coupling=0.25)"
-    assert shown["pooled"] == "complete(coupling=inf)"
-    assert shown["clusters"] == "clusters(<4 tasks in 2 clusters>, coupling=2.0)"
-    assert shown["edges"] == "<graph of 4 tasks in 2 components>"
+    reprs = {name: repr(make()) for name, make in MAKERS.items()}
+    assert reprs["complete"] == "complete()" and reprs["disconnected"] == "disconnected()"
+    assert reprs["complete of 5"] == "complete(n_tasks=5, coupling=0.25)"
+    assert reprs["pooled"] == "complete(coupling=inf)"
+    assert reprs["clusters"] == "clusters(<4 tasks in 2 clusters>, coupling=2.0)"
+    assert reprs["edges"] == "<graph of 4 tasks in 2 components>"
     assert repr(graphs.from_similarity([[1.0]])) == "<graph of 1 task in 1 component>"
 
 

@@ -82,8 +82,8 @@ def test_names_of_hashed_features_come_from_the_example(engine):
     assert signs["free"] == 1 and signs["lunch"] == signs["from=bob"] == -1
     row = hashed_rows("test", [{"free": 1.0}], model.n_features_in_)
     assert "column " in " ".join(term.name for term in checked_explanation(model, row, "ann").terms)
-    named = model.explain(row, task="ann", names={int(row.indices[0]): "free"})
-    assert "free" in {term.name for term in named.terms}
+    with_names = model.explain(row, task="ann", names={int(row.indices[0]): "free"})
+    assert "free" in {term.name for term in with_names.terms}
 
 
 def test_terms_have_the_names_of_the_columns_of_a_data_frame():
@@ -127,10 +127,11 @@ def test_a_learner_of_random_features_has_one_term():
 
 def test_explain_reads_the_task_from_the_task_column():
     X, y, tasks = stream(100)
-    both = np.column_stack([tasks, X])
-    model = Budgetron(task_column=0).fit(both, y)
+    with_task_column = np.column_stack([tasks, X])
+    model = Budgetron(task_column=0).fit(with_task_column, y)
     plain = Budgetron().fit(X, y, tasks=tasks.astype(float))
-    assert model.explain(both[0]).margin == pytest.approx(plain.explain(X[0], task=float(tasks[0])).margin, abs=1e-9)
+    expected = plain.explain(X[0], task=float(tasks[0])).margin
+    assert model.explain(with_task_column[0]).margin == pytest.approx(expected, abs=1e-9)
 
 
 def test_explain_changes_nothing_and_refuses_invalid_input():
@@ -155,10 +156,10 @@ def test_an_explanation_converts_to_text_and_to_a_dict():
     X, y, tasks = stream(100, d=15)
     explanation = Budgetron().fit(X, y, tasks=tasks).explain(X[0], task=1)
     assert str(explanation).startswith(f"margin {explanation.margin:+.3f} for 1") and "others" in str(explanation)
-    plain = explanation.to_dict(4)
-    assert len(plain["terms"]) == 4
-    total = sum(term["total"] for term in plain["terms"]) + plain["rest"] + plain["remainder"]
-    assert total == pytest.approx(plain["margin"], abs=1e-9)
+    record = explanation.to_dict(4)
+    assert len(record["terms"]) == 4
+    total = sum(term["total"] for term in record["terms"]) + record["rest"] + record["remainder"]
+    assert total == pytest.approx(record["margin"], abs=1e-9)
 
 
 # ---- importance over a stream

@@ -43,9 +43,9 @@ def test_plot_budget_share_has_one_bar_per_task(learner):
     ax = model.plot_budget_share()
     widths = [bar.get_width() for bar in ax.patches]
     assert widths == pytest.approx([100 * share for share in model.budget_share_.values()])
-    few = model.plot_budget_share(top=2)
-    assert sum(bar.get_width() for bar in few.patches) == pytest.approx(100)
-    assert [label.get_text() for label in few.get_yticklabels()][-1] == "4 others"
+    top_2 = model.plot_budget_share(top=2)
+    assert sum(bar.get_width() for bar in top_2.patches) == pytest.approx(100)
+    assert [label.get_text() for label in top_2.get_yticklabels()][-1] == "4 others"
     ax.figure.canvas.draw()  # a dollar in a name is no formula
     axes = pyplot.subplots()[1]
     assert model.plot_budget_share(ax=axes) is axes
@@ -63,10 +63,10 @@ def test_plot_beliefs_has_one_bar_per_belief():
 def test_the_similarity_plot_shows_the_graph():
     names = sorted(set(TASKS))
     model = fitted(BudgetProjectron, graph=graphs.from_edges(list(itertools.pairwise(names))))
-    shown = model.plot_similarity(names).images[0].get_array()
+    plotted = model.plot_similarity(names).images[0].get_array()
     expected = graphs.similarity_matrix(model.graph, names)
     scale = np.sqrt(np.diag(expected))
-    assert np.allclose(shown, expected / np.outer(scale, scale)) and shown[0, 1] > shown[0, 5] > 0
+    assert np.allclose(plotted, expected / np.outer(scale, scale)) and plotted[0, 1] > plotted[0, 5] > 0
     opposed = graphs.from_similarity(np.array([[1.0, -0.5], [-0.5, 1.0]]), tasks=["a", "b"])
     other = BudgetProjectron(graph=opposed).partial_fit(X[:2], Y[:2], tasks=["a", "b"], classes=[0, 1])
     assert other.plot_similarity(["a", "b"]).images[0].get_array()[0, 1] == -0.5
@@ -120,6 +120,6 @@ assert "matplotlib" not in sys.modules
 sys.modules["matplotlib"] = None
 model.plot_beliefs()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert "Budgetron: matplotlib.pyplot must be installed" in done.stderr
-    assert "pip install 'budgetron[plot]'" in done.stderr
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert "Budgetron: matplotlib.pyplot must be installed" in result.stderr
+    assert "pip install 'budgetron[plot]'" in result.stderr

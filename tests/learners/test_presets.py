@@ -28,9 +28,9 @@ def test_a_preset_is_its_parameters(kind, preset, tmp_path):
     parameters = model.get_params(deep=False)
     assert parameters == parameters | kind.presets[preset] | arguments
     model.fit(X, Y).save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.get_params(deep=False) == parameters
-    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    loaded = load(tmp_path / "model")
+    assert loaded.get_params(deep=False) == parameters
+    assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_preset_names_are_distinct_and_lower_case():

@@ -157,10 +157,10 @@ def test_rows_of_the_latest_tasks_stay():
 def test_a_budgetron_with_a_budget_of_examples_can_grow(is_sparse):
     X, y = rings(2000, is_sparse)
     model = budgetron.Budgetron(budget=100).partial_fit(X, y)
-    more = budgetron.Budgetron(budget=300).partial_fit(X, y)
+    larger = budgetron.Budgetron(budget=300).partial_fit(X, y)
     model.resize(300)
     model.partial_fit(X, y)
-    planned = bytes_of(more._engine.settings, native.available)  # of a new model with this budget
+    planned = bytes_of(larger._engine.settings, native.available)  # of a new model with this budget
     assert model.budget == 300 and model.memory_bytes_ <= 1.05 * planned + 4096
 
 

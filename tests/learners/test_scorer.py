@@ -55,8 +55,8 @@ def test_names_of_scorers_work_in_pipelines_and_searches(routing, name):
 
 
 def test_several_metrics_with_sample_weights(routing):
-    both = {"auc": scorer("roc_auc"), "hits": scorer("accuracy").set_score_request(sample_weight="importance")}
-    search = GridSearchCV(Budgetron(budget=30), {"budget": [30]}, scoring=both, refit="auc", cv=FOLDS)
+    scoring = {"auc": scorer("roc_auc"), "hits": scorer("accuracy").set_score_request(sample_weight="importance")}
+    search = GridSearchCV(Budgetron(budget=30), {"budget": [30]}, scoring=scoring, refit="auc", cv=FOLDS)
     weights = (TASKS == 2).astype(float)
     cv_results = search.fit(X, Y, tasks=TASKS, importance=weights).cv_results_
 

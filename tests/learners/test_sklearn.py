@@ -48,11 +48,10 @@ def test_the_checks_of_scikit_learn_pass(learner):
 def test_tasks_reach_a_learner_in_a_pipeline(learner, routing):
     pipeline = make_pipeline(StandardScaler(), made(learner)).fit(X, Y, tasks=TASKS)
     scaled = StandardScaler().fit_transform(X)
-    alone = made(learner).fit(scaled, Y, tasks=TASKS)
-    assert np.array_equal(pipeline.predict(X, tasks=TASKS), alone.predict(scaled, tasks=TASKS))
-    assert (
-        pipeline.score(X, Y, tasks=TASKS) == alone.score(scaled, Y, tasks=TASKS) > pipeline.score(X, Y, tasks=TASKS * 0)
-    )
+    without_pipeline = made(learner).fit(scaled, Y, tasks=TASKS)
+    assert np.array_equal(pipeline.predict(X, tasks=TASKS), without_pipeline.predict(scaled, tasks=TASKS))
+    score = pipeline.score(X, Y, tasks=TASKS)
+    assert score == without_pipeline.score(scaled, Y, tasks=TASKS) > pipeline.score(X, Y, tasks=TASKS * 0)
 
 
 def test_cross_val_score_gives_each_fold_its_tasks(learner, routing):

@@ -29,9 +29,9 @@ def add_python(package):
 def run(site, *command):
     environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *map(str, command)]
-    done = subprocess.run(command, env=environment, cwd=site, text=True, capture_output=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    result = subprocess.run(command, env=environment, cwd=site, text=True, capture_output=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -60,21 +60,21 @@ def test_a_model_as_comparator_predicts_as_the_model(kind: type, as_sparse: bool
 
 
 def test_tasks_that_are_not_named_do_not_increase_the_norm() -> None:
-    named = table(0, tasks=("a", "b", "d"))
+    partial = table(0, tasks=("a", "b", "d"))
     rng = np.random.default_rng(1)
 
     def completed(c: np.ndarray, e: np.ndarray) -> float:
-        weights = np.array([named.weights[0], named.weights[1], c, named.weights[2], e])
-        return theory.Comparator(tuple("abcde"), named.rows, weights, KERNEL, GRAPH).largest_norm
+        weights = np.array([partial.weights[0], partial.weights[1], c, partial.weights[2], e])
+        return theory.Comparator(tuple("abcde"), partial.rows, weights, KERNEL, GRAPH).largest_norm
 
     # the best value of c is the weighted mean that zeroes the gradient; e, isolated, is best at zero
-    best_c = (0.5 * named.weights[0] + 2.0 * named.weights[1] + 3.0 * named.weights[2]) / (
+    best_c = (0.5 * partial.weights[0] + 2.0 * partial.weights[1] + 3.0 * partial.weights[2]) / (
         1 + 0.5 + 2.0 + 3.0
     )
-    assert named.largest_norm == pytest.approx(completed(best_c, np.zeros(7)), rel=1e-9)
+    assert partial.largest_norm == pytest.approx(completed(best_c, np.zeros(7)), rel=1e-9)
     for _ in range(20):
         other = completed(best_c + 0.1 * rng.standard_normal(7), 0.1 * rng.standard_normal(7))
-        assert other > named.largest_norm
+        assert other > partial.largest_norm
 
 
 def test_a_pooled_graph_allows_no_difference_between_tasks() -> None:

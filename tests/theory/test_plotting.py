@@ -68,14 +68,14 @@ def test_c_g_lies_between_complete_and_isolated(graph: graphs.Explicit) -> None:
 
 @pytest.mark.parametrize("k", [2, 5, 40])
 def test_with_unit_weights_the_complete_graph_has_the_least_c_g(k: int) -> None:
-    least = math.sqrt(2 / (k + 1))
-    assert graphs.complete(n_tasks=k).c_g == pytest.approx(least)
+    smallest = math.sqrt(2 / (k + 1))
+    assert graphs.complete(n_tasks=k).c_g == pytest.approx(smallest)
     rng = np.random.default_rng(k)
     pairs = [(i, j) for i in range(k) for j in range(i)]
     for _ in range(10):
         chosen = [pair for pair in pairs if rng.random() < 0.6] or pairs[:1]
         graph = graphs.from_edges(chosen, tasks=range(k))
-        assert least <= graph.c_g * (1 + 1e-12) and graph.c_g <= 1 + 1e-12
+        assert smallest <= graph.c_g * (1 + 1e-12) and graph.c_g <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("k", [2, 3, 10, 100])
@@ -86,8 +86,9 @@ def test_equal_tasks_allow_larger_norms_than_a_simplex(k: int, budget: int) -> N
     longest_equal, longest_apart = (theory.longest(shape, graph, budget) for shape in (equal, simplex))
     assert longest_equal**2 == pytest.approx((k + 1) / k * budget / 8)
     assert longest_apart**2 == pytest.approx(budget / (8 * k))
-    alone = theory.longest(equal, graphs.disconnected(), budget, tasks=range(k))
-    assert alone**2 == pytest.approx(budget / (4 * k))  # B/k is the budget per task of independent learners
+    longest_without_edges = theory.longest(equal, graphs.disconnected(), budget, tasks=range(k))
+    # Independent learners have a budget of B/k each.
+    assert longest_without_edges**2 == pytest.approx(budget / (4 * k))
     unrelated = theory.longest(np.eye(k), graph, budget)
     assert longest_apart < unrelated < longest_equal
 
@@ -109,9 +110,9 @@ def test_similarities_are_the_inverse_of_the_interaction_matrix() -> None:
     ring = [(i, (i + 1) % 1500) for i in range(1500)]  # large enough to be kept sparse, and solved by columns
     graph = graphs.from_edges(ring)
     assert graph.dense is None
-    shown = [0, 1, 2, 700, 1499]
+    chosen = [0, 1, 2, 700, 1499]
     np.testing.assert_allclose(
-        graphs.similarity_matrix(graph, shown), inverse(ring, 1500)[np.ix_(shown, shown)], atol=1e-10
+        graphs.similarity_matrix(graph, chosen), inverse(ring, 1500)[np.ix_(chosen, chosen)], atol=1e-10
     )
 
 

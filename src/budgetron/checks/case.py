@@ -92,7 +92,10 @@ class Case:
         return replace(self, **changes)
 
     def model(self, **parameters: Any) -> Any:
-        """Return a new model with the parameters of this case and these. Those that the learner lacks are ignored."""
+        """Return a new model with the kernel, graph and budget of this case, and with further parameters.
+
+        Parameters that the learner does not have are ignored.
+        """
         chosen = {"kernel": self.kernel, "graph": self.graph(range(N_TASKS)), "budget": self.budget} | parameters
         return clone(self.learner).set_params(**{name: chosen[name] for name in chosen if name in self.parameters})
 
@@ -100,13 +103,13 @@ class Case:
         """Convert an array to the kind of rows of this case."""
         return sparse.csr_matrix(X, dtype=self.dtype) if self.sparse else np.array(X, dtype=self.dtype, order="C")
 
-    def stream(self, n: int | None = None, more: int = 0) -> Stream:
+    def stream(self, n: int | None = None, variant: int = 0) -> Stream:
         """Return random rows (some zero, some repeated) with noisy labels of one linear concept per task.
 
-        Different `more` give different streams. The last task appears only after a third of the stream, so that laws
-        also cover tasks that are new in the middle.
+        Each `variant` is another stream. The last task appears only after a third of the stream, so that laws also
+        cover tasks that are new in the middle.
         """
-        rng = np.random.default_rng([self.seed, more])
+        rng = np.random.default_rng([self.seed, variant])
         n = self.n if n is None else n
         X = np.round(GRID * rng.normal(size=(n, N_FEATURES))).clip(-2 * GRID, 2 * GRID) / GRID
         X[rng.random(X.shape) < 0.2] = 0.0

@@ -150,7 +150,7 @@ def stop_and_continue(case: Case) -> None:
 
 def inputs_untouched(case: Case) -> None:
     """Input arrays are neither changed nor referenced after the call."""
-    stream, probe = case.stream(), case.stream(20, more=1)
+    stream, probe = case.stream(), case.stream(20, variant=1)
     copies = Stream(stream.X.copy(), stream.y.copy(), list(stream.tasks))
     model, _ = case.train(copies)
     for original, passed in zip(_arrays(stream), _arrays(copies), strict=True):
@@ -174,7 +174,7 @@ def core_is_reference(case: Case) -> None:
 def rejected_input(case: Case) -> None:
     """A rejected call raises a ValueError or TypeError and leaves the model bit for bit as it was."""
     model, _ = case.train(case.stream())
-    good, before = case.stream(8, more=2), state_of(model)
+    good, before = case.stream(8, variant=2), state_of(model)
     invalid = good.X.copy()
     _arrays(Stream(invalid, good.y, []))[0].flat[-1] = np.nan
     for what, X, y, tasks in (
@@ -203,7 +203,7 @@ def _arrays(stream: Stream) -> list[Any]:
 
 def _give_every_task_coefficients(case: Case, model: Any) -> None:
     """Make one mistake per task, so that all rows of coefficients exist before anything is evicted."""
-    stream = case.stream(N_TASKS, more=3)
+    stream = case.stream(N_TASKS, variant=3)
     case.learn(model, stream[:1])
     for task in range(N_TASKS):
         x = case.rows(np.eye(N_TASKS, stream.X.shape[1])[task : task + 1])

@@ -5,7 +5,8 @@ losses in buckets. If for some cut the means of the older and the newer part dif
 
     ε = √(2/m · σ² · ln(2/δ')) + 2/(3m) · ln(2/δ'),   1/m = 1/n₀ + 1/n₁,   σ² the variance of the window,
 
-the older part is dropped. If the newer mean is higher, an alarm is raised. If it is lower, the model has learned.
+the older part is dropped; n₀ and n₁ are the numbers of losses in the two parts. If the newer mean is higher, an alarm
+is raised. If it is lower, the model has improved.
 
 All tasks share one table with a row of buckets per task, so that a block of examples costs a few array operations. A
 row has at most 32 buckets. When it is full, neighbours are merged, and new buckets become twice as large.

@@ -33,9 +33,9 @@ def test_equal_names_are_one_task(learner):
 def test_without_tasks_all_examples_are_of_one_task(storing):
     """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
     learner = storing
-    alone, zero = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
-    same(alone, zero)
-    assert np.array_equal(alone.decision_function(X), zero.decision_function(X, tasks=[0] * N))
+    without_tasks, with_task_0 = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
+    same(without_tasks, with_task_0)
+    assert np.array_equal(without_tasks.decision_function(X), with_task_0.decision_function(X, tasks=[0] * N))
 
 
 CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series, pl.Series, tuple, iter]

@@ -69,9 +69,9 @@ def test_missing_values_are_named_polars():
 
 @LIBRARIES
 def test_numbers_of_every_kind_are_accepted(library):
-    more = {"whole": list(range(N)), "flag": [True, False] * 20}
-    frame = library.DataFrame({**COLUMNS, **more})
-    rows = np.column_stack([X, more["whole"], more["flag"]]).astype(float)
+    more_columns = {"whole": list(range(N)), "flag": [True, False] * 20}
+    frame = library.DataFrame({**COLUMNS, **more_columns})
+    rows = np.column_stack([X, more_columns["whole"], more_columns["flag"]]).astype(float)
     model = fitted(frame)
     assert model.feature_names_in_.tolist() == ["a", "schema", "whole", "flag"]
     assert np.array_equal(model.decision_function(frame), fitted(rows).decision_function(rows))
@@ -111,8 +111,9 @@ def test_labels_and_tasks_may_be_series(library):
     model = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=library.Series(users))
     assert model.classes_.tolist() == ["ham", "spam"] and set(model.budget_share_) <= {"ann", "bob"}
     categories = library.Series(users).astype("category") if library is pd else pl.Series(users, dtype=pl.Categorical)
-    again = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=categories)
-    assert np.array_equal(again.decision_function(frame, tasks=users), model.decision_function(frame, tasks=users))
+    with_categories = Forgetron(budget=9).fit(frame, library.Series(labels), tasks=categories)
+    expected = model.decision_function(frame, tasks=users)
+    assert np.array_equal(with_categories.decision_function(frame, tasks=users), expected)
 
 
 def test_an_unknown_task_is_refused_in_the_name_of_the_learner():
@@ -127,9 +128,9 @@ def test_an_unknown_task_is_refused_in_the_name_of_the_learner():
         ):
             with pytest.raises(InputError, match=r"^Budgetron: a task must be an integer, a string"):
                 call(wrong)
-    known = BudgetProjectron(graph=graphs.from_edges([("ann", "bob")])).fit(X, Y, tasks=["ann", "bob"] * 20)
+    with_fixed_tasks = BudgetProjectron(graph=graphs.from_edges([("ann", "bob")])).fit(X, Y, tasks=["ann", "bob"] * 20)
     with pytest.raises(UnknownTask, match=r"^BudgetProjectron: a task must be one of the graph's 2 tasks"):
-        known.predict_one(X[0], task="cid")
+        with_fixed_tasks.predict_one(X[0], task="cid")
 
 
 def test_a_model_without_tasks_can_forget_its_only_task():

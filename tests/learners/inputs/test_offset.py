@@ -30,8 +30,8 @@ def error(margins, y):
 def test_a_budgetron_learns_what_the_other_model_does_not_know():
     X, y, tasks, score = personal()
     with_score = error(Budgetron().predict_then_learn(X, y, tasks=tasks, offset=score)[1000:], y[1000:])
-    alone = error(Budgetron().predict_then_learn(X, y, tasks=tasks)[1000:], y[1000:])
-    assert with_score < alone - 0.01 and with_score < error(score[1000:], y[1000:]) - 0.05
+    without_score = error(Budgetron().predict_then_learn(X, y, tasks=tasks)[1000:], y[1000:])
+    assert with_score < without_score - 0.01 and with_score < error(score[1000:], y[1000:]) - 0.05
 
 
 def test_single_examples_with_offsets_equal_blocks():
@@ -99,10 +99,10 @@ def test_a_saved_model_continues_bit_for_bit(tmp_path):
     X, y, tasks, score = personal(80)
     model = Budgetron().fit(X[:40], y[:40], tasks=tasks[:40], offset=score[:40])
     model.save(tmp_path / "m")
-    again = budgetron.load(tmp_path / "m")
-    rest = {"tasks": tasks[40:], "offset": score[40:]}
-    assert np.array_equal(model.predict_then_learn(X[40:], y[40:], **rest),
-                          again.predict_then_learn(X[40:], y[40:], **rest))  # fmt: skip
+    loaded = budgetron.load(tmp_path / "m")
+    arguments = {"tasks": tasks[40:], "offset": score[40:]}
+    assert np.array_equal(model.predict_then_learn(X[40:], y[40:], **arguments),
+                          loaded.predict_then_learn(X[40:], y[40:], **arguments))  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", [
@@ -142,8 +142,8 @@ def test_a_host_logs_offsets_and_replays_them(tmp_path):
         position = host.position
     with Host.open(tmp_path) as host:
         assert np.array_equal(host.decision_function(X[:5], tasks[:5].tolist(), score[:5]), expected)
-        again = host.learn(X[part], y[part], tasks[part].tolist(), key="k50", classes=[0, 1], offset=score[part])
-        assert again.repeated and np.array_equal(again.margins, first.margins) and host.position == position
+        repeated = host.learn(X[part], y[part], tasks[part].tolist(), key="k50", classes=[0, 1], offset=score[part])
+        assert repeated.repeated and np.array_equal(repeated.margins, first.margins) and host.position == position
         with pytest.raises(KeyReused):
             host.learn(X[part], y[part], tasks[part].tolist(), key="k50", classes=[0, 1], offset=score[part] + 1)
         with pytest.raises(InputError, match="offset must be given"):

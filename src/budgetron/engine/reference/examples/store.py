@@ -36,8 +36,8 @@ class Store:
     def __len__(self) -> int:
         return len(self.task_id)
 
-    def is_over(self) -> bool:
-        """Whether more than B examples are stored."""
+    def exceeds_capacity(self) -> bool:
+        """Whether more examples are stored than the capacity B allows."""
         return self.settings.capacity is not None and len(self) > self.settings.capacity
 
     def fits(self, x: Instance, without: Sequence[int] | Integers = ()) -> bool:

@@ -73,7 +73,7 @@ class BudgetProjectron(MistakeDriven):
         while not self.store.fits(t.x):
             t.k = without(t.k, self.evict(len(self.store)))  # the kernel row of x_t loses the evicted slot too
         self.append(t, y)
-        if self.store.is_over():
+        if self.store.exceeds_capacity():
             self.evict(len(self.store) - 1)  # among the old examples only: x_t itself always stays
         return Outcome.UPDATED | Outcome.STORED
 

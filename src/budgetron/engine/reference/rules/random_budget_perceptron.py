@@ -56,7 +56,7 @@ class RandomBudgetPerceptron(MistakeDriven):
         while not self.store.fits(t.x):
             self.remove(self.generator.below(len(self.store)))
         self.append(t, y)
-        if self.store.is_over():
+        if self.store.exceeds_capacity():
             self.remove(self.generator.below(len(self.store) - 1))  # not the last slot, which is x_t
         return Outcome.UPDATED | Outcome.STORED
 

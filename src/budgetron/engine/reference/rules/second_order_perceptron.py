@@ -98,7 +98,7 @@ class SecondOrderPerceptron(MistakeDriven):
         self.append(t, np.zeros_like(y))
         self.labels[:, -1] = y
         self.update(np.append(rho, -1.0), residual, s)
-        if self.store.is_over():
+        if self.store.exceeds_capacity():
             n = len(self.store)
             if self.evict() == n - 1:
                 return Outcome.UPDATED

@@ -59,7 +59,7 @@ class Method(ABC):
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
         rule.append(t, y * tau / rule.unit)
-        return self.overflow(t) if rule.store.is_over() else STORED
+        return self.overflow(t) if rule.store.exceeds_capacity() else STORED
 
     def overflow(self, t: Example) -> Outcome:
         """Evict one of B + 1 examples; the new one is in the last slot."""

@@ -66,7 +66,7 @@ class Project(Method):
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
         rule.append(t, y * tau / rule.unit)
-        if not rule.store.is_over():
+        if not rule.store.exceeds_capacity():
             return STORED
         P = self.gram.inverse()
         n = len(rule.store)
