@@ -31,26 +31,26 @@ async def model(call: Call) -> Response:
 
 def _description(served: ServedModel) -> ModelAnswer:
     hosted = served.hosted
-    learner, begun = hosted.model, hosted.is_fitted
-    share = list(learner.budget_share_.items())[:_MAX_SHARES] if begun else []
+    learner, is_fitted = hosted.model, hosted.is_fitted
+    share = list(learner.budget_share_.items())[:_MAX_SHARES] if is_fitted else []
     return ModelAnswer(
         name=served.name,
         learner=type(learner).__name__,
         settings={name: str(value) for name, value in learner.get_params(deep=False).items()},
         columns=None if hosted.columns is None else [row._asdict() for row in hosted.columns.describe()],
-        begun=begun,
+        begun=is_fitted,
         position=served.host.position,
-        seen=learner.n_seen_ if begun else 0,
-        mistakes=learner.n_mistakes_ if begun else 0,
-        stored=learner.n_stored_ if begun else 0,
-        capacity=learner.capacity_ if begun else None,
-        memory_bytes=learner.memory_bytes_ if begun else 0,
-        classes=learner.classes_.tolist() if begun else [],
+        seen=learner.n_seen_ if is_fitted else 0,
+        mistakes=learner.n_mistakes_ if is_fitted else 0,
+        stored=learner.n_stored_ if is_fitted else 0,
+        capacity=learner.capacity_ if is_fitted else None,
+        memory_bytes=learner.memory_bytes_ if is_fitted else 0,
+        classes=learner.classes_.tolist() if is_fitted else [],
         n_features=hosted.width,
         budget_share={str(task): part for task, part in share},
-        beliefs=beliefs(learner) if begun else [],
+        beliefs=beliefs(learner) if is_fitted else [],
         budget_scope="shard" if served.in_shards else "model",
-        shards=[_shard(shard) for shard in learner.shards_] if served.in_shards and begun else [],
+        shards=[_shard(shard) for shard in learner.shards_] if served.in_shards and is_fitted else [],
         operating_point=operating_point(learner),
     )
 
@@ -69,13 +69,13 @@ def _shard(shard: Any) -> ShardAnswer:
 
 async def task(call: Call) -> Response:
     served = call.model
-    wanted = _task_of(call)
-    share, n_stored = await served.ask(lambda: _share(served, wanted))
-    statistics = served.statistics.of_task(wanted)
+    name = _task_of(call)
+    share, n_stored = await served.ask(lambda: _share(served, name))
+    statistics = served.statistics.of_task(name)
     if statistics is None and not share:
-        message = f"task: {str(wanted)!r} has nothing stored, and nothing was learned for it since the service started."
+        message = f"task: {str(name)!r} has nothing stored, and nothing was learned for it since the service started."
         raise HTTPProblem(404, "unknown_task", message)
-    return reply(encode(TaskAnswer(plain(wanted), round(share * n_stored), share, statistics)))
+    return reply(encode(TaskAnswer(plain(name), round(share * n_stored), share, statistics)))
 
 
 def _share(served: ServedModel, task: Any) -> tuple[float, int]:
@@ -94,12 +94,12 @@ def _task_of(call: Call) -> Any:
     """The task in the path: an integer if it looks like one, unless it is written in double quotes."""
     name = call.request.path_params["task"]
     if len(name) >= 2 and name[0] == name[-1] == '"':
-        wanted: Any = name[1:-1]
+        task_name: Any = name[1:-1]
     else:
         digits = name.removeprefix("-")
-        wanted = int(name) if digits.isascii() and digits.isdigit() and len(digits) < 20 else name
-    check_text("task", wanted, call.limits)
-    return wanted
+        task_name = int(name) if digits.isascii() and digits.isdigit() and len(digits) < 20 else name
+    check_text("task", task_name, call.limits)
+    return task_name
 
 
 async def download(call: Call) -> Response:

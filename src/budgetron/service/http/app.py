@@ -225,11 +225,11 @@ class ModelEndpoint(Endpoint):
         call.charge_request()
         handler = operation.handler
         if operation.request is not None:
-            kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-            if kind == NDJSON and operation.stream_handler is not None:
+            content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+            if content_type == NDJSON and operation.stream_handler is not None:
                 handler = operation.stream_handler
-            elif kind != JSON:
-                raise _wrong_content_type(operation, kind)
+            elif content_type != JSON:
+                raise _wrong_content_type(operation, content_type)
         scope[STREAM] = handler is None or handler is operation.stream_handler
         if operation.method in self._audited and handler is not None:
             action, required = f"{operation.method} {operation.path}", operation.method != "GET"
@@ -253,9 +253,9 @@ class ServiceEndpoint(Endpoint):
         call = ServiceCall(**self._fields(request, key))
         if request.url.path != LIMITS:
             call.charge_request()
-        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        if operation.request is not None and kind != JSON:
-            raise _wrong_content_type(operation, kind)
+        content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if operation.request is not None and content_type != JSON:
+            raise _wrong_content_type(operation, content_type)
         assert operation.handler is not None
         if operation.method not in self._audited:
             return await operation.handler(service, call)
@@ -324,9 +324,9 @@ def _wrong_method(request: Request, methods: Any) -> HTTPProblem:
     return HTTPProblem(405, "method", message, {"allow": ", ".join(methods)})
 
 
-def _wrong_content_type(operation: Operation, kind: str) -> HTTPProblem:
+def _wrong_content_type(operation: Operation, content_type: str) -> HTTPProblem:
     accepted = JSON + (f" or {NDJSON}" if operation.stream_handler is not None else "")
-    return HTTPProblem(415, "content_type", error_message("request", "Content-Type", accepted, repr(kind)[:80]))
+    return HTTPProblem(415, "content_type", error_message("request", "Content-Type", accepted, repr(content_type)[:80]))
 
 
 def _no_model(service: Service, name: str) -> HTTPProblem:

@@ -144,7 +144,7 @@ class LiveStatistics:
         """The state, as described at the top of this file."""
         with self._lock:
             model, position = host.model, host.position
-            begun, tally = hasattr(model, "n_seen_"), self._tally
+            is_fitted, tally = hasattr(model, "n_seen_"), self._tally
             by_task = {} if tally is None else tally.counts.by_task()
             worst = {} if tally is None else tally.per_task(_SHOWN_TASKS)
             tasks = [{"task": plain(task), **row.to_dict()} for task, row in worst.items()]
@@ -155,21 +155,21 @@ class LiveStatistics:
             mistakes = list(reversed(self._mistakes))
             latest = [] if tally is None else list(tally.drift.latest)[-_SHOWN_ALARMS:]
             alarms, n_alarms = [_alarm(alarm) for alarm in reversed(latest)], 0 if tally is None else tally.drift.total
-        share = list(model.budget_share_.items())[:_SHOWN_SHARES] if begun else []
-        relations = self._relations_shown(model, by_task, position) if begun else None
+        share = list(model.budget_share_.items())[:_SHOWN_SHARES] if is_fitted else []
+        relations = self._relations_shown(model, by_task, position) if is_fitted else None
         return {
             "model": name, "learner": type(model).__name__, "at": round(time.time(), 3), "position": position,
-            "begun": begun,
+            "begun": is_fitted,
             "traffic": {"predicted": self.n_predicted, "learned": self.n_learned, "refused": self.n_refused,
                         "seconds": list(self._seconds)},
             "overall": overall, "rare": None if rare is None else {"label": plain(rare[0]), "share": rare[1]}, "k": K,
             "curve": curve,
             "tasks": tasks, "n_tasks": len(by_task), "tasks_counted_together": together,
             "share": [[plain(task), part] for task, part in share],
-            "stored": model.n_stored_ if begun else 0, "capacity": model.capacity_ if begun else None,
-            "memory_bytes": model.memory_bytes_ if begun else 0, "budget_bytes": budget_bytes(model),
+            "stored": model.n_stored_ if is_fitted else 0, "capacity": model.capacity_ if is_fitted else None,
+            "memory_bytes": model.memory_bytes_ if is_fitted else 0, "budget_bytes": budget_bytes(model),
             "operating_point": operating_point(model), "alarms": alarms, "n_alarms": n_alarms,
-            "beliefs": beliefs(model) if begun else [], "relations": relations, "mistakes": mistakes,
+            "beliefs": beliefs(model) if is_fitted else [], "relations": relations, "mistakes": mistakes,
             "n_corrections": host.n_corrections, "in_shards": host.in_shards,
         }  # fmt: skip
 

@@ -36,15 +36,15 @@ def _repair_model(directory: Path) -> list[str]:
     from budgetron.service.model.pending import repair_pending
 
     lines = []
-    for name, done in (repair_sharded(directory) if is_sharded(directory) else {"": repair(directory)}).items():
-        if done is None:
+    for name, outcome in (repair_sharded(directory) if is_sharded(directory) else {"": repair(directory)}).items():
+        if outcome is None:
             lines.append(f"{name}intact, nothing changed.")
             continue
         # `last_known` is the last acknowledged record, `last_good` the last one that could be read.
-        lost = done.last_known - done.last_good
-        records = f"the last {lost} record(s) lost, after record {done.last_good}" if lost else "no record lost"
-        lines.append(f"{name}repaired: {done.examples} examples learned, {records}. The damaged file is "
-                     f"{done.old_database}; "
+        lost = outcome.last_known - outcome.last_good
+        records = f"the last {lost} record(s) lost, after record {outcome.last_good}" if lost else "no record lost"
+        lines.append(f"{name}repaired: {outcome.examples} examples learned, {records}. The damaged file is "
+                     f"{outcome.old_database}; "
                      "delete it when you do not need it any more.")  # fmt: skip
     if repair_pending(directory):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")

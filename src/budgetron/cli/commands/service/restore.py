@@ -57,21 +57,21 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
         )
     # A number is a record, anything else a time.
     if at is None or at.isdecimal():
-        done = restore(backup, directory, position=None if at is None else int(at))
+        outcome = restore(backup, directory, position=None if at is None else int(at))
     else:
-        done = restore(backup, directory, at=_seconds(at))
+        outcome = restore(backup, directory, at=_seconds(at))
     # Predictions that were labelled after the restored state may be labelled again.
-    forget_labels_after(directory, done.last_good)
-    click.echo(f"{directory}: restored: {done.examples} examples learned.")
-    if lost := done.last_known - done.last_good:
+    forget_labels_after(directory, outcome.last_good)
+    click.echo(f"{directory}: restored: {outcome.examples} examples learned.")
+    if lost := outcome.last_known - outcome.last_good:
         # In a copy, the record numbers of each new owner start at another million. So the difference of two numbers is
         # not a number of records.
-        which = f"Records after record {done.last_good}" if is_copy(backup) else (
-            f"The last {lost} record(s), after record {done.last_good},")  # fmt: skip
+        which = f"Records after record {outcome.last_good}" if is_copy(backup) else (
+            f"The last {lost} record(s), after record {outcome.last_good},")  # fmt: skip
         where = "not in the backup" if at is None else "not restored"
         click.echo(f"{which} are {where}: send them again.")
-    if done.old_database is not None:
-        click.echo(f"The old file is {done.old_database}; delete it when you do not need it any more.")
+    if outcome.old_database is not None:
+        click.echo(f"The old file is {outcome.old_database}; delete it when you do not need it any more.")
 
 
 def _seconds(text: str) -> float:
