@@ -260,3 +260,12 @@ def test_the_operating_point_of_a_sharded_model_counts_like_that_of_a_local_one(
         assert again.decide(X[:50], tasks=tasks[:50]).tolist() == decided.tolist()
         again.change_operating_point({"max_error": 0.2})
         assert again.operating_point.to_dict()["counted"] == 600
+
+
+def test_a_retry_of_learn_many_is_not_counted_again_by_the_operating_point(tmp_path):
+    X, y, tasks = stream(400, 6)
+    with ShardedModel(Budgetron(budget="1 MiB", graph=graphs.disconnected()), shards=3, directory=tmp_path) as model:
+        model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
+        for n in (100, 200, 200):
+            model.learn_many([Request(X[:n], y[:n], tasks[:n], f"first {n}")])
+        assert model.n_seen_ == 300 and model.operating_point.to_dict()["counted"] == 300

@@ -1,9 +1,9 @@
 """Read files with a known SHA-256 from a local folder, or download them once into a cache. Called by `registry`.
 
 Files are read from the folder that the caller names, otherwise from the folder in $BUDGETRON_DATA, otherwise from the
-cache. Only the cache downloads missing files; a folder of the user is never written to. The hash of a file is checked
-at every read. A download goes to a temporary file, which gets its final name only after it is verified, so a failed
-download leaves nothing behind.
+cache. Missing files are downloaded only into the cache; a folder of the user is never written to. The hash of a file is
+checked at every read. A download goes to a temporary file, which gets its final name only after it is verified, so a
+failed download leaves nothing behind.
 
     $BUDGETRON_CACHE    another folder for the cache
     $BUDGETRON_MIRROR   another URL to download from, with the files under the same names

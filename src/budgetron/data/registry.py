@@ -1,4 +1,4 @@
-"""The list of data sets, and the functions that load, download and verify them."""
+"""The list of data sets, and the functions that load, download and verify them. `budgetron.data` exports them."""
 
 from __future__ import annotations
 

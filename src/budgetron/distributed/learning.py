@@ -98,12 +98,11 @@ class ShardLearning(ShardDeciding):
         Returns margins or an exception per request. No shard learns a row of a rejected request. Errors of workers or
         disks are raised; requests with keys can then be sent again.
         """
-        converted = [self._convert(request) for request in requests]
-        answers = self.learn_converted(converted)
-        for request, answer in zip(converted, answers, strict=True):
-            if not isinstance(request, Exception) and not isinstance(answer, Exception):
-                self._count_rows(answer, request.examples.labels, None)
-        return answers
+        jobs = self._learn_requests([self._convert(request) for request in requests], new_keys=False)
+        for job in jobs:
+            if not isinstance(job, Exception):
+                self._count_rows(job.margins, job.validated.block.labels, job.learned)
+        return [job if isinstance(job, Exception) else job.margins for job in jobs]
 
     def _convert(self, request: Request) -> ConvertedRequest | Exception:
         try:
@@ -121,35 +120,41 @@ class ShardLearning(ShardDeciding):
         With `new_keys=True` the caller guarantees that no row was sent under one of the keys before, so that the shards
         need not be asked about them.
         """
-        answers: list[Any] = [None] * len(requests)
-        jobs: dict[int, Job] = {}
-        for i, request in enumerate(requests):
+        jobs = self._learn_requests(requests, new_keys)
+        return [job if isinstance(job, Exception) else job.margins for job in jobs]
+
+    def _learn_requests(
+        self, requests: Sequence[ConvertedRequest | Exception], new_keys: bool
+    ) -> list[Job | Exception]:
+        """Learn requests in order. Returns a job with its margins, or an exception, per request."""
+        jobs: list[Job | Exception] = []
+        together: list[Job] = []  # the jobs that are sent in one round trip
+        for request in requests:
             if isinstance(request, Exception):
-                answers[i] = request
+                jobs.append(request)
                 continue
             try:
                 validated = self._validate(request)
             except (OSError, MemoryError):
                 raise
             except Exception as error:
-                answers[i] = error
+                jobs.append(error)
                 continue
             self._prepare()
             try:
                 job = self._mark_learned(self._new_job(validated, request.key, new_keys))
             except KeyReused as error:
-                answers[i] = error
+                jobs.append(error)
                 continue
+            jobs.append(job)
             if self._interval() is None:
-                jobs[i] = job
+                together.append(job)
             else:  # rebalancing or exchange happens between blocks, so requests are learned one by one
-                answers[i] = self._learn_job(job)
-        if jobs:
-            with self._workers.locked(np.unique(np.concatenate([job.shards for job in jobs.values()])).tolist()):
-                self._run("learn", list(jobs.values()))
-        for i, job in jobs.items():
-            answers[i] = job.margins
-        return answers
+                self._learn_job(job)
+        if together:
+            with self._workers.locked(np.unique(np.concatenate([job.shards for job in together])).tolist()):
+                self._run("learn", together)
+        return jobs
 
     def learn_one(
         self,

@@ -1,6 +1,6 @@
-"""Corrections: change or withdraw the label of an example that is still in the log, and learn again what followed.
+"""Corrections: change or withdraw the label of an example that is still in the log, and learn later records again.
 
-The model is computed again in memory, from the last snapshot before the record on, with the other label. Then one
+The model is computed again in memory, from the last snapshot before the record, with the other label. Then one
 transaction writes the changed record, the new model as a snapshot, and a line of the audit trail. A crash leaves all of
 it or nothing. Snapshots that contain the wrong label are deleted.
 

@@ -278,7 +278,7 @@ class Host(HostChanges):
             return [record for record in self._state.log.records_after(position) if record.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
-        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
         with self._state.commit_lock:
             self._state.check_open()
             return self._state.log.check_stream(key, rows)

@@ -18,8 +18,8 @@ once per replica. The weights with which a Budgetron mixes its beliefs, and ever
 exchanged.
 
 In code: s is `sum`, θ and P are the pair in `filters`. K'(A, B) is the matrix of kernel values between two sets of rows
-(`gram`), and H_g = K'(S_g, S_g). `EXCHANGES` names
-the rules that can be replicated, and how the shared part of each is read from a state and written to it.
+(`gram`), and H_g = K'(S_g, S_g). `EXCHANGES` names the rules that can be replicated, and how the shared part of each is
+read from a state and written to it.
 """
 
 from __future__ import annotations

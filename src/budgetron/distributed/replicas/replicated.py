@@ -1,8 +1,8 @@
 """`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
 
 Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
-model that all tasks share (`exchange`). Between two exchanges a replica does not see what the others learn,
-so the model is less accurate than one learner. docs/distributed.md has measurements.
+model that all tasks share (`exchange`). Between two exchanges a replica does not see what the others learn, so the
+model is less accurate than one learner. docs/distributed.md has measurements.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Component → shard is fixed for the life of the model; shard → worker changes
 different components have similarity 0 and never influence each other. So if every shard has all tasks of its
 components, the shards together predict exactly as one model would.
 
-    other graphs      shard = h(component) mod n          h: splitmix64
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
+    all other graphs  shard = h(component) mod n, where n is the number of shards and h the hash splitmix64
     shard → worker    the worker with the largest h(shard, worker) among those with capacity (rendezvous hashing with
                       bounded loads): adding or removing a worker moves about as many shards as that worker owns
 

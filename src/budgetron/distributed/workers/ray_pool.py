@@ -6,9 +6,8 @@ log recognises rows that were learned already.
 
 Starting a process and importing everything takes Ray about three seconds. So the pool keeps a spare: an actor that has
 imported everything and owns nothing. It takes the place of a lost worker at once. The actor that was lost becomes the
-spare when Ray has restarted it, so there are never more actors than workers and one spare. Because
-Ray takes seconds to report the end of a process, each worker holds a connection whose end shows it at once
-(`liveness`).
+spare when Ray has restarted it, so there are never more actors than workers and one spare. Because Ray takes seconds
+to report the end of a process, each worker holds a connection whose end shows it at once (`liveness`).
 """
 
 from __future__ import annotations

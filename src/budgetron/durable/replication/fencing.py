@@ -1,9 +1,9 @@
 """Which process owns a copy and may write to it: one object per claim, and the highest epoch wins.
 
 A copy is the replica of a model's database in a store (`replicator`). A claim is the object
-`epochs/EPOCH-DIRECTORY-PROCESS` in that store. A process writes its claim with the next epoch and then lists
-all claims. If another claim has the same epoch, the process withdraws its own and fails. Of two processes that claim at
-the same time, at most one finds only its own claim. So the store need not offer locks or conditional writes.
+`epochs/EPOCH-DIRECTORY-PROCESS` in that store. A process writes its claim with the next epoch and then lists all
+claims. If another claim has the same epoch, the process withdraws its own and fails. Of two processes that claim at the
+same time, at most one finds only its own claim. So the store need not offer locks or conditional writes.
 
 The owner lists the claims before each write, and stops when there is a higher epoch. A write that was under way at that
 moment goes to the folder of the old epoch. The new owner has read that folder to its end and does not read it again.

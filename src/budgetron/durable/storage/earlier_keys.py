@@ -26,8 +26,8 @@ class EarlierKeys(KeyTables):
     def convert_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
         """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
 
-        `places` are the positions of all rows that the shard gets from this call. A message had
-        consecutive rows of the shard, so its first position and its number of margins tell which rows it had.
+        `places` are the positions of all rows that the shard gets from this call. A message had consecutive
+        rows of the shard, so its first position and its number of margins tell which rows it had.
         """
         prefix = f"{key}/"
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"

@@ -144,7 +144,7 @@ class IdempotencyKeys(EarlierKeys):
         return number, np.full(len(row_places), np.nan) if margins is None else margins
 
     def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
-        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n:
             self._stored_margins(key, rows.first(n), unwritten)

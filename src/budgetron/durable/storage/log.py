@@ -214,7 +214,7 @@ class Log:
         return self.keys.select_unlearned(entries, self.unwritten, classes)
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
-        """How many of these rows were learned, from the first. Raises `KeyReused` if other rows were learned there."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
         if self.keys.has_message_keys(key):
             with self.writing():
                 self.keys.convert_message_keys(key, rows.places)
