@@ -28,6 +28,7 @@ FILES = tuple(
 
 
 def write_files(folder: Path) -> None:
+    """Write intact copies of all files to a folder."""
     for file in FILES:
         (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         (folder / file.name).write_bytes(CONTENT + file.name.encode())

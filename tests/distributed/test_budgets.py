@@ -20,6 +20,7 @@ KERNEL = kernels.Gaussian(gamma=0.3)
 
 
 def rows(n, d, seed=0, n_tasks=300, is_sparse=False):
+    """Random rows, labels and tasks; the labels need more than a linear model."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(0, n_tasks, size=n).tolist()
     y = (X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > 0).astype(int)

@@ -57,6 +57,7 @@ def wait_until(condition, seconds=300.0):
 
 
 def connect(links, token):
+    """Connect to the coordinator and send a token."""
     connection = socket.create_connection(links.address, timeout=300)
     connection.sendall(token)
     return connection

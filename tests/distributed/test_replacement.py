@@ -47,6 +47,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
+    """A simulated clock in place of the `time` module of `ray_pool`."""
     clock = Clock()
     monkeypatch.setattr(ray_pool, "time", clock)
     return clock

@@ -22,6 +22,7 @@ MODELS = {"budgetron": lambda: Budgetron("64 KiB", kernel=None), "forgetron": la
 
 
 def requests(n=12, size=5, seed=0):
+    """Yield n requests (X, y, tasks) of `size` examples each."""
     rng = np.random.default_rng(seed)
     for _ in range(n):
         X, tasks = rng.normal(size=(size, 3)), rng.integers(3, size=size).tolist()
@@ -29,6 +30,7 @@ def requests(n=12, size=5, seed=0):
 
 
 def model_of_requests(make, sent):
+    """A model without a host that learned these requests."""
     model = make()
     for X, y, tasks in sent:
         if len(y):
@@ -37,10 +39,12 @@ def model_of_requests(make, sent):
 
 
 def probe_margins(model):
+    """The margins of a model for fixed rows."""
     return model.decision_function(np.random.default_rng(9).normal(size=(20, 3)), tasks=[0, 1] * 10)
 
 
 def learned_host(folder, make=MODELS["budgetron"], **options):
+    """A host that has learned 12 requests, and the requests as lists [X, y, tasks]; record i is request i - 1."""
     host = Host.open(folder, make, **options)
     sent = [list(request) for request in requests()]
     for X, y, tasks in sent:

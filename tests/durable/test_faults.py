@@ -16,6 +16,7 @@ from budgetron.errors import StorageError
 
 
 def learned_host(folder, n=100, **options):
+    """A host that has learned the first n examples."""
     host = Host.open(folder, MODELS["random"], **options)
     for block in blocks(n):
         host.learn(*block)
@@ -239,6 +240,7 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_logging():
+    """Log messages read the clock, which a test forbids."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -25,6 +25,7 @@ def learned_host(folder, n=100, **options):
 
 
 def change(folder, *statements):
+    """Run SQL statements on the database of a closed host, as damage."""
     db = sqlite3.connect(folder / "host.sqlite")
     for statement in statements:
         db.execute(statement)
@@ -33,6 +34,7 @@ def change(folder, *statements):
 
 
 def is_repeated(host, number):
+    """Whether a block is recognised by its key when it is sent again."""
     return host.learn(*BLOCKS[number - 1], key=f"key {number}").repeated
 
 

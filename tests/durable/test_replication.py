@@ -56,6 +56,7 @@ def copied(tmp_path, url):
 
 
 def restored(url, folder, **point):
+    """The model file after a restore of the copy into a new folder."""
     restore(url, folder, **point)
     with Host.open(folder) as host:
         return host.content()

@@ -17,6 +17,7 @@ from budgetron.io.encoding.values import parse_date, parse_integer, parse_number
 
 
 def kinds(table, **more):
+    """Column → its inferred kind, or the reason why it is ignored."""
     stream, _ = read_all(as_delimited(table, ","), on_error="skip", **more)
     described = [line for line in stream.columns.describe() if line.role in ("feature", "ignored")]
     return {line.column: line.kind or line.note for line in described}

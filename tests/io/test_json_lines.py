@@ -45,6 +45,7 @@ def tables(lines):
 
 
 def is_parsed_by_core(lines):
+    """Whether the core parses all these lines itself."""
     joined = b"\n".join(lines)
     ends = np.cumsum([len(line) + 1 for line in lines]) - 1
     begins = ends - [len(line) for line in lines]
@@ -52,6 +53,7 @@ def is_parsed_by_core(lines):
 
 
 def check_equal_without_core(monkeypatch, lines):
+    """Assert that the lines give the same tables with and without the core."""
     fast = tables(lines)
     with monkeypatch.context() as without_core:
         without_core.setattr(native, "json_lines", None)
@@ -59,6 +61,7 @@ def check_equal_without_core(monkeypatch, lines):
 
 
 def random_line(rng):
+    """A random JSON line: mostly valid, with some unusual values, and sometimes with a wrong character."""
     members = [f'"a": {rng.choice(NUMBERS[:8])}', f'"b":{rng.choice(NUMBERS[:8])}', f'"c" : {rng.choice(TEXTS[:5])}',
                f'"label": {rng.choice(TEXTS[:3])}', f'"other":{rng.choice(OTHERS[:8])}', '"é":"é"', r'"\u00e9": "e"',
                f'"a": {rng.choice(NUMBERS)}', f'"c": {rng.choice(TEXTS)}', f'"x":{rng.choice(OTHERS)}']  # fmt: skip

@@ -18,6 +18,7 @@ from budgetron.errors import InputError
 
 
 def table(n, seed=0):
+    """A table of n random rows, by column."""
     rng = np.random.default_rng(seed)
     sizes = [None if rng.random() < 0.1 else float(size) for size in rng.normal(5, 3, size=n).round(2)]
     return {
@@ -34,6 +35,7 @@ HEAD, *LINES = CONTENT.splitlines(keepends=True)
 
 
 def learn(content, model, **more):
+    """Let a model learn a file. Returns its margins and the columns."""
     with io.read(BytesIO(content), **more) as stream:
         margins = [model.predict_then_learn(b.X, b.y, tasks=b.tasks, classes=["ham", "spam"]) for b in stream]
     return np.concatenate(margins), stream.columns

@@ -19,6 +19,7 @@ from budgetron.io.encoding.task_column import default_task, is_identifier
 
 
 def columns_of(content: bytes | BytesIO, **options) -> io.Columns:
+    """The columns that are inferred from a file."""
     source = BytesIO(content) if isinstance(content, bytes) else content
     with io.read(source, **options) as stream:
         return stream.columns

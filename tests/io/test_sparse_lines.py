@@ -62,6 +62,7 @@ def tables(kind, task, content, stop):
 
 
 def check_equal_without_core(kind, task, content, stop, monkeypatch):
+    """Assert that a file gives the same tables with and without the core."""
     fast = tables(kind, task, content, stop)
     monkeypatch.setattr(native, "sparse_lines", None)
     slow = tables(kind, task, content, stop)

@@ -123,6 +123,7 @@ def change_arrays(rng, arrays):
 
 
 def fits(value, dtype):
+    """Whether an array of this dtype can have the value."""
     if dtype.kind == "f":
         return True
     return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
@@ -180,6 +181,7 @@ def use_model(model):
 
 
 def limit_memory():
+    """Let this process allocate only `MEMORY_LIMIT` bytes more than now."""
     with open("/proc/self/statm") as file:
         used_bytes = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_LIMIT, used_bytes + MEMORY_LIMIT))

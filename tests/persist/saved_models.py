@@ -16,6 +16,7 @@ TASKS = ["ann", "bob", "cid", "dan", "eve"]
 
 
 def stream(n, is_sparse=False, dtype="float64", classes=2, seed=0):
+    """Examples of five tasks with 20 % random labels."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 12)) * (rng.random((n, 12)) < 0.4)
     X[:, 0] += 0.1
@@ -49,6 +50,7 @@ LEARNERS = {
 
 
 def model_of(name, graph="complete", budget=12, kernel=KERNELS[0], **more):
+    """A new learner by name, with the parameters that the tests vary."""
     parameters = {**LEARNERS[name], "graph": GRAPHS[graph], "budget": budget, "kernel": kernel, **more}
     if name == "Perceptron":
         del parameters["budget"]

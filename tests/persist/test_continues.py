@@ -24,6 +24,7 @@ from budgetron.engine.reference.rules.budgetron.mixture import DROP_AFTER
 
 
 def reloaded(model, path, **more):
+    """Save a model and load it again."""
     model.save(path)
     return budgetron.load(path, **more)
 
@@ -42,6 +43,7 @@ COPIES = {
 
 
 def check_continues_equally(model, again, X, y, tasks):
+    """Assert that a model and its copy have the same state, and still have it after further learning."""
     same_state(model, again)
     assert model.decision_function(X, tasks=tasks).tobytes() == again.decision_function(X, tasks=tasks).tobytes()
     assert (

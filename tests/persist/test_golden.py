@@ -20,6 +20,7 @@ X, Y, TASKS, LEARNED = np.array(RECORD["X"]), np.array(RECORD["y"]), RECORD["tas
 
 
 def new_models():
+    """The models of `make_format_1`, before they learn."""
     spec = importlib.util.spec_from_file_location("make_format_1", GOLDEN / "make_format_1.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -27,6 +27,7 @@ def files(tmp_path_factory):
 
 
 def check_rejected(path, content, *words, **more):
+    """Assert that loading this content fails with a message that contains the words."""
     path.write_bytes(content)
     with pytest.raises(ModelFileError) as caught:
         budgetron.load(path, **more)

@@ -24,6 +24,7 @@ def model():
 
 
 def check_message(error, *words):
+    """Assert that an error message has its three parts and contains the words."""
     sentence = str(error.value)
     assert " must be " in sentence and "; got " in sentence
     assert all(word in sentence for word in words), sentence

@@ -194,6 +194,7 @@ def _check(
     task_skew: float,
     words: int,
 ) -> None:
+    """Raise `InputError` for arguments that are out of range."""
     who = "synthetic.stream"
     # "xor" multiplies pairs of features. With a single word, no weights are orthogonal to the mean of the counts.
     min_features = 2 if form in ("xor", "text") else 1

@@ -130,6 +130,7 @@ class InputValidator:
         return self._shard(budget, graph)._settings(self._first_rows, self.classes, graph)[0]
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
+        """A new learner for a shard, with its own budget and graph and the kernel of all shards."""
         model: Learner = clone(self.learner)
         # All shards get the kernel that the first block determined. For a Budgetron `kernel_` is None: they get the
         # parameter.

@@ -133,6 +133,7 @@ class ShardedHost:
         return self._commit_one(Entry(self.hosted_model.checked_point(settings)))
 
     def _commit_one(self, entry: Entry) -> Learned:
+        """Commit a single entry and return its answer, or raise it."""
         with self._commit_lock:
             try:
                 self._finish_earlier()
@@ -213,6 +214,7 @@ class ShardedHost:
         return answers + self._send_examples(group, is_new)
 
     def _send_examples(self, group: list[tuple[int, blocks.LoggedBlock]], is_new: bool) -> list[tuple[int, Any]]:
+        """Send blocks of examples to the shards, and count them in the operating point."""
         requests = [
             ConvertedRequest(block.examples, f"{self._journal.name}-{number}", block.classes)
             for number, block in group
@@ -227,6 +229,7 @@ class ShardedHost:
         ]
 
     def _change_point(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
+        """Replace the operating point that `_finish` will store."""
         (request,) = block.examples.rows
         try:
             self._point = self.model.changed_point(self._point, request.get("settings"))
@@ -235,6 +238,7 @@ class ShardedHost:
         return Learned(number, np.empty(0))
 
     def _forget(self, number: int, block: blocks.LoggedBlock) -> Learned | Exception:
+        """Let the task's shard forget it."""
         task = block.examples.tasks[0]
         if self.hosted_model.is_fitted:
             try:

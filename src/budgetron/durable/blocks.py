@@ -252,6 +252,7 @@ def _decode_values(values: Any) -> Any:
 
 
 def _pack(block: _EncodedBlock) -> bytes:
+    """Encode a block with msgpack, and translate its errors."""
     try:
         return _encoder.encode(block)
     except (TypeError, ValueError, OverflowError) as error:

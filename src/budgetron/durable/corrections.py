@@ -137,6 +137,7 @@ class Corrections:
     # ---- the record
 
     def _read_block(self, position: Any) -> bytes:
+        """Read the bytes of a record. Raises an error if it cannot be corrected."""
         log = self._log
         if not is_integer(position) or not 1 <= position <= log.position:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))

@@ -67,6 +67,7 @@ class HostChanges(HostReads):
             return self._state.log.record_of(key)
 
     def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
+        """Correct or withdraw an example, as `label` says, and replace the model."""
         state = self._state
         with state.commit_lock:
             state.check_writable()

@@ -24,7 +24,7 @@ from pathlib import Path
 from budgetron.durable.errors import AlreadyOwned
 from budgetron.errors import error_message
 
-_MARK = struct.Struct("<QI")
+_MARK = struct.Struct("<QI")  # the number and its CRC-32
 MARK = "acknowledged"
 TEMPORARY = ".budgetron-"  # the first part of the names of temporary files and folders
 

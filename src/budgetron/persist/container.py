@@ -63,6 +63,7 @@ def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
 
 
 def _tensors(payload: bytes) -> dict[str, NDArray[Any]]:
+    """Decode the safetensors payload, and accept only arrays of known dtypes."""
     try:
         arrays: dict[str, NDArray[Any]] = load(payload)
     except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, AttributeError) as error:

@@ -74,6 +74,7 @@ def decoded(json_value: Any) -> Hashable:
 
 
 def _encoded(name: Any, depth: int) -> Any:
+    """Encode a name at a depth of nesting."""
     if depth > _MAX_DEPTH or isinstance(name, enum.Enum):
         raise NoJSON
     if name is None or isinstance(name, bool):
@@ -99,6 +100,7 @@ def _encoded(name: Any, depth: int) -> Any:
 
 
 def _decoded(json_value: Any, depth: int) -> Hashable:
+    """Decode a name at a depth of nesting."""
     if isinstance(json_value, int) and not isinstance(json_value, bool):
         return _check_digits(json_value)
     if json_value is None or isinstance(json_value, (bool, float, str)):

@@ -119,6 +119,7 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
 
 
 def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
+    """Restore a complete, disconnected or clustered graph."""
     coupling = math.inf if isinstance(record.coupling, str) else record.coupling
     described = {"kind": "clique", "coupling": coupling, "n_tasks": record.n_tasks}
     check_arrays("graph", arrays, {} if tasks is None else {"clusters": ("int64", (len(tasks),))})

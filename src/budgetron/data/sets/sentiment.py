@@ -35,6 +35,7 @@ _FILES = {
 
 
 def _parse(contents: Mapping[str, bytes]) -> Examples:
+    """Count the tokens of all reviews in one CSR matrix."""
     from scipy.sparse import csr_matrix
 
     column: dict[str, int] = {}  # token → column, numbered by first appearance; sorted below

@@ -37,6 +37,7 @@ _FILES = {
 
 
 def _parse(contents: Mapping[str, bytes]) -> Examples:
+    """Stack the three inboxes."""
     from scipy.sparse import vstack
     from sklearn.datasets import load_svmlight_file
 

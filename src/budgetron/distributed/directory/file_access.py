@@ -67,6 +67,7 @@ def _is_url(target: str) -> bool:
 
 
 def _filesystem(target: str) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the path in it."""
     try:
         from fsspec.core import url_to_fs
     except ImportError:

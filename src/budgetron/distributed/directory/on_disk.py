@@ -136,6 +136,7 @@ class OnDisk(Introspection):
 
     @classmethod
     def _from_record(cls, source: str, saved: record.DirectoryRecord, options: dict[str, Any]) -> Self:
+        """Create a model that has not started yet, with the parameters and the prototype of a record."""
         if saved.kind != cls.__name__:
             raise input_error(
                 cls.__name__,
@@ -156,6 +157,7 @@ class OnDisk(Introspection):
     def _record(
         self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None
     ) -> record.DirectoryRecord:
+        """Return the record of this model; `files` are those of a saved model."""
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
         exchange_every = getattr(self, "exchange_every", None)  # only a `ReplicatedModel` has it

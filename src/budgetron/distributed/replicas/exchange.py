@@ -90,6 +90,7 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
 
 
 def _extract_weights(engine: Any) -> SharedPart:
+    """The shared part of a SharedProjectron: its stored rows, and the weights over them summed over tasks."""
     settings, state = engine.settings, engine.state()
     rows = engine.active()["rows"]
     total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), settings.n_outputs, rows.shape[0])
@@ -118,6 +119,7 @@ def _stationary_filters(settings: Any) -> list[int]:
 
 
 def _extract_filters(engine: Any) -> SharedPart:
+    """The shared part of a Budgetron: filters, arrays to average, and estimates of columns."""
     settings, state = engine.settings, engine.state()
     if not settings.parameters.shared:
         raise input_error(
@@ -174,6 +176,7 @@ def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[Fil
 
 
 def _combine_for(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
+    """The new shared part of replica g."""
     own_part, others = now[g], [h for h in range(len(now)) if h != g]
     weights = None
     if own_part.weights is not None:

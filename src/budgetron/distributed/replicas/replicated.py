@@ -136,6 +136,7 @@ class ReplicatedModel(ShardedModel):
         return GroupPlacement(self.learner.graph, self.replicas)
 
     def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
+        """The budget of each replica. Shares of bytes leave room for the baselines of the exchange."""
         shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
         total = budget_of(WHO, self.learner.budget).bytes
         exchange = EXCHANGES[self.learner.rule]

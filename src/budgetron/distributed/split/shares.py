@@ -45,6 +45,7 @@ def divide(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
             break
         exact[short] = least
         open_shares &= ~short
+    # Without 1e-9 a share of 3 that was computed as 2.9999999999 would be rounded down to 2.
     shares = np.floor(exact + 1e-9).astype(np.int64)
     # The units lost to rounding go to the largest remainders, so that the shares add up to the total exactly.
     order = np.argsort(-(exact - shares), kind="stable")

@@ -207,6 +207,7 @@ class RayPool(WorkerPool):
         return False
 
     def _get(self, call: _Call, seconds: float) -> Any:
+        """Wait for the result of a call. Raises `WorkerLost` if the worker is lost or the time is over."""
         errors, end = self._ray.exceptions, time.monotonic() + seconds
         try:
             # `wait` does not fetch: a fetch that is interrupted every 50 ms would never finish for a large result.

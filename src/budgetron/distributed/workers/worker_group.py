@@ -94,6 +94,7 @@ class WorkerGroup:
                     self._move(shard, worker)
 
     def _move(self, shard: int, worker: str) -> None:
+        """Move a shard to another worker: with its model, or by recovery from its log."""
         try:
             in_memory = self.pool.call(self.owner[shard], "release", shard, self.epoch[shard])
         except WorkerLost:

@@ -59,6 +59,7 @@ class VersionCopier:
                 self._copy(files)
 
     def _copy(self, sources: dict[str, tuple[int, int]]) -> None:
+        """Copy the files that are new, write the list, and delete the files that no list names."""
         if not sources and not self._store.names(_LISTS):  # this model has no versions
             return
         present, files, state = set(self._store.names(_FILES)), {}, None
@@ -81,6 +82,7 @@ class VersionCopier:
         self._delete_unused(present - {file.sha256 for file in files.values()})
 
     def _delete_unused(self, unused: set[str]) -> None:
+        """Delete files and lists that are no longer needed, unless another process has taken over."""
         epochs = [int(name) for name in self._store.names(_LISTS) if name.isdecimal()]
         if max(epochs) > self._epoch:  # another process has taken over: it may use these files
             return
@@ -116,6 +118,7 @@ def fetch_versions(store: Store, directory: Path) -> None:
 
 
 def _fetch(store: Store, version_list: VersionList, folder: Path) -> None:
+    """Write the versions of a list to a folder."""
     with storage_errors(folder / STATE):
         make_private(folder)
         for name, file in version_list.files.items():

@@ -119,6 +119,7 @@ class Follower:
         for number in range(self._applied[1], head.run + 1):
             # Earlier runs than that of the head are complete, and are read to their end, for which 0 stands.
             run = read_run(self._store, epoch, number, head.number if number == head.run else 0)
+            # The records before a base of kind START do not lead to it.
             if run is None or run.missing or (number > self._applied[1] and run.base.kind == START):
                 return None
             objects += [segment for segment in run.segments
@@ -167,6 +168,7 @@ class Follower:
         self._thread.start()
 
     def _run(self) -> None:
+        """Poll until `stop`. Call `on_silence` once if the owner has written nothing for too long."""
         while not self._stopping.wait(self.every):
             before = self.error
             try:

@@ -87,6 +87,7 @@ def remove_database(path: Path) -> None:
 
 
 def _entry(record: CopiedRecord) -> Entry:
+    """The entry of a copied record, with its idempotency key."""
     payload = record.block or b""
     if record.key is None or record.first is None:
         return Entry(payload, record.key, digest=record.digest)

@@ -108,6 +108,7 @@ def read_runs(store: Store) -> list[Run]:
         runs = [run for run in of_epoch if run is not None] + runs
         if not head.parent or (before := read_head(store, head.parent)) is None:
             break
+        # The later epoch began from this object. A former owner may have written further ones, which do not count.
         before.run, before.number = head.parent_run, head.parent_number
         newest = head.parent, before
     return runs
@@ -140,6 +141,7 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
 
 
 def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
+    """The state at a record: the latest run that contains the record, or a base that can be cut back to it."""
     for run in reversed(runs):
         if run.base.last <= position <= run.last.last:
             return Plan(
@@ -154,6 +156,7 @@ def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
 
 
 def _at_time(runs: list[Run], at: float, last_used: int) -> Plan:
+    """The last state that had been copied at a time."""
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:

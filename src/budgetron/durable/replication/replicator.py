@@ -91,8 +91,9 @@ class Replicator:
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: Copied | None = None
+        # The current run, the last object number in it, the last object that was written, and its number of segments.
         self._run = self._number = self._previous = self._segments = 0
-        self._head_due = False
+        self._head_due = False  # whether an object was written that the head does not include yet
         self._copied_at = self._head_at = time.monotonic()
         self.error: BudgetronError | None = None  # why the last attempt failed
         self._lock = threading.Lock()
@@ -210,6 +211,7 @@ class Replicator:
         self._thread.start()
 
     def _run_thread(self) -> None:
+        """Copy every `every` seconds, until `stop` or until another process takes over."""
         while not self._stopping.wait(self.every or 1.0):
             before = self.error
             try:

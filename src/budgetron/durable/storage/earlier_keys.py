@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.durable.blocks import margins_from_bytes
-from budgetron.durable.storage.key_tables import SET_CHECKSUM, KeyTables
+from budgetron.durable.storage.key_tables import LAST_CHARACTER, SET_CHECKSUM, KeyTables
 
 
 class EarlierKeys(KeyTables):
@@ -21,7 +21,7 @@ class EarlierKeys(KeyTables):
     def has_message_keys(self, key: str) -> bool:
         """Whether an earlier version stored keys "KEY/FIRST" for this call; see `convert_message_keys`."""
         query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
-        return bool(self._db.one(query, (f"{key}/", f"{key}/\U0010ffff"))[0])
+        return bool(self._db.one(query, (f"{key}/", f"{key}/{LAST_CHARACTER}"))[0])
 
     def convert_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
         """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
@@ -31,7 +31,7 @@ class EarlierKeys(KeyTables):
         """
         prefix = f"{key}/"
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"
-        for name, number, margins in list(self._db.rows(query, (prefix, prefix + "\U0010ffff"))):
+        for name, number, margins in list(self._db.rows(query, (prefix, prefix + LAST_CHARACTER))):
             first = name[len(prefix) :]
             if not first.isdecimal():  # "a/1/0" is of the call "a/1", not of "a"
                 continue

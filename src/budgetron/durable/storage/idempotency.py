@@ -24,7 +24,7 @@ from budgetron.durable import blocks
 from budgetron.durable.blocks import margins_from_bytes
 from budgetron.durable.requests import Entry, Learned, StreamRows, key_reused_error
 from budgetron.durable.storage.earlier_keys import EarlierKeys
-from budgetron.durable.storage.key_tables import SET_CHECKSUM
+from budgetron.durable.storage.key_tables import LAST_CHARACTER, SET_CHECKSUM
 from budgetron.errors import InputError, input_error, shown
 
 
@@ -153,7 +153,7 @@ class IdempotencyKeys(EarlierKeys):
     def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
         """The stored keys of requests that begin with `prefix`, and their answers."""
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
-        for key, number, stored in self._db.rows(query, (prefix, prefix + "\U0010ffff")):
+        for key, number, stored in self._db.rows(query, (prefix, prefix + LAST_CHARACTER)):
             margins = unwritten.answers.get(number, stored)
             if margins is not None and number not in unwritten.rejected:
                 yield key, Learned(number, margins_from_bytes(margins), repeated=True)

@@ -17,6 +17,7 @@ from budgetron.durable.storage.sqlite_file import SqliteFile
 
 MAX_KEYS = 100_000  # only the latest keys are stored; an older key that is sent again counts as a new one
 MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored for the keys
+LAST_CHARACTER = "\U0010ffff"  # the keys with a prefix are those from the prefix to the prefix and this character
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
     margins BLOB) STRICT;

@@ -68,6 +68,7 @@ class Log:
         self._failed_bytes = 0  # how many bytes that commit would have written
 
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
+        """Read the epoch, the position and the numbers of the snapshots; unchecked, as far as they are readable."""
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
         row = self.db.one(query)
         if row is not None:
@@ -190,7 +191,7 @@ class Log:
         )
         last = start
         for number, batch, crc, block, answer_missing in self.db.rows(query, (start,)):
-            if self.snapshots and number != last + 1:
+            if self.snapshots and number != last + 1:  # before the first snapshot gaps are no damage (`log_schema`)
                 raise damaged_log(self.path, f"record {last + 1} is missing")
             if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:
                 raise damaged_log(self.path, f"record {number} has other bytes than were written")

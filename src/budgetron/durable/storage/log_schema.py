@@ -6,7 +6,8 @@
     snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
     correction the audit trail: record number, row, old and new label as JSON (NULL: withdrawn), who, why, when
 
-From the older snapshot on, the numbers in the log have no gaps, so that a missing record is noticed.
+From the older snapshot on, the numbers in the log have no gaps, so that a missing record is noticed. A table with a
+column `one` has a single row.
 """
 
 from __future__ import annotations

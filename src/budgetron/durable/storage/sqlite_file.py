@@ -71,6 +71,7 @@ class SqliteFile:
                 raise
 
     def _prepare(self, schema: str, durable: bool, checked: bool) -> None:
+        """Configure the connection, check the file, create its tables or migrate it to this format."""
         # In WAL mode readers and backups do not wait for the writer, nor the writer for them.
         self.execute("PRAGMA journal_mode=WAL").fetchone()
         self.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")

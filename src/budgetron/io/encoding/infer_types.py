@@ -57,6 +57,7 @@ MAX_CLASSES = 1000
 AS_ASKED = "as asked"
 _BY_NAME = "recognised by name"
 _MANY_NUMBERS = 0.5  # warn about a category if at least this share of its values are numbers
+# Names that pandas, R and this package give to a first column without a name, and common names for row numbers.
 _ROW_NUMBER_NAMES = ("column 1", "Unnamed: 0", "rownames", "row_names", "index", "id")
 _MAX_NA_VALUES = 100
 WHO = "io.read"

@@ -42,7 +42,8 @@ _GROUPED_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+", re.ASCII)
 
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     """Return the pattern of numbers with these separators. All thousands separators of a number must be equal."""
-    # The first group has no leading zero, so that 0,125 cannot be mistaken for a group of thousands.
+    # The digits before the first separator have no leading zero, so that 0,125 cannot be mistaken for 125. The pattern
+    # \3 is the first separator again.
     integer = rf"([0-9]+|[1-9][0-9]{{0,2}}([{thousands}])[0-9]{{3}}(\3[0-9]{{3}})*)"
     return re.compile(rf"[+-]?({integer}({decimal}[0-9]*)?|{decimal}[0-9]+)"
                       r"([eE][+-]?[0-9]+)?", re.ASCII)  # fmt: skip
