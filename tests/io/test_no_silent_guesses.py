@@ -36,7 +36,7 @@ def kinds(columns: io.Columns) -> dict[str, str]:
     b'{"a": 1, "ok": true}\n{"a": 2, "ok": false}\n', b"a,ok\n1,True\n2,False\n", b"a,ok\n1,TRUE\n2,false\n",
 ])  # fmt: skip
 def test_boolean_labels_stay_booleans(lines):
-    stream, blocks = read_all(BytesIO(lines * 1))
+    stream, blocks = read_all(BytesIO(lines))
     assert stream.classes == [False, True] and blocks[0].y.tolist() == [True, False]
     model = Budgetron(class_weight={True: 5}).partial_fit(blocks[0].X, blocks[0].y, classes=stream.classes)
     assert model.predict(blocks[0].X).dtype == bool
@@ -67,7 +67,7 @@ def test_a_third_class_beside_true_and_false_makes_them_texts():
 def test_a_label_that_looks_like_a_typing_error_is_reported(rare, is_reported):
     labels = ["spam", "ham"] * 100 + [rare]
     table = {"a": range(201), "label": labels}
-    (*_, warning) = [None, *columns_of(as_delimited(table, ",")).warnings()]
+    warning = next(iter(columns_of(as_delimited(table, ",")).warnings()), None)
     assert (warning is not None) == is_reported
     if is_reported:
         assert f"'{rare}' occurs once" in warning and 'classes=["ham", "spam"]' in warning
@@ -91,7 +91,7 @@ def test_columns_whose_names_denote_identifiers_are_recognised():
     assert [name for name in yes if not is_identifier(name)] == [name for name in no if is_identifier(name)] == []
 
 
-def test_several_possible_tasks_and_none_are_reported(caplog):
+def test_uncertain_choices_of_the_task_are_reported(caplog):
     n = 200
     table = {"user_id": [i % 40 for i in range(n)], "device": ["a", "b"] * (n // 2), "x": [i % 3 / 7 for i in range(n)],
              "label": [0, 1] * (n // 2)}  # fmt: skip
@@ -103,9 +103,9 @@ def test_several_possible_tasks_and_none_are_reported(caplog):
         "'user_id' is taken for the task" in warning and "'device' (2 values)" in warning and 'task="device"' in warning
     )
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
-    asked = columns_of(as_delimited(table, ","), task="device")
-    assert kinds(asked) == {"user_id": "ignored", "x": "number"}  # an identifier is never used as a number
-    assert "identifiers" in asked.warnings()[0] and 'categorical=["user_id"]' in asked.warnings()[0]
+    by_device = columns_of(as_delimited(table, ","), task="device")
+    assert kinds(by_device) == {"user_id": "ignored", "x": "number"}  # an identifier is never used as a number
+    assert "identifiers" in by_device.warnings()[0] and 'categorical=["user_id"]' in by_device.warnings()[0]
     assert columns_of(as_delimited(table, ","), task="user_id").warnings() == []
 
     other = {"Kunde Nr": table["user_id"], "x": table["x"], "label": table["label"]}
@@ -186,10 +186,10 @@ def test_codes_for_missing_values_are_recognised_or_reported():
     columns = columns_of(as_delimited(table, ","))
     assert kinds(columns) == {"a": "number", "day": "date", "kind": "category", "b": "number"}
     assert "'-', 'k.A.' count as missing" in columns.describe()[2].note and columns.warnings() == []
-    asked = columns_of(as_delimited(table, ","), na_values=["-999", "unknown"])
-    row = asked.encode([{"a": 1, "day": "2024-01-01", "kind": "unknown", "b": -999}])
-    assert row.tolist() == asked.encode([{"a": 1, "day": "2024-01-01", "kind": "", "b": None}]).tolist()
-    assert row.tolist() == asked.encode([{"a": 1, "day": "2024-01-01", "b": "-999"}]).tolist()
+    with_codes = columns_of(as_delimited(table, ","), na_values=["-999", "unknown"])
+    row = with_codes.encode([{"a": 1, "day": "2024-01-01", "kind": "unknown", "b": -999}])
+    assert row.tolist() == with_codes.encode([{"a": 1, "day": "2024-01-01", "kind": "", "b": None}]).tolist()
+    assert row.tolist() == with_codes.encode([{"a": 1, "day": "2024-01-01", "b": "-999"}]).tolist()
     stream, _ = read_all(as_delimited(table | {"b": ["often", 1, 2, 3] * 30}, ","))
     assert "'often' is not" in stream.columns.warnings()[0] and 'na_values=["often"]' in stream.columns.warnings()[0]
 

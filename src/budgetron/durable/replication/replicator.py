@@ -91,7 +91,7 @@ class Replicator:
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: Copied | None = None
-        # The current run, the last object number in it, the last object that was written, and its number of segments.
+        # The current run; its last object number used, last object written, and number of segments.
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False  # whether an object was written that the head does not include yet
         self._copied_at = self._head_at = time.monotonic()
@@ -123,7 +123,7 @@ class Replicator:
                 if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
                     self._put_head()
                     # A standby may have claimed the copy during this write, and may have read the copy before it. So
-                    # the claim is checked again: a write after which it is lost must not be acknowledged.
+                    # the claim is checked again. If it is lost by now, this write must not be acknowledged.
                     self.claim.check(self._store)
             except BudgetronError as error:
                 if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
@@ -177,7 +177,7 @@ class Replicator:
                 else:
                     break
             base = read_changes(file, None)
-            assert base is not None, "a snapshot does not vanish"
+            assert base is not None, "a database that had a snapshot always has one"
             content = encode_object(Base(VERSION, compress(file.read_bytes())))
         finally:
             for suffix in ("", "-wal", "-shm"):

@@ -135,7 +135,7 @@ def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: 
         left_out = {name: n for name, n in inference.candidates.items() if name in inference.left_out}
         warnings += [choice_warnings.about_identifier(name, n) for name, n in left_out.items()]
     kind = _label_kind(label, sample.texts[label]) if label is not None and labelled else "text"
-    if kind == "truth" and any(parse_truth(format_value(label)) is None for label in options.classes or ()):
+    if kind == "truth" and any(parse_truth(format_value(value)) is None for value in options.classes or ()):
         kind = "text"  # the caller named a further class, which the first rows do not contain
     if label is not None and labelled and kind == "text" and options.classes is None:
         warnings += choice_warnings.about_label(label, _value_counts(sample.texts[label], NO_NAME))
