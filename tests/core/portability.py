@@ -1,9 +1,10 @@
 """Build and run the C++ stress program with every supported compiler: `make portability`.
 
-Each compiler builds it twice with warnings as errors: optimised, with all SIMD levels, which is run at each level that
-this CPU has; and with the sanitizers whose runtime is installed. One GCC and one Clang build it without extensions too.
-aarch64 runs under qemu. Missing compilers are installed from Debian where this is allowed; otherwise they are named
-and left out. Any failing build or run fails.
+Each compiler builds it twice with warnings as errors: once optimised, with all SIMD levels, and once with the
+sanitizers whose runtime is installed. The optimised program is run at each level that this CPU has. One GCC and one
+Clang also build it without vector extensions. The program for aarch64 runs under qemu. Missing compilers are installed
+from Debian if this process may do so; otherwise they are reported and left out. The exit code is 1 if any build or run
+fails.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "portability"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 FLAGS = ["-std=c++17", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-I", "src/core"]
-SANITIZERS = ["address,undefined", "undefined"]  # the first of them whose runtime works
+SANITIZERS = ["address,undefined", "undefined"]  # the first one whose runtime is installed is used
 LEVELS = {"baseline": (16, []), "v3": (32, ["-march=x86-64-v3"]), "v4": (64, ["-march=x86-64-v4"])}
 SLOW = "40"  # under an emulator: every 40th stream
 
@@ -59,16 +60,16 @@ class Failure(Exception):
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         [str(part) for part in command], cwd=ROOT, env={**os.environ, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )  # fmt: skip
-    if done.returncode:
-        raise Failure(f"{' '.join(map(str, command))}\n{done.stdout}")
-    return done.stdout
+    if result.returncode:
+        raise Failure(f"{' '.join(map(str, command))}\n{result.stdout}")
+    return result.stdout
 
 
-def works(*command: str | Path) -> bool:
+def succeeds(*command: str | Path) -> bool:
     try:
         run(*command)
     except (Failure, OSError):
@@ -77,17 +78,17 @@ def works(*command: str | Path) -> bool:
 
 
 def install(missing: list[Compiler]) -> None:
-    """From Debian, as root; a package that a release does not have is left out."""
+    """Install compilers from Debian, if this is root. A package that the release does not have is left out."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
-    works("apt-get", "update", "-qq")
+    succeeds("apt-get", "update", "-qq")
     for compiler in missing:
         for package in compiler.packages:
-            works("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
+            succeeds("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
 
 
 def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) -> Path:
-    """The stress program in build/portability/<compiler>/<name>."""
+    """Build the stress program in build/portability/<compiler>/<name>, and return its path."""
     folder = BUILD / compiler.command / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -115,21 +116,21 @@ def sanitizer_of(compiler: Compiler) -> str | None:
     folder.mkdir(parents=True, exist_ok=True)
     source, program = folder / "probe.cpp", folder / "probe"
     source.write_text("int main() { return 0; }\n")
-    for wanted in SANITIZERS:
-        command = (compiler.command, f"-fsanitize={wanted}", source, "-o", program)
-        if works(*command) and works(*compiler.runner, program):
-            return wanted
+    for sanitizer in SANITIZERS:
+        command = (compiler.command, f"-fsanitize={sanitizer}", source, "-o", program)
+        if succeeds(*command) and succeeds(*compiler.runner, program):
+            return sanitizer
     return None
 
 
 def check(compiler: Compiler) -> list[str]:
-    """One line per build and run."""
+    """Build and run the stress program in all ways. Returns one line per build and run."""
     native = compiler.arch == platform.machine()
     scale = [] if native else [SLOW]
     levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]
     lines = []
 
-    def ran(program: Path, how: str, **environment: str) -> str:
+    def run_program(program: Path, how: str, **environment: str) -> str:
         started = time.monotonic()
         output = run(*compiler.runner, program, *scale, **environment).strip()
         lines.append(f"{how}: {output} ({time.monotonic() - started:.0f} s)")
@@ -137,25 +138,25 @@ def check(compiler: Compiler) -> list[str]:
 
     program = build(compiler, "optimised", levels, ["-O3"])
     for level in levels:
-        verdict = ran(program, "optimised", BUDGETRON_LEVEL=level)
-        if f"at level {level}," not in verdict:  # this CPU lacks the level: a lower one is used, and was run before
-            lines[-1] = f"optimised: level {level} is compiled, but this CPU has it not"
+        output = run_program(program, "optimised", BUDGETRON_LEVEL=level)
+        if f"at level {level}," not in output:  # this CPU lacks the level: a lower one is used, which was run before
+            lines[-1] = f"optimised: level {level} is compiled, but this CPU does not have it"
     if compiler.plain:
         flags = ["-O2", "-DBUDGETRON_PLAIN_LOOPS", "-DBUDGETRON_NO_FROM_CHARS"]
-        ran(build(compiler, "plain", ["baseline"], flags), "plain loops")
-    wanted = sanitizer_of(compiler)
-    if wanted is None:
+        run_program(build(compiler, "plain", ["baseline"], flags), "plain loops")
+    sanitizer = sanitizer_of(compiler)
+    if sanitizer is None:
         lines.append("sanitizers: their runtime is not installed")
         return lines
-    flags = ["-O1", "-g", f"-fsanitize={wanted}", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    flags = ["-O1", "-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     if "clang" in compiler.command:
-        flags.append("-Wno-pass-failed")  # at -O1 nothing is vectorised, and Clang warns of each loop that should be
-    ran(build(compiler, "sanitized", ["baseline"], flags), f"-fsanitize={wanted}")
+        flags.append("-Wno-pass-failed")  # at -O1 nothing is vectorised, and Clang warns about every `omp simd` loop
+    run_program(build(compiler, "sanitized", ["baseline"], flags), f"-fsanitize={sanitizer}")
     return lines
 
 
-def main(asked: list[str]) -> int:
-    compilers = [c for c in COMPILERS if not asked or c.command in asked]
+def main(commands: list[str]) -> int:
+    compilers = [c for c in COMPILERS if not commands or c.command in commands]
     missing = [c for c in compilers if c.missing or sanitizer_of(c) is None]
     if missing:
         install(missing)

@@ -17,6 +17,7 @@ NAMES = _core.Names(None, None, False) if native.available else None
 
 
 def settings(**more):
+    """Return settings for _core.make, with some of them replaced."""
     similarity = more.pop("similarity", None) or _core.clique(1.0, 0.5)
     chosen = make_settings(
         rule="budget_projectron", kernel=Gaussian(gamma=1.0), graph=complete(), n_features=3, capacity=10, eta=0.1
@@ -43,6 +44,7 @@ def after_two_examples(request):
 
 
 def columns(labels, task_ids=None):
+    """Return labels, task ids and clusters as the arrays that the engine expects."""
     task_ids = np.zeros(len(labels), np.int64) if task_ids is None else np.array(task_ids, np.int64)
     return np.array(labels, np.int32), task_ids, task_ids
 

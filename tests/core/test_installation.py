@@ -32,57 +32,57 @@ def break_the_core(sources):
         file.write(f"#error {INJECTED}\n")
 
 
-def built(sources, **environment):
-    """The exit code of pip, and the names of the files in the wheel."""
+def build_wheel(sources, **environment):
+    """Build a wheel with pip. Returns the finished process and the names of the files in the wheel."""
     variables = {
         name: value for name, value in os.environ.items() if name not in ("CXX", "CMAKE_ARGS", "BUDGETRON_NO_CORE")
     }
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--wheel-dir", "wheels", "."],
         cwd=sources, env={**variables, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     wheels = list((sources / "wheels").glob("*.whl"))
     names = ZipFile(wheels[0]).namelist() if wheels else []
-    return done, names
+    return result, names
 
 
 def has_core(names):
     return any(name.startswith("budgetron/_core") and name.endswith((".so", ".pyd")) for name in names)
 
 
-def hiding_compilers():
-    """The CMake argument that hides every directory with a compiler in it."""
+def hide_compilers_argument():
+    """Return the CMake argument that hides every directory with a compiler in it."""
     searched = {*os.environ["PATH"].split(os.pathsep), "/usr/bin", "/bin", "/usr/local/bin"}
-    places_with_compilers = [place for place in searched if any((Path(place) / name).exists() for name in COMPILERS)]
-    return f"-DCMAKE_IGNORE_PATH={';'.join(places_with_compilers)}"
+    hidden = [folder for folder in searched if any((Path(folder) / name).exists() for name in COMPILERS)]
+    return f"-DCMAKE_IGNORE_PATH={';'.join(hidden)}"
 
 
 def test_without_a_compiler_the_numpy_engine_is_installed(sources):
-    break_the_core(sources)  # it must not be compiled
-    done, names = built(sources, CMAKE_ARGS=hiding_compilers())
-    assert done.returncode == 0, done.stdout
-    assert "No C++ compiler found" in done.stdout
+    break_the_core(sources)  # the test fails if the core is compiled
+    result, names = build_wheel(sources, CMAKE_ARGS=hide_compilers_argument())
+    assert result.returncode == 0, result.stdout
+    assert "No C++ compiler found" in result.stdout
     assert "budgetron/__init__.py" in names and not has_core(names)
 
 
 def test_a_compiler_error_fails_the_installation_with_its_message(sources):
     break_the_core(sources)
-    done, names = built(sources)
-    assert done.returncode != 0
-    assert f"#error {INJECTED}" in done.stdout
+    result, names = build_wheel(sources)
+    assert result.returncode != 0
+    assert f"#error {INJECTED}" in result.stdout
     assert not names
 
 
 @pytest.mark.parametrize("compiler", ["false", "no-such-compiler"])
 def test_a_compiler_that_does_not_work_fails_the_installation(sources, compiler):
-    done, names = built(sources, CXX=compiler)
-    assert done.returncode != 0
-    assert compiler in done.stdout
+    result, names = build_wheel(sources, CXX=compiler)
+    assert result.returncode != 0
+    assert compiler in result.stdout
     assert not names
 
 
 def test_the_core_is_left_out_on_request(sources):
     break_the_core(sources)
-    done, names = built(sources, BUDGETRON_NO_CORE="1")
-    assert done.returncode == 0, done.stdout
+    result, names = build_wheel(sources, BUDGETRON_NO_CORE="1")
+    assert result.returncode == 0, result.stdout
     assert "budgetron/__init__.py" in names and not has_core(names)

@@ -24,26 +24,26 @@ def run_at(level, code, *arguments):
 
 @pytest.fixture(scope="module")
 def best():
-    """The level without a cap."""
-    done = run_at(None, "from budgetron.engine import native; print(native.level)")
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    """Return the level that is chosen without BUDGETRON_LEVEL."""
+    result = run_at(None, "from budgetron.engine import native; print(native.level)")
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
 
 
 @compiled
 @pytest.mark.parametrize("cap", ["", *native.LEVELS])
 def test_the_level_in_the_environment_is_not_exceeded(cap, best):
-    done = run_at(cap, "from budgetron.engine import native; print(native.level)")
-    assert done.returncode == 0, done.stderr
+    result = run_at(cap, "from budgetron.engine import native; print(native.level)")
+    assert result.returncode == 0, result.stderr
     allowed = native.LEVELS[: native.LEVELS.index(cap or "v4") + 1]
-    assert done.stdout.strip() == (best if best in allowed else allowed[-1])
+    assert result.stdout.strip() == (best if best in allowed else allowed[-1])
 
 
 @pytest.mark.parametrize("cap", ["fast", "V3", "v5", " v3"])
 def test_an_unknown_level_is_refused(cap):
-    done = run_at(cap, "import budgetron.engine.native")
-    assert done.returncode == 1
-    message = done.stderr.splitlines()[-1]
+    result = run_at(cap, "import budgetron.engine.native")
+    assert result.returncode == 1
+    message = result.stderr.splitlines()[-1]
     for part in ("BUDGETRON_LEVEL must be baseline, v3 or v4", f"got {cap!r}.", "Unset it"):
         assert part in message
 
@@ -62,16 +62,16 @@ tasks = rng.integers(0, 7, n)
 y = (X @ rng.normal(size=d) + rng.normal(size=7)[tasks] > 0).astype(int)
 inputs = {"dense": X, "single": X.astype(np.float32), "sparse": sparse.csr_matrix(X)}
 kinds = {"gaussian": kernels.Gaussian(0.1), "cubic": kernels.Polynomial(3, normalize=True), "linear": kernels.Linear()}
-found = {}
+margins = {}
 for name in ("Budgetron", "SharedProjectron", "BudgetProjectron", "Forgetron", "RandomBudgetPerceptron", "Perceptron"):
     for kind, kernel in kinds.items():
-        if name == "Budgetron" and kind == "cubic":  # it takes no such kernel
+        if name == "Budgetron" and kind == "cubic":  # it does not accept this kernel
             continue
         for rows, x in inputs.items():
             budget = {} if name == "Perceptron" else {"budget": 40}
             model = getattr(budgetron, name)(kernel=kernel, graph=graphs.complete(), engine="core", **budget)
-            found[f"{name} {kind} {rows}"] = model.predict_then_learn(x, y, tasks=tasks)
-np.savez(sys.argv[1], **found)
+            margins[f"{name} {kind} {rows}"] = model.predict_then_learn(x, y, tasks=tasks)
+np.savez(sys.argv[1], **margins)
 """
 
 
@@ -79,20 +79,20 @@ np.savez(sys.argv[1], **found)
 def test_levels_agree_up_to_rounding(best, tmp_path):
     results = {}
     for level in native.LEVELS[: native.LEVELS.index(best) + 1]:
-        to: Path = tmp_path / f"{level}.npz"
-        done = run_at(level, MARGINS, str(to))
-        assert done.returncode == 0, done.stderr
-        results[level] = dict(np.load(to))
+        path: Path = tmp_path / f"{level}.npz"
+        result = run_at(level, MARGINS, str(path))
+        assert result.returncode == 0, result.stderr
+        results[level] = dict(np.load(path))
     baseline = results.pop("baseline")
     assert len(baseline) == 51
     for level, margins in results.items():
         for case, expected in baseline.items():
-            # Rounding is amplified on the way through 300 updates and their projections.
+            # 300 updates and their projections amplify rounding errors.
             # Budgetron has float32 weights for all kinds of rows.
             single = case.endswith("single") or case.startswith("Budgetron")
             tolerance = 1e-3 if single else 1e-10
-            off = np.abs(margins[case] - expected).max() / np.abs(expected).max()
-            assert off <= tolerance, f"{level}, {case}: {off}"
+            error = np.abs(margins[case] - expected).max() / np.abs(expected).max()
+            assert error <= tolerance, f"{level}, {case}: {error}"
 
 
 @compiled
@@ -107,11 +107,11 @@ class Broken:
 sys.meta_path.insert(0, Broken())
 import budgetron.engine.native
 """
-    done = run_at(None, broken)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "ImportError: undefined symbol"
+    result = run_at(None, broken)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "ImportError: undefined symbol"
     absent = (
         "import sys; sys.modules['budgetron._core'] = None; from budgetron.engine import native; print(native.level)"
     )
-    done = run_at(None, absent)
-    assert done.stdout.strip() == "None", done.stderr
+    result = run_at(None, absent)
+    assert result.stdout.strip() == "None", result.stderr

@@ -22,15 +22,15 @@ from scipy import sparse
 import budgetron
 from budgetron import kernels
 
-def limited(spare):
+def limit_memory(spare):
     with open("/proc/self/statm") as file:
-        held = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + spare, resource.RLIM_INFINITY))
+        in_use = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + spare, resource.RLIM_INFINITY))
 
-def free():
+def remove_limit():
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
-def same(a, b):
+def same_arrays(a, b):
     return a.keys() == b.keys() and all(np.array_equal(np.asarray(a[name]), np.asarray(b[name])) for name in a)
 """
 
@@ -48,7 +48,7 @@ for model in models:
     model.partial_fit(X[:40], y[:40], tasks=tasks[:40])
 model, twin = models
 before = model._engine.state(), model.memory_bytes_, model.active_set_.task
-limited(40 * 2**20)  # the rows take 128 MB, and half of them or more are mistakes
+limit_memory(40 * 2**20)  # the rows take 128 MB, and half of them or more are mistakes
 try:
     model.partial_fit(X, y, tasks=tasks)
 except MemoryError:
@@ -56,12 +56,12 @@ except MemoryError:
 else:
     raise AssertionError("memory should have run out")
 finally:
-    free()
-assert same(before[0], model._engine.state()) and before[2] == model.active_set_.task
+    remove_limit()
+assert same_arrays(before[0], model._engine.state()) and before[2] == model.active_set_.task
 assert model.n_seen_ == 40
-for one in models:
-    one.partial_fit(X[40:200], y[40:200], tasks=tasks[40:200])
-assert same(model._engine.state(), twin._engine.state())
+for each in models:
+    each.partial_fit(X[40:200], y[40:200], tasks=tasks[40:200])
+assert same_arrays(model._engine.state(), twin._engine.state())
 """
 
 THREADS = """
@@ -70,20 +70,20 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(4096, 3))
 model.partial_fit(X[:60], rng.integers(2, size=60))
 expected = model.decision_function(X)
-limited(4 * 2**20)  # less than the stack of one thread
+limit_memory(4 * 2**20)  # less than the stack of one thread
 try:
-    found = model.decision_function(X, n_jobs=4)
+    margins = model.decision_function(X, n_jobs=4)
 finally:
-    free()
-assert np.array_equal(found, expected)
+    remove_limit()
+assert np.array_equal(margins, expected)
 """
 
 
 def run(script, **names):
-    assigned = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-    command = [sys.executable, "-c", PREPARE + assigned + script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assignments = "".join(f"{name} = {value!r}\n" for name, value in names.items())
+    command = [sys.executable, "-c", PREPARE + assignments + script]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])

@@ -1,4 +1,4 @@
-"""The inverted index compared with NumPy: counts in 16 bits, other values, and the conversion."""
+"""The inverted index compared with NumPy: counts in 16 bits, other values, and the conversion between them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 @st.composite
 def streams(draw):
-    """Blocks of sparse rows: counts small and large, numbers beyond 16 bits, fractions; some features in most rows."""
+    """Blocks of sparse rows: small or large counts, integers beyond 16 bits, fractions. Some features are frequent."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     d = draw(st.sampled_from([3, 40, 3000]))
-    often = 1.0 / np.arange(1, d + 1) ** draw(st.sampled_from([0.5, 1.0, 2.0]))
+    probabilities = 1.0 / np.arange(1, d + 1) ** draw(st.sampled_from([0.5, 1.0, 2.0]))
     blocks = []
     kinds = st.sampled_from(["counts", "hundreds", "large", "beyond", "fractions"])
     for kind in draw(st.lists(kinds, min_size=1, max_size=6)):
-        there = rng.random((150, d)) < often
+        is_nonzero = rng.random((150, d)) < probabilities
         values = {
-            "counts": rng.integers(1, 5, there.shape),
-            "hundreds": rng.integers(-300, 301, there.shape),
-            "large": rng.integers(-32767, 32768, there.shape),
-            "beyond": rng.integers(-(2**20), 2**20, there.shape),
-            "fractions": rng.integers(-64, 64, there.shape) / 16,
+            "counts": rng.integers(1, 5, is_nonzero.shape),
+            "hundreds": rng.integers(-300, 301, is_nonzero.shape),
+            "large": rng.integers(-32767, 32768, is_nonzero.shape),
+            "beyond": rng.integers(-(2**20), 2**20, is_nonzero.shape),
+            "fractions": rng.integers(-64, 64, is_nonzero.shape) / 16,
         }[kind]
-        blocks.append(sparse.csr_matrix(np.where(there, values, 0)))
+        blocks.append(sparse.csr_matrix(np.where(is_nonzero, values, 0)))
     return d, blocks, draw(st.sampled_from([1, 20, 200])), draw(st.sampled_from([None, 64, 2000]))
 
 
@@ -43,7 +43,7 @@ def test_products_and_rows_are_those_of_numpy(dtype):
 
     @at_most(max_examples=15)
     @given(streams())
-    def holds(stream):
+    def check(stream):
         d, blocks, capacity, pool = stream
         settings = make_settings(
             rule="random_budget_perceptron", kernel=kernels.Linear(),
@@ -61,18 +61,18 @@ def test_products_and_rows_are_those_of_numpy(dtype):
             )
             np.testing.assert_array_equal(margins, expected)
             np.testing.assert_array_equal(flags, expected_flags)
-            gone = int(rng.integers(0, 3))
+            forgotten = int(rng.integers(0, 3))
             for engine in engines:
-                engine.forget(gone)
+                engine.forget(forgotten)
             stored, expected_stored = (engine.active() for engine in engines)
             np.testing.assert_array_equal(stored["arrival"], expected_stored["arrival"])
             assert (stored["rows"] != expected_stored["rows"]).nnz == 0
-            again = native.Engine.restore(settings, engines[0].state())
+            restored = native.Engine.restore(settings, engines[0].state())
             np.testing.assert_array_equal(
-                again.margins(block, tasks, tasks), engines[0].margins(block, tasks, tasks)
+                restored.margins(block, tasks, tasks), engines[0].margins(block, tasks, tasks)
             )
 
-    holds()
+    check()
 
 
 def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
@@ -84,7 +84,7 @@ def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
         RandomBudgetPerceptron(budget=200, kernel=kernels.Linear()).fit(rows, y) for rows in (X, X * 0.3)
     )
     assert counts.memory_bytes_ < 0.8 * fractions.memory_bytes_
-    mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, and so it is stored
+    mixed = counts.partial_fit(X[:1] * 0.3, [1 - counts.predict(X[:1] * 0.3)[0]])  # a mistake, so the row is stored
     assert mixed.memory_bytes_ > 0.8 * fractions.memory_bytes_  # one fraction turns the 16-bit store into floats
 
 

@@ -1,4 +1,4 @@
-"""The description of the compiled module is that of the module, and both engines have the interface of an engine."""
+"""The type stub of the compiled module matches the module, and both engines implement the interface of an engine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from budgetron.engine import interface, native, reference
 STUB = Path(budgetron.__file__).with_name("_core.pyi")
 
 
-def described(text):
-    """Every function, method and property of a stub, by its path, with its signatures."""
+def signatures_of(text):
+    """Return the signatures of every function, method and property of a stub, by its path."""
     signatures = {}
 
     def visit(nodes, path):
@@ -31,8 +31,8 @@ def described(text):
 
 
 def differences(stub, generated):
-    before, now = described(stub), described(generated)
-    return sorted(".".join(name) for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    old, new = signatures_of(stub), signatures_of(generated)
+    return sorted(".".join(name) for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,8 @@ def test_a_changed_module_is_noticed(generated, before, after, name):
 
 @pytest.mark.parametrize("engine", [native.Engine, reference.Engine], ids=["core", "numpy"])
 def test_engines_have_the_parameters_of_the_interface(engine):
-    """mypy checks the types; this holds where it does not run, and for the names of parameters."""
+    """mypy checks the types of parameters; this test checks their names."""
     for name, member in vars(interface.Engine).items():
         if inspect.isfunction(member) and not name.startswith("_"):
-            own = inspect.signature(getattr(engine, name)).parameters
-            assert list(own) == list(inspect.signature(member).parameters), name
+            parameters = inspect.signature(getattr(engine, name)).parameters
+            assert list(parameters) == list(inspect.signature(member).parameters), name

@@ -1,9 +1,9 @@
-"""Fixtures of the tests of Budgetron's parts."""
+"""Fixtures of the tests of Budgetron."""
 
 from __future__ import annotations
 
 import pytest
-from small_budgetrons import GRAPHS, fed, small_settings, small_stream
+from small_budgetrons import GRAPHS, learn_rows, small_settings, small_stream
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def stream():
 
 @pytest.fixture
 def learn():
-    return fed
+    return learn_rows
 
 
 @pytest.fixture

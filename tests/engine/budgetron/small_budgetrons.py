@@ -1,4 +1,4 @@
-"""Settings of small Budgetrons, and streams for them. No constant of the planner is used here: it may be tuned."""
+"""Settings of small Budgetrons, and streams for them. They use no constants of the planner, which may be tuned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPHS = {
 def small_settings(
     graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9, **more
 ):
-    """Every kind of part, each as small as it can be."""
+    """Return settings with every kind of part, each as small as possible."""
     if isinstance(graph, str):
         graph = GRAPHS[graph]
     clique = isinstance(graph, graphs.Clique)
@@ -51,7 +51,7 @@ def small_settings(
 
 
 def small_stream(n, d=4, classes=2, is_sparse=False, dtype="float64", seed=0):
-    """Rows (some of their numbers 0), codes that depend on the task, tasks."""
+    """Return rows (some of their numbers are 0), codes that depend on the task, and tasks."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * rng.choice([1.0, 5.0], size=d) + rng.choice([0.0, 2.0], size=d)
     X[rng.random(X.shape) < 0.3] = 0.0
@@ -62,6 +62,6 @@ def small_stream(n, d=4, classes=2, is_sparse=False, dtype="float64", seed=0):
     return sparse.csr_matrix(X) if is_sparse else X, codes.astype(np.int32), tasks
 
 
-def fed(engine, X, codes, tasks, weights=None):
+def learn_rows(engine, X, codes, tasks, weights=None):
     ids, clusters = engine.settings.graph.locate(list(tasks))
     return engine.learn(X, np.asarray(codes, np.int32), ids, clusters, weights)

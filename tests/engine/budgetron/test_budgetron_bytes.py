@@ -1,4 +1,4 @@
-"""The bytes of a Budgetron: the formula bounds the core's own count, and a budget is kept and used."""
+"""The bytes of a Budgetron: the planner's formula bounds the core's own count, and a budget is kept and used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMS = [
 @pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "clusters", "edges"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_bytes_of_bounds_the_memory_of_the_core(form, graph, make_settings, stream, learn):
-    """Above what the core counts after every block, and not by much once all rows are there."""
+    """The bound holds after every block, and is close once all task rows exist."""
     settings = make_settings(graph, **({"max_task_rows": 5} | form))
     rows = {name: form[name] for name in ("d", "is_sparse", "dtype") if name in form}
     X, codes, tasks = stream(300, classes=max(2, form.get("n_outputs", 1)), **rows)
@@ -33,7 +33,7 @@ def test_bytes_of_bounds_the_memory_of_the_core(form, graph, make_settings, stre
         learn(engine, X[start:stop], codes[start:stop], tasks[start:stop])
         assert engine.memory_bytes() <= bound
     if graph == "edges" and "max_task_rows" in form:
-        return  # its five tasks have no more than five rows
+        return  # five tasks cannot use more than five rows
     assert bound <= 1.35 * engine.memory_bytes() + 16 * 1024
 
 
@@ -43,19 +43,19 @@ def dense_stream(n, rng):
 
 
 def sparse_stream(n, rng):
-    each = 40  # non-zeros per row
-    indices = rng.integers(20_000, size=n * each)
-    X = sparse.csr_matrix((rng.random(n * each), indices, np.arange(n + 1) * each), shape=(n, 20_000))
+    row_nonzeros = 40
+    indices = rng.integers(20_000, size=n * row_nonzeros)
+    X = sparse.csr_matrix((rng.random(n * row_nonzeros), indices, np.arange(n + 1) * row_nonzeros), shape=(n, 20_000))
     return X, rng.integers(2, size=n), rng.integers(40, size=n)
 
 
 @pytest.mark.parametrize("budget", ["100 KiB", "1 MiB"])
-@pytest.mark.parametrize("made_stream", [dense_stream, sparse_stream])
-def test_budgets_are_kept_and_used(made_stream, budget):
+@pytest.mark.parametrize("make_stream", [dense_stream, sparse_stream])
+def test_budgets_are_kept_and_used(make_stream, budget):
     limit = {"100 KiB": 100 * 2**10, "1 MiB": 2**20}[budget]
     rng, model = np.random.default_rng(5), Budgetron(budget=budget)
-    for n in [1, 1, 7, 50, *[4000] * (15 if made_stream is dense_stream else 3)]:
-        X, y, tasks = made_stream(n, rng)
+    for n in [1, 1, 7, 50, *[4000] * (15 if make_stream is dense_stream else 3)]:
+        X, y, tasks = make_stream(n, rng)
         model.partial_fit(X, y, tasks=tasks, classes=[0, 1])
         assert model.memory_bytes_ <= limit
     assert model.memory_bytes_ >= 0.9 * limit
@@ -65,7 +65,7 @@ def test_budgets_are_kept_and_used(made_stream, budget):
 @pytest.mark.parametrize("budget", ["32 KiB", "96 KiB", "5 MiB"])
 @pytest.mark.parametrize("shape", [(3, 2), (40, 9), (400, 2)], ids=str)
 def test_any_byte_budget_is_kept_or_refused(shape, budget, graph, all_graphs):
-    """Or refused at the first block, with the bytes that are needed."""
+    """A budget that is too small is refused at the first block; the message says how many bytes are needed."""
     d, classes = shape
     rng = np.random.default_rng(6)
     X, y, tasks = rng.normal(size=(400, d)), rng.integers(classes, size=400), rng.integers(5, size=400)

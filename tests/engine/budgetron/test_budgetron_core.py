@@ -1,10 +1,10 @@
-"""The compiled Budgetron is the NumPy one: margins, outcomes and the whole state, for every part, graph and kind of
+"""The compiled Budgetron equals the NumPy one: margins, outcomes and the whole state, for every part, graph and kind of
 rows.
 
-How close: AdaGrad and the table keep float32 weights, so one rounding of a weight is 6e-8 of it. Both engines round the
-same numbers, but sums in another order now and then round to the neighbour; margins are sums of at most a few dozen
-weights of about 1, and an update passes a difference on without enlarging it. 1e-5 is two hundred such roundings.
-Filters and the latent part are float64 throughout: there 1e-9 holds.
+Tolerances: AdaGrad and the table have float32 weights, so the relative rounding error of a weight is 6e-8. The engines
+add in different orders, so a weight may be rounded differently. Margins are sums of at most a few dozen weights of
+about 1, and an update does not amplify a difference. A tolerance of 1e-5 allows two hundred such rounding errors.
+Linear filters and the latent part are in float64, where the tolerance is 1e-9.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from covers import covering
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from small_budgetrons import fed, small_settings, small_stream
+from small_budgetrons import learn_rows, small_settings, small_stream
 
 from budgetron.engine import native, reference
 
@@ -36,21 +36,21 @@ def rows_of(form):
     return {name: value for name, value in FORMS[form].items() if name in ("is_sparse", "dtype")}
 
 
-def close(a, b, within, what):
+def assert_close(a, b, tolerance, name):
     a, b = np.asarray(a, dtype=np.float64).ravel(), np.asarray(b, dtype=np.float64).ravel()
-    assert a.shape == b.shape, what
+    assert a.shape == b.shape, name
     worst = np.max(np.abs(a - b) / (1 + np.abs(b)), initial=0.0)
-    assert worst <= within, f"{what}: {worst:.2g}"
+    assert worst <= tolerance, f"{name}: {worst:.2g}"
 
 
-def same_state(core, definition, within):
+def assert_same_state(core, definition, tolerance):
     first, other = core.state(), definition.state()
     assert first.keys() == other.keys()
     for name in first:
         if np.asarray(other[name]).dtype.kind in "iub":
             assert np.array_equal(np.ravel(first[name]), np.ravel(other[name])), name
         else:
-            close(first[name], other[name], within, name)
+            assert_close(first[name], other[name], tolerance, name)
 
 
 @pytest.mark.parametrize(
@@ -59,27 +59,27 @@ def same_state(core, definition, within):
 def test_the_core_equals_the_reference_for_every_part_and_graph(
     form, graph, n_outputs, weighted, make_settings, stream, learn
 ):
-    within = EXACT if form in FLOAT64 else ROUNDED
+    tolerance = EXACT if form in FLOAT64 else ROUNDED
     settings = make_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 3, **FORMS[form])
     X, codes, tasks = stream(100, classes=max(2, n_outputs), **rows_of(form))
     weights = None
     if weighted:
-        # A step of the largest weight leaves variances of a billionth; rounding is then a larger part of them.
-        within = ROUNDED
+        # A step of the largest weight leaves variances of 1e-9, which have larger relative rounding errors.
+        tolerance = ROUNDED
         weights = np.random.default_rng(2).choice(WEIGHTS, p=[0.1, 0.1, 0.65, 0.05, 0.05, 0.05], size=100)
     engines = native.Engine(settings), reference.Engine(settings)
     for part in (slice(0, 1), slice(1, 60), slice(60, 100)):
         margins = [learn(engine, X[part], codes[part], tasks[part], None if weights is None else weights[part])
                  for engine in engines]  # fmt: skip
-        close(margins[0][0], margins[1][0], within, "margins")
+        assert_close(margins[0][0], margins[1][0], tolerance, "margins")
         assert np.array_equal(margins[0][1], margins[1][1]), "outcomes"
         assert np.isfinite(margins[0][0]).all()
-    same_state(*engines, within)
+    assert_same_state(*engines, tolerance)
     ids, clusters = settings.graph.locate(list(tasks))
-    close(*(engine.margins(X, ids, clusters) for engine in engines), within, "margins at the end")
+    assert_close(*(engine.margins(X, ids, clusters) for engine in engines), tolerance, "margins at the end")
     for name, key in (("variances", "variance"), ("linear_weights", "weights")):
         answers = [engine.query(name, X[:40], ids[:40], clusters[:40])[key] for engine in engines]
-        close(*answers, within, name)
+        assert_close(*answers, tolerance, name)
         assert np.size(answers[0]) > 0 or name == "linear_weights"
 
 
@@ -87,15 +87,15 @@ def test_the_core_equals_the_reference_for_every_part_and_graph(
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
-    """Bit for bit in either engine, whatever the cuts; rows of tasks are so few that they make room for each other."""
+    """Results are equal to the last bit in either engine. There are so few task rows that some are evicted."""
     n_outputs, seed = data.draw(st.sampled_from([1, 3])), data.draw(st.integers(0, 2**20))
     cuts = [0, *sorted(data.draw(st.lists(st.integers(1, 59), max_size=5, unique=True))), 60]
     settings = small_settings(graph, n_outputs=n_outputs, max_task_rows=5 if graph == "edges" else 2, **FORMS[form])
     X, codes, tasks = small_stream(60, classes=max(2, n_outputs), seed=seed, **rows_of(form))
     for kind in (native.Engine, reference.Engine):
         whole, parts = kind(settings), kind(settings)
-        expected = fed(whole, X, codes, tasks)[0]
-        margins = [fed(parts, X[a:b], codes[a:b], tasks[a:b])[0] for a, b in itertools.pairwise(cuts)]
+        expected = learn_rows(whole, X, codes, tasks)[0]
+        margins = [learn_rows(parts, X[a:b], codes[a:b], tasks[a:b])[0] for a, b in itertools.pairwise(cuts)]
         assert np.concatenate(margins).tobytes() == expected.tobytes()
         for name, value in whole.state().items():
             assert np.asarray(value).tobytes() == np.asarray(parts.state()[name]).tobytes(), name
@@ -104,18 +104,18 @@ def test_results_do_not_depend_on_how_blocks_are_cut(form, graph, data):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("d", [1, 2, 40])
 def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_settings, stream, learn):
-    """One column, no rows of tasks at all (pooled), and many classes."""
+    """Also without task rows (pooled), and with many classes."""
     for graph, n_outputs in (("pooled", 1), ("complete", 30)):
         settings = make_settings(graph, d=d, n_outputs=n_outputs, **FORMS[form])
         X, codes, tasks = stream(40, d=d, classes=max(2, n_outputs), **rows_of(form))
         f, g = (learn(kind(settings), X, codes, tasks)[0] for kind in (native.Engine, reference.Engine))
-        close(f, g, ROUNDED, "margins")
+        assert_close(f, g, ROUNDED, "margins")
 
 
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, make_settings, stream, learn):
-    """Up to the largest that rows may have: nothing overflows, and typical sizes of the table fit in float32."""
+    """Up to the largest values of rows, nothing overflows, and the typical sizes in the table fit in float32."""
     settings = make_settings(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
     X = X * size
@@ -127,14 +127,14 @@ def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, 
             assert np.isfinite(np.asarray(value, dtype=np.float64)).all(), name
     assert np.isfinite(results).all()
     if size != 1e-320:  # the core flushes subnormal spreads to 0, the definition does not
-        close(*results, ROUNDED, "margins")
+        assert_close(*results, ROUNDED, "margins")
 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, make_settings, learn):
-    """A row of zeros, sparse: of no features at all, is learned from by the bias."""
+    """The bias learns from a row of zeros, also from a sparse row without features."""
     settings = make_settings(is_sparse=is_sparse)
     X = sparse.csr_matrix((30, 4)) if is_sparse else np.zeros((30, 4))
     margins = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]
-    close(*margins, ROUNDED, "margins")
+    assert_close(*margins, ROUNDED, "margins")
     assert margins[0][-1] > margins[0][0] + 0.1

@@ -1,4 +1,4 @@
-"""Another model's score as an offset: added to f of every belief, in both engines, to margins and updates."""
+"""Another model's score as an offset: both engines add it to f of every belief, for margins and for updates."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_the_core_equals_the_reference_with_offsets(is_sparse, n_outputs):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_new_model_predicts_the_offset(kind):
-    """It knows nothing, so that the other model's score is the margin."""
+    """A new model has learned nothing, so its margin is the other model's score."""
     settings = small_settings("complete", max_task_rows=3)
     X, codes, tasks = small_stream(1)
     ids, clusters = settings.graph.locate(list(tasks))
     for score in (-3.0, 0.0, 2.0):
         margins, _ = kind(settings).learn(X, codes, ids, clusters, None, np.array([score]))
-        assert margins[0] == pytest.approx(score, abs=0.05)  # starting points of the learned relations are not quite 0
+        assert margins[0] == pytest.approx(score, abs=0.05)  # random starting values of the latent part
 
 
 @pytest.mark.parametrize("kind", ENGINES)

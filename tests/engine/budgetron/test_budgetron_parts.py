@@ -1,4 +1,4 @@
-"""What a Budgetron keeps: rows of tasks, cells of features, parts; what it forgets, and that it never diverges."""
+"""Which task rows, feature cells and parts a Budgetron keeps, what it forgets, and that it never diverges."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, lea
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_features_are_admitted_when_seen_twice(kind, make_settings, learn):
-    """Beyond a quarter of the cells a feature gets no cell until it comes again; the cells are counted by hand."""
+    """Once a quarter of the cells is used, a feature gets a cell only at its second occurrence."""
     cells = 64
     engine = kind(make_settings(is_sparse=True, d=5000, cells=cells))
     cell_of = lambda index: int(mix64(np.int64(index))) // 2**32 * cells // 2**32  # noqa: E731
-    held: set[int] = set()
+    used_cells: set[int] = set()
     feature = 0
-    while 4 * len(held) <= cells:  # one feature at a time until more than a quarter is used
+    while 4 * len(used_cells) <= cells:  # one feature at a time until more than a quarter is used
         learn(engine, sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 5000)), [feature % 2], [0])
-        held.add(cell_of(feature))
+        used_cells.add(cell_of(feature))
         feature += 1
-        assert engine.state()["table_used"] == len(held)
-    fresh = next(i for i in range(feature, 5000) if cell_of(i) not in {cell_of(j) for j in range(i) if j < feature})
-    row = sparse.csr_matrix(([1.0], ([0], [fresh])), shape=(1, 5000))
+        assert engine.state()["table_used"] == len(used_cells)
+    new_feature = next(i for i in range(feature, 5000) if cell_of(i) not in used_cells)
+    row = sparse.csr_matrix(([1.0], ([0], [new_feature])), shape=(1, 5000))
     learn(engine, row, [1], [0])
-    assert engine.state()["table_used"] == len(held)  # seen once
+    assert engine.state()["table_used"] == len(used_cells)  # seen once
     learn(engine, row, [1], [0])
-    assert engine.state()["table_used"] == len(held) + 1
+    assert engine.state()["table_used"] == len(used_cells) + 1
 
 
 # ---- parts without weight
@@ -89,16 +89,16 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, make_setti
         weights = np.full(len(state["belief_weight"]), 1e-7)
         weights[-1] = 1 - 1e-7 * (len(weights) - 1)
         engine = kind.restore(settings, state | {"belief_weight": weights})
-        left = []
-        for at in range(3):  # the parts have waited for a step more each, so one is dropped per example
+        remaining = []
+        for at in range(3):  # the parts have been idle for different times, so one is dropped per example
             learn(engine, X[at : at + 1], codes[at : at + 1], tasks[at : at + 1])
-            left.append(engine.state()["part_index"].tolist())
+            remaining.append(engine.state()["part_index"].tolist())
         n = len(state["part_idle"])
-        assert left == [list(range(k, n)) for k in (1, 2, 3)]
-        again = kind.restore(settings, engine.state())
+        assert remaining == [list(range(k, n)) for k in (1, 2, 3)]
+        restored = kind.restore(settings, engine.state())
         ids, clusters = settings.graph.locate(list(tasks))
-        assert again.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
-        assert again.memory_bytes() <= engine.memory_bytes() + 64
+        assert restored.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
+        assert restored.memory_bytes() <= engine.memory_bytes() + 64
         engines.append(engine)
     answers = [engine.margins(X, *settings.graph.locate(list(tasks))) for engine in engines]
     np.testing.assert_allclose(answers[0], answers[-1], rtol=1e-5, atol=1e-5)
@@ -112,10 +112,10 @@ def test_the_only_part_is_never_dropped(make_settings, stream, learn):
     assert engine.query("beliefs")["weight"].tolist() == [1.0]
 
 
-# ---- what tasks have in common
+# ---- similarities of tasks
 
 
-def opposed(n, seed=0):
+def opposed_tasks(n, seed=0):
     """Task 1 is task 0 with reversed labels; the labels of task 2 depend on another column."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 4)), rng.integers(3, size=n)
@@ -125,7 +125,7 @@ def opposed(n, seed=0):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_similarities_have_the_right_signs(engine):
-    model = Budgetron(budget="200 KiB", engine=engine).fit(*opposed(900)[:2], tasks=opposed(900)[2])
+    model = Budgetron(budget="200 KiB", engine=engine).fit(*opposed_tasks(900)[:2], tasks=opposed_tasks(900)[2])
     similarity = model.task_similarity([0, 1, 2])
     np.testing.assert_allclose(similarity, similarity.T, atol=1e-12)
     np.testing.assert_allclose(np.diag(similarity), 1.0)
@@ -134,9 +134,9 @@ def test_similarities_have_the_right_signs(engine):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
-    """With one linear belief they are the weights that the margins have: differences of margins, scaled by hand."""
+    """With one linear belief they are the slopes of the margin, computed here from differences of margins."""
     engine = kind(make_settings(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
-    X, y, tasks = opposed(200)
+    X, y, tasks = opposed_tasks(200)
     learn(engine, X, y, tasks)
     state = engine.state()
     sd, mean = np.sqrt(state["scaler_variance"]), state["scaler_mean"]
@@ -155,13 +155,13 @@ def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
 # ---- nothing diverges
 
 
-def bold(n, rng, d=4):
-    """Labels that no weight explains for long: the concept turns round every 500 rows; some values are a thousand times
-    as large as others, and some weights fifty times."""
+def hard_stream(n, rng, d=4):
+    """Return a stream on which models could diverge: the labels are inverted every 500 rows, some values are a thousand
+    times as large as others, and some weights fifty times."""
     X = rng.normal(size=(n, d)) * np.where(rng.random((n, 1)) < 0.02, 1000.0, 1.0)
     tasks = rng.integers(7, size=n)
-    turned = np.arange(n) // 500 % 2 == 1
-    y = ((X[:, 0] + X[:, 1] * (tasks - 3) > 0) ^ turned ^ (rng.random(n) < 0.1)).astype(np.int32)
+    inverted = np.arange(n) // 500 % 2 == 1
+    y = ((X[:, 0] + X[:, 1] * (tasks - 3) > 0) ^ inverted ^ (rng.random(n) < 0.1)).astype(np.int32)
     return X, y, tasks, np.where(rng.random(n) < 0.01, 50.0, 1.0)
 
 
@@ -171,11 +171,11 @@ def bold(n, rng, d=4):
 )
 @pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
 def test_no_part_diverges(form, steps, make_settings, learn):
-    """Every part, among them the product of the latent one, stays finite and its margins bounded."""
+    """Every part stays finite and its margins bounded, also the latent part, which multiplies weights."""
     engine = native.Engine(make_settings(**form))
     rng, largest = np.random.default_rng(1), 0.0
     for _ in range(steps // 10_000):
-        X, codes, tasks, weights = bold(10_000, rng)
+        X, codes, tasks, weights = hard_stream(10_000, rng)
         if form.get("n_outputs"):
             codes = (codes + (X[:, 2] > 1)).astype(np.int32)
         margins, _ = learn(engine, sparse.csr_matrix(X) if form.get("is_sparse") else X, codes, tasks, weights)
@@ -191,7 +191,7 @@ def test_no_part_diverges(form, steps, make_settings, learn):
 def test_other_graphs_do_not_diverge_either(graph, make_settings, learn):
     engine = native.Engine(make_settings(graph, max_task_rows=5))
     rng = np.random.default_rng(2)
-    X, codes, tasks, weights = bold(20_000, rng)
+    X, codes, tasks, weights = hard_stream(20_000, rng)
     margins, _ = learn(engine, X, codes, tasks % 4, weights)
     assert np.isfinite(margins).all() and np.abs(margins).max() < 200
 

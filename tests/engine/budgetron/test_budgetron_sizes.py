@@ -1,5 +1,5 @@
-"""A Budgetron gives bytes and time to the parts with the most weight: more frequencies on curved streams, the bytes of
-dropped parts, and few examples for parts that sleep."""
+"""A Budgetron gives bytes and time to the parts with the most weight: more frequencies on streams that are not linear,
+the bytes of dropped parts, and few examples for parts that sleep."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from budgetron.engine.reference.rules.budgetron.parts.part import Seen
 
 ENGINES = [native.Engine] * native.available + [reference.Engine]
 FIRST = first_frequencies(0)
-PLANNED, MOST = FIRST + 16, FIRST + 40
+PLANNED, LIMIT = FIRST + 16, FIRST + 40
 SIZES = {"frequencies": PLANNED, "filter_frequencies": PLANNED, "bank_frequencies": PLANNED,
-         "max_frequencies": MOST, "max_filter_frequencies": MOST}  # fmt: skip
+         "max_frequencies": LIMIT, "max_filter_frequencies": LIMIT}  # fmt: skip
 
 
-def ring(n, seed=0):
-    """Inside or outside of a circle, which no linear classifier separates."""
+def circle_stream(n, seed=0):
+    """Return a stream whose label is whether a row is inside a circle, which no linear classifier separates."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     return X, ((X[:, :2] ** 2).sum(axis=1) > 1.4).astype(np.int32), rng.integers(5, size=n)
 
 
 FILTERS = {2: "filter2_frequencies", 3: "filter3_frequencies", 4: "filter4_frequencies"}
-CURVED = FILTERS | {6: "adagrad0_frequencies", 7: "adagrad1_frequencies"}
-"""The parts with Fourier features, by their places."""
-BEGIN = {name: first_frequencies(max(0, place - 2) if place in FILTERS else 0) for place, name in CURVED.items()}
+FOURIER_PARTS = FILTERS | {6: "adagrad0_frequencies", 7: "adagrad1_frequencies"}
+"""The names of the parts with Fourier features, by their indices."""
+BEGIN = {name: first_frequencies(max(0, index - 2) if index in FILTERS else 0) for index, name in FOURIER_PARTS.items()}
 """How many frequencies each of them begins with."""
 
 
 def frequencies_of(engine):
     """How many frequencies every part with Fourier features uses, and how many it may use."""
     state = engine.state()
-    return {name: np.ravel(state[name]).tolist() for name in CURVED.values() if name in state}
+    return {name: np.ravel(state[name]).tolist() for name in FOURIER_PARTS.values() if name in state}
 
 
-def straight(n, seed=0):
-    X, _, tasks = ring(n, seed)
+def linear_stream(n, seed=0):
+    X, _, tasks = circle_stream(n, seed)
     return X, (X @ [1.0, -1.0, 0.5, 0.0] > 0).astype(np.int32), tasks
 
 
@@ -50,14 +50,14 @@ def straight(n, seed=0):
 def test_frequencies_are_used_where_they_help(kind, make_settings, learn):
     settings = make_settings(**SIZES, max_task_rows=5)
     curved, linear = kind(settings), kind(settings)
-    learn(curved, *ring(1100))
-    learn(linear, *straight(1100))
+    learn(curved, *circle_stream(1100))
+    learn(linear, *linear_stream(1100))
     used = {name: frequencies for name, (frequencies, _) in frequencies_of(curved).items()}
     assert all(used[name] in (BEGIN[name], PLANNED) for name in used)
     heaviest = int(curved.query("beliefs")["weight"].argmax())
-    assert used[CURVED[heaviest]] == PLANNED
-    assert any(used[name] == BEGIN[name] for name in FILTERS.values())  # a filter without the largest weight stays
-    assert frequencies_of(linear) == {name: [BEGIN[name], PLANNED] for name in CURVED.values()}
+    assert used[FOURIER_PARTS[heaviest]] == PLANNED
+    assert any(used[name] == BEGIN[name] for name in FILTERS.values())  # the lighter filters do not grow
+    assert frequencies_of(linear) == {name: [BEGIN[name], PLANNED] for name in FOURIER_PARTS.values()}
     bound = memory.bytes_of(settings, kind is native.Engine)
     assert linear.memory_bytes() < curved.memory_bytes() <= bound
 
@@ -65,7 +65,7 @@ def test_frequencies_are_used_where_they_help(kind, make_settings, learn):
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("form", [{}, {"graph": "disconnected"}, {"graph": "edges"}, {"n_outputs": 3}], ids=str)
 def test_both_engines_add_the_same_frequencies(form, make_settings, learn):
-    X, codes, tasks = ring(700)
+    X, codes, tasks = circle_stream(700)
     codes = codes + (X[:, 2] > 1) * codes if "n_outputs" in form else codes
     engines = [kind(make_settings(**SIZES, **form)) for kind in ENGINES]
     margins = [learn(engine, X, codes, tasks)[0] for engine in engines]
@@ -79,10 +79,10 @@ def test_growing_leaves_margins_as_they_are():
     """New weights are 0, the others are scaled. The test above compares the core with the definition."""
     rng = np.random.default_rng(3)
     kind = {"full_covariance": True, "shared": True, "own": False}
-    filters = [Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, MOST, **kind, bank=bank) for bank in (0, 1)]
-    adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, MOST, shared=True, cells=0)
+    filters = [Filter(0, FilterBelief(3.0, 0.1), 1, 5, PLANNED, LIMIT, **kind, bank=bank) for bank in (0, 1)]
+    adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 5, PLANNED, LIMIT, shared=True, cells=0)
     fourier = FourierFeatures(4, 1.0, [8.0])
-    fourier.resize(MOST)
+    fourier.resize(LIMIT)
     seen = []
     for z in rng.normal(size=(30, 4)):
         seen.append(Seen(None, 0, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0)))
@@ -90,9 +90,9 @@ def test_growing_leaves_margins_as_they_are():
         for e in seen:
             part.learn(e, part.margins(e), int(rng.integers(2)), 1.0)
         before = [part.margins(e) for e in seen]
-        part.set_frequencies(MOST)
+        part.set_frequencies(LIMIT)
         np.testing.assert_allclose([part.margins(e) for e in seen], before, rtol=1e-6, atol=1e-6)
-        assert part.frequencies == MOST
+        assert part.frequencies == LIMIT
 
 
 def test_new_weights_of_adagrad_do_not_spoil_what_was_learned():
@@ -111,7 +111,8 @@ def test_new_weights_of_adagrad_do_not_spoil_what_was_learned():
     old = adagrad.squares[:, 3:].mean()
     adagrad.set_frequencies(many)
     new = adagrad.squares[:, 3 + 2 * few :]
-    np.testing.assert_allclose(new, FIRST_SQUARES * old / 64, rtol=1e-5)  # features are 8 times smaller, so squares are
+    # With 64 times as many frequencies, features are 8 times smaller, so squares are 64 times smaller.
+    np.testing.assert_allclose(new, FIRST_SQUARES * old / 64, rtol=1e-5)
     for e, code in zip(seen[200:210], codes[200:210], strict=True):
         adagrad.learn(e, adagrad.margins(e), code, 1.0)
     after = np.array([adagrad.margins(e)[0, 0] for e in seen[:200]])
@@ -141,61 +142,61 @@ def test_a_covariance_in_float32_learns_what_one_in_float64_learns():
     assert np.linalg.eigvalsh(single.P.astype(np.float64)).min() > 0
 
 
-def dropped(kind, settings, left, X, codes, tasks, learn):
+def make_with_one_heavy_part(kind, settings, heavy, X, codes, tasks, learn):
     """Return an engine in which one part has all the weight, and the others are about to be dropped."""
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
     state = engine.state()
     counts = np.bincount(engine.query("beliefs")["part"])
     weights = np.full(counts.sum(), 1e-7)
-    at = counts[:left].sum()
+    at = counts[:heavy].sum()
     weights[at] = 1 - weights[at + 1 :].sum() - weights[:at].sum()
     state["n_seen"], state["belief_weight"] = mixture.DROP_AFTER + 600, weights
-    state["part_idle"] = np.where(np.arange(len(counts)) == left, 0, mixture.DROP_AFTER)
-    if left in FILTERS:  # a filter grows late only if the stream has determined its weights
-        state[f"filter{left}_covariance"] = 0.1 * np.asarray(state[f"filter{left}_covariance"])
+    state["part_idle"] = np.where(np.arange(len(counts)) == heavy, 0, mixture.DROP_AFTER)
+    if heavy in FILTERS:  # a filter grows late only if the stream has determined its weights
+        state[f"filter{heavy}_covariance"] = 0.1 * np.asarray(state[f"filter{heavy}_covariance"])
     return kind.restore(settings, state)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@pytest.mark.parametrize("left", CURVED)
-def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, left, make_settings, learn):
+@pytest.mark.parametrize("heavy", FOURIER_PARTS)
+def test_bytes_of_dropped_parts_go_to_the_heaviest(kind, heavy, make_settings, learn):
     settings = make_settings(**SIZES, max_task_rows=5)
     bound = memory.bytes_of(settings, kind is native.Engine)
-    X, codes, tasks = ring(620)
-    engine = dropped(kind, settings, left, X, codes, tasks, learn)
+    X, codes, tasks = circle_stream(620)
+    engine = make_with_one_heavy_part(kind, settings, heavy, X, codes, tasks, learn)
     learn(engine, X[600:], codes[600:], tasks[600:])
-    used, granted = frequencies_of(engine)[CURVED[left]]
-    assert PLANNED < used == granted <= MOST
+    used, granted = frequencies_of(engine)[FOURIER_PARTS[heavy]]
+    assert PLANNED < used == granted <= LIMIT
     assert engine.memory_bytes() <= bound
-    again = kind.restore(settings, engine.state())
+    restored = kind.restore(settings, engine.state())
     ids, clusters = settings.graph.locate(list(tasks))
-    assert again.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
+    assert restored.margins(X, ids, clusters).tobytes() == engine.margins(X, ids, clusters).tobytes()
 
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 def test_both_engines_reassign_bytes_alike(make_settings, learn):
     settings = make_settings(**SIZES, rows_may_grow=True, max_task_rows=4)
-    X, codes, tasks = ring(700)
-    for left in (0, 2, 3, 6):
-        engines = [dropped(kind, settings, left, X, codes, tasks, learn) for kind in ENGINES]
+    X, codes, tasks = circle_stream(700)
+    for heavy in (0, 2, 3, 6):
+        engines = [make_with_one_heavy_part(kind, settings, heavy, X, codes, tasks, learn) for kind in ENGINES]
         margins = [learn(engine, X[600:], codes[600:], tasks[600:])[0] for engine in engines]
         np.testing.assert_allclose(margins[0], margins[1], rtol=1e-5, atol=1e-5)
         states = [engine.state() for engine in engines]
         for name in ("row_limit", "spare_bytes"):
             assert np.array_equal(np.ravel(states[0][name]), np.ravel(states[1][name])), name
         assert frequencies_of(engines[0]) == frequencies_of(engines[1])
-        assert (np.ravel(states[0]["row_limit"])[0] > 4) == (left == 0)
+        assert (np.ravel(states[0]["row_limit"])[0] > 4) == (heavy == 0)
 
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 @pytest.mark.parametrize("cut", [1, 37, 5000])
 def test_block_sizes_do_not_change_when_rows_are_added(cut, make_settings, learn):
-    """Rows that are allowed in the middle of a block are there when its next examples need them."""
+    """When the limit of rows rises in the middle of a block, the next examples of the block can use the new rows."""
     settings = make_settings(**SIZES, rows_may_grow=True, max_task_rows=20)
-    X, codes, _ = straight(3000)
+    X, codes, _ = linear_stream(3000)
     tasks = np.arange(3000)
-    engine = dropped(native.Engine, settings, 0, X, codes, tasks, learn)
+    engine = make_with_one_heavy_part(native.Engine, settings, 0, X, codes, tasks, learn)
     for at in range(600, 3000, cut):
         part = slice(at, at + cut)
         learn(engine, X[part], codes[part], tasks[part])
@@ -206,16 +207,16 @@ def test_block_sizes_do_not_change_when_rows_are_added(cut, make_settings, learn
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_the_bandwidth_that_a_stream_needs(kind):
-    """Sixteen squares in turn of two classes: only the filter with detailed features can tell them apart."""
+def test_the_filter_with_the_right_bandwidth_gets_the_weight(kind):
+    """A chessboard of sixteen squares of two classes: only the filter with detailed features can separate them."""
     rng = np.random.default_rng(0)
     X = rng.random((1500, 2))
     y = np.floor(4 * X).sum(axis=1) % 2
     model = Budgetron(engine="numpy" if kind is reference.Engine else "core")
-    wrong = (model.predict_then_learn(X, y) > 0) != y
+    mistakes = (model.predict_then_learn(X, y) > 0) != y
     belief, weight = max(model.beliefs_, key=lambda pair: pair[1])
     assert "detailed" in str(belief) and weight > 0.9
-    assert wrong[-500:].mean() < 0.2
+    assert mistakes[-500:].mean() < 0.2
 
 
 def test_filters_with_other_bandwidths_take_a_small_share_of_the_bytes():
@@ -228,7 +229,7 @@ def test_filters_with_other_bandwidths_take_a_small_share_of_the_bytes():
 
 
 def test_tasks_have_own_weights_in_a_small_budget():
-    """40 tasks with nothing in common: a model that has room for their biases alone is wrong as often as 38 %."""
+    """40 tasks with nothing in common: a model with room only for their biases has 38 % mistakes."""
     rng = np.random.default_rng(6)
     X, tasks = rng.normal(size=(4000, 10)), rng.integers(40, size=4000)
     y = (X * rng.normal(size=(40, 10))[tasks]).sum(axis=1) > 0
@@ -239,7 +240,7 @@ def test_tasks_have_own_weights_in_a_small_budget():
 
 
 def test_a_small_problem_stays_small():
-    X, y, _ = straight(2000)
+    X, y, _ = linear_stream(2000)
     model = Budgetron().fit(X, y)
     assert model.memory_bytes_ < 4 * 2**20 / 20  # of the default budget
 
@@ -247,7 +248,7 @@ def test_a_small_problem_stays_small():
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_filter_grows_late_only_if_its_weights_are_determined(kind, make_settings, learn):
     settings = make_settings(**SIZES, max_task_rows=5)
-    X, codes, tasks = ring(1100)
+    X, codes, tasks = circle_stream(1100)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
     state = engine.state()
@@ -259,9 +260,9 @@ def test_a_filter_grows_late_only_if_its_weights_are_determined(kind, make_setti
         order = np.arange(5 + 2 * used)
         covariance[order * (order + 3) // 2] = share * FOURIER_PRIOR
         changed = {"belief_weight": weights, "n_seen": 1023, "filter2_covariance": covariance}
-        again = kind.restore(settings, state | changed)
-        learn(again, X[600:601], codes[600:601], tasks[600:601])
-        assert frequencies_of(again)["filter2_frequencies"][0] == expected
+        restored = kind.restore(settings, state | changed)
+        learn(restored, X[600:601], codes[600:601], tasks[600:601])
+        assert frequencies_of(restored)["filter2_frequencies"][0] == expected
 
 
 # ---- parts that sleep
@@ -270,8 +271,8 @@ SLEEPING = 6  # AdaGrad at the first rate
 
 
 def with_a_sleeping_part(kind, settings, learn):
-    """An engine in which part SLEEPING had almost no weight for SLEEP_AFTER examples, and the rest of the stream."""
-    X, codes, tasks = ring(700)
+    """Return an engine in which part SLEEPING had little weight for SLEEP_AFTER examples, and further examples."""
+    X, codes, tasks = circle_stream(700)
     engine = kind(settings)
     learn(engine, X[:600], codes[:600], tasks[:600])
     state = engine.state()
@@ -291,9 +292,9 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
         before = engine.state()
         learn(engine, X[i : i + 1], codes[i : i + 1], tasks[i : i + 1])
         after = engine.state()
-        same = after["belief_weight"][SLEEPING] == before["belief_weight"][SLEEPING]
-        same &= np.array_equal(after["adagrad0_weights"], before["adagrad0_weights"])
-        assert same == (i % mixture.WAKE_EVERY != 0)
+        unchanged = after["belief_weight"][SLEEPING] == before["belief_weight"][SLEEPING]
+        unchanged &= np.array_equal(after["adagrad0_weights"], before["adagrad0_weights"])
+        assert unchanged == (i % mixture.WAKE_EVERY != 0)
         assert np.isclose(after["belief_weight"].sum(), 1.0, rtol=1e-12)
 
 
@@ -317,7 +318,7 @@ def test_parts_sleep_alike_in_both_engines(form, make_settings, learn):
         engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(max_task_rows=None, **form), learn)
         margins = learn(engine, X, codes, tasks)[0]
         ids, clusters = engine.settings.graph.locate(list(tasks))
-        spread = engine.query("variances", X, ids, clusters)["variance"]
-        results.append((margins, spread, engine.state()["belief_weight"]))
+        variances = engine.query("variances", X, ids, clusters)["variance"]
+        results.append((margins, variances, engine.state()["belief_weight"]))
     for first, other in zip(*results, strict=True):
         np.testing.assert_allclose(first, other, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Steps, filters, mixture, scaler, hashes and features, each alone, against bisection and values computed by hand."""
+"""Steps, filters, mixture, scaler, hashes and features, compared with bisection and with values computed by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def softmax(f):
     return e / e.sum()
 
 
-def bisected(f, code, omega, v):
+def step_by_bisection(f, code, omega, v):
     """Return α and τ, with τ from 200 bisections of the equation that defines it (see `steps`)."""
     full = np.concatenate([[0.0], f]) if len(f) == 1 else np.asarray(f)
     p = softmax(full)
@@ -48,7 +48,7 @@ def bisected(f, code, omega, v):
 def test_the_step_size_equals_that_of_bisection(f, omega, v):
     for code in range(max(2, len(f))):
         alpha, h = step(np.array(f), code, omega, v)
-        expected, _ = bisected(f, code, omega, v)
+        expected, _ = step_by_bisection(f, code, omega, v)
         np.testing.assert_allclose(alpha, expected, rtol=1e-8, atol=1e-12)
         moved = np.array(f) + v * alpha
         p = softmax(np.concatenate([[0.0], moved]) if len(f) == 1 else moved)[code]
@@ -106,7 +106,7 @@ def test_updates_of_related_tasks_computed_by_hand():
     e = Seen(None, 0, phi, np.zeros(0), rows[0], [(r[0], 0, rows[0]), (r[1], 1, rows[1])])
     V = 2.0 * (phi @ phi) + sum(c * c * (phi @ phi) for c in r)
     assert part.variances(e)[0] == pytest.approx(V)
-    alpha, tau = bisected([0.0], 1, 1.0, V)
+    alpha, tau = step_by_bisection([0.0], 1, 1.0, V)
     f = V * alpha[0]
     h = np.exp(-f) / (1 + np.exp(-f)) ** 2
     part.learn(e, part.margins(e), 1, 1.0)
@@ -141,7 +141,7 @@ def test_the_mixture_of_three_classes_and_of_extreme_margins():
 # ---- columns
 
 
-def scaled(column):
+def scale_column(column):
     """Return z of the last half of a column, and the scaler. Each value is scaled before it is learned."""
     scaler, z = Scaler(1), []
     for x in column:
@@ -150,11 +150,11 @@ def scaled(column):
     return np.array(z[len(z) // 2 :]), scaler
 
 
-@pytest.mark.parametrize("where", [0, 1, 2, 50])
-def test_one_row_of_huge_values_does_not_spoil_the_scales(where):
+@pytest.mark.parametrize("index", [0, 1, 2, 50])
+def test_one_row_of_huge_values_does_not_spoil_the_scales(index):
     column = np.random.default_rng(0).normal(size=2000)
-    column[where] = 1e9
-    z, _ = scaled(column)
+    column[index] = 1e9
+    z, _ = scale_column(column)
     assert abs(z.mean()) < 0.15 and 0.8 < z.std() < 1.25
 
 
@@ -164,7 +164,7 @@ def test_codes_for_missing_values_do_not_compress_other_values(share):
     rng = np.random.default_rng(1)
     column, missing = rng.normal(50, 2, size=4000), rng.random(4000) < share
     column[missing] = -999
-    z, _ = scaled(column)
+    z, _ = scale_column(column)
     present = z[~missing[2000:]]
     assert present.std() > 0.3 and np.corrcoef(present, column[2000:][~missing[2000:]])[0, 1] > 0.9
     assert (np.abs(z) <= CLIP).all() and z[missing[2000:]].max() < present.min() + 1.0
@@ -173,14 +173,14 @@ def test_codes_for_missing_values_do_not_compress_other_values(share):
 def test_scales_of_heavy_tailed_constant_and_shifted_columns():
     rng = np.random.default_rng(2)
     tails = rng.standard_cauchy(size=4000)
-    z, _ = scaled(tails)
+    z, _ = scale_column(tails)
     near = np.abs(tails[2000:]) < 2
     assert z[near].std() > 0.2 and (np.abs(z) <= CLIP).all()
-    z, scaler = scaled(np.full(100, 7.0))
+    z, scaler = scale_column(np.full(100, 7.0))
     assert (z == 0).all() and scaler.variance[0] == 0 and scaler.mean[0] == 7.0
-    z, _ = scaled(1e8 + rng.normal(size=4000))
-    assert abs(z.mean()) < 0.2 and 0.8 < z.std() < 1.25  # a mean of 1e8 takes eight of the sixteen digits
-    z, _ = scaled(rng.integers(2, size=4000))
+    z, _ = scale_column(1e8 + rng.normal(size=4000))
+    assert abs(z.mean()) < 0.2 and 0.8 < z.std() < 1.25  # a mean of 1e8 leaves eight of the sixteen digits
+    z, _ = scale_column(rng.integers(2, size=4000))
     assert set(np.sign(z)) == {-1.0, 1.0} and 0.8 < z.std() < 1.25
 
 
@@ -205,11 +205,11 @@ def test_hashes_are_splitmix64():
 
 def test_hashes_become_integers_with_a_gaussian_distribution():
     h = mix64(np.arange(200_000))
-    drawn = gaussian(h)
+    integers = gaussian(h)
     sums = [sum(int(number).to_bytes(8, "little")) - 1020 for number in h[:500]]
     expected = [max(-127, min(127, int(math.copysign((abs(s) * 32 + 104) // 209, s)))) for s in sums]
-    assert drawn[:500].tolist() == expected
-    assert abs(drawn.mean()) < 0.3 and abs(drawn.std() - 32) < 0.5 and np.abs(drawn).max() <= 127
+    assert integers[:500].tolist() == expected
+    assert abs(integers.mean()) < 0.3 and abs(integers.std() - 32) < 0.5 and np.abs(integers).max() <= 127
 
 
 def test_fourier_features_have_the_gaussian_kernel():
@@ -219,10 +219,10 @@ def test_fourier_features_have_the_gaussian_kernel():
     fourier.resize(count)
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
-    place = np.arange(count)
+    index = np.arange(count)
     # In bank 0, every fourth block of 32 has twice the γ, and all blocks after the first 48 d have three times the γ.
     # Bank 1 has one γ.
-    gammas_0 = (1 + (place // 32 % 4 == 3)) * np.where(place < 48 * d, 1.0, 3.0) / d
+    gammas_0 = (1 + (index // 32 % 4 == 3)) * np.where(index < 48 * d, 1.0, 3.0) / d
     for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (gammas_0, np.full(count, 0.5 / d)), strict=True):
         products = (a * b).reshape(count, 2).sum(axis=1)
         for gamma in np.unique(gammas):

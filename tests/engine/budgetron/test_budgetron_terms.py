@@ -1,11 +1,11 @@
-"""Explanations: the terms of every part add up to f, by the right source, in both engines."""
+"""Explanations: in both engines the terms of every part add up to f, and belong to the right source."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy import sparse
-from small_budgetrons import fed, small_settings, small_stream
+from small_budgetrons import learn_rows, small_settings, small_stream
 
 from budgetron.engine import native, reference
 
@@ -15,17 +15,17 @@ GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 
 
-def learned(kind, form, graph, n_outputs):
+def run_stream(kind, form, graph, n_outputs):
     settings = small_settings(graph, n_outputs=n_outputs, max_task_rows=5, **FORMS[form])
     rows = {name: value for name, value in FORMS[form].items() if name == "is_sparse"}
     X, codes, tasks = small_stream(90, classes=max(2, n_outputs), **rows)
     engine = kind(settings)
-    fed(engine, X, codes, tasks)
+    learn_rows(engine, X, codes, tasks)
     return engine, X, tasks
 
 
-def cut(answer, X, d, outputs):
-    """The terms of each row: (3, outputs, n)."""
+def terms_of_rows(answer, X, d, outputs):
+    """Return the terms of each row, of shape (3, outputs, n)."""
     widths = np.diff(X.indptr) + 1 if hasattr(X, "indptr") else np.full(X.shape[0], d + 1)
     ends = np.cumsum(widths * 3 * outputs)
     return [part.reshape(3, outputs, -1) for part in np.split(answer["columns"], ends[:-1])]
@@ -37,7 +37,7 @@ def cut(answer, X, d, outputs):
 def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
     answers = []
     for kind in ENGINES:
-        engine, X, tasks = learned(kind, form, graph, n_outputs)
+        engine, X, tasks = run_stream(kind, form, graph, n_outputs)
         ids, clusters = engine.settings.graph.locate(list(tasks[:20]))
         answer = engine.query("explain", X[:20], ids, clusters)
         margins = engine.margins(X[:20], ids, clusters)
@@ -48,39 +48,39 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
             np.testing.assert_allclose(answer[name], answers[0][name], rtol=1e-5, atol=1e-5)
     rule = reference.Engine.restore(engine.settings, engine.state()).rule
     total = answers[-1]["fourier"].reshape(20, -1, 3, n_outputs).sum(axis=(1, 2))
-    for place, terms in enumerate(cut(answers[-1], X[:20], 4, n_outputs)):
-        x = next(iter(rule.store.instances(X[place : place + 1])))
-        f = rule.values(rule.see(x, int(ids[place]), int(clusters[place]))[0], rule.parts)  # none of the parts sleeps
+    for index, terms in enumerate(terms_of_rows(answers[-1], X[:20], 4, n_outputs)):
+        x = next(iter(rule.store.instances(X[index : index + 1])))
+        f = rule.values(rule.see(x, int(ids[index]), int(clusters[index]))[0], rule.parts)  # no part sleeps
         expected = rule.calibration.scale * rule.w @ f + rule.calibration.offset
-        np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[place], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[index], expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_each_graph_has_only_its_sources_of_terms(kind, form):
-    """Nothing is shared between disconnected tasks, nothing is a task's own where all are one, and only a graph with
-    edges or clusters, or learned kinds of tasks, has related ones."""
+    """Disconnected tasks share nothing. Pooled tasks have nothing of their own. Only graphs with edges or clusters, and
+    models that learn relations (the latent part), have terms of related tasks."""
     for graph, absent in (("disconnected", [0, 2]), ("pooled", [1, 2]), ("complete", [2])):
         if form == "dense" and graph == "complete":
-            continue  # kinds of tasks are learned
-        engine, X, tasks = learned(kind, form, graph, 1)
+            continue  # the latent part learns relations
+        engine, X, tasks = run_stream(kind, form, graph, 1)
         ids, clusters = engine.settings.graph.locate(list(tasks[:9]))
-        for terms in cut(engine.query("explain", X[:9], ids, clusters), X[:9], 4, 1):
+        for terms in terms_of_rows(engine.query("explain", X[:9], ids, clusters), X[:9], 4, 1):
             features = terms[:, 0, :-1]  # the constant has the calibration's offset, which is shared
             for source in range(3):
                 assert features[source].any() != (source in absent) or not features.any()
     for graph in ("clusters", "edges"):
-        engine, X, tasks = learned(kind, form, graph, 1)
+        engine, X, tasks = run_stream(kind, form, graph, 1)
         ids, clusters = engine.settings.graph.locate(list(tasks[:9]))
-        related = [terms[2].any() for terms in cut(engine.query("explain", X[:9], ids, clusters), X[:9], 4, 1)]
-        assert any(related)
+        answer = engine.query("explain", X[:9], ids, clusters)
+        assert any(terms[2].any() for terms in terms_of_rows(answer, X[:9], 4, 1))
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_that_was_never_seen_has_nothing_of_its_own(kind):
-    engine, X, _ = learned(kind, "linear", "complete", 1)
+    engine, X, _ = run_stream(kind, "linear", "complete", 1)
     ids = np.array([77])
-    (terms,) = cut(engine.query("explain", X[:1], ids, ids), X[:1], 4, 1)
+    (terms,) = terms_of_rows(engine.query("explain", X[:1], ids, ids), X[:1], 4, 1)
     assert not terms[1].any() and terms[0].any()
 
 
@@ -92,9 +92,9 @@ def test_features_without_a_cell_add_nothing(kind):
     rng = np.random.default_rng(0)
     X = sparse.random(60, 400, density=0.02, random_state=0, format="csr")
     X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(60, 500))
-    fed(engine, X, rng.integers(2, size=60), rng.integers(3, size=60))
+    learn_rows(engine, X, rng.integers(2, size=60), rng.integers(3, size=60))
     new = sparse.csr_matrix(([1.0, 2.0, 3.0], [X.indices[0], 450, 451], [0, 3]), shape=(1, 500))
     new.sort_indices()
     ids = np.zeros(1, dtype=np.int64)
-    (terms,) = cut(engine.query("explain", new, ids, ids), new, 500, 1)
+    (terms,) = terms_of_rows(engine.query("explain", new, ids, ids), new, 500, 1)
     assert terms[:, 0, 0].any() and not terms[:, :, 1:3].any()

@@ -1,5 +1,5 @@
-"""γ that is estimated from the first rows: its values, both engines, continuing in the middle, and stored examples that
-become dependent when it changes."""
+"""γ is estimated from the first rows: its values, both engines, restoring in the middle, and stored examples that
+become dependent when γ changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stream(n, d=4, is_sparse=False, spread=3.0):
     return X, codes, rng.integers(3, size=n)
 
 
-def fed(engine, X, codes, task_ids):
+def learn(engine, X, codes, task_ids):
     return engine.learn(X, codes, task_ids, np.zeros_like(task_ids))[0]
 
 
@@ -45,7 +45,7 @@ def test_gamma_is_estimated_again_at_powers_of_two(kind, is_sparse):
     X, codes, task_ids = stream(80, 12, is_sparse)
     engine = kind(settings_of("random_budget_perceptron", 12, sparse=is_sparse))
     for t in range(80):
-        fed(engine, X[t : t + 1], codes[t : t + 1], task_ids[t : t + 1])
+        learn(engine, X[t : t + 1], codes[t : t + 1], task_ids[t : t + 1])
         n = min(1 << ((t + 1).bit_length() - 1), 64)
         first = X[:n].toarray() if is_sparse else X[:n]
         expected = 1 / (12 * first.var()) if is_sparse or n >= 32 else 1 / 12
@@ -56,7 +56,7 @@ def test_gamma_is_estimated_again_at_powers_of_two(kind, is_sparse):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_gamma_is_one_over_d_if_rows_do_not_vary(kind):
     engine = kind(settings_of("forgetron"))
-    fed(engine, np.full((70, 4), 7.0), np.arange(70, dtype=np.int32) % 2, np.zeros(70, dtype=np.int64))
+    learn(engine, np.full((70, 4), 7.0), np.arange(70, dtype=np.int32) % 2, np.zeros(70, dtype=np.int64))
     assert engine.kernel.gamma == 1 / 4
 
 
@@ -67,7 +67,7 @@ def test_the_core_estimates_gamma_as_the_reference_does(rule, is_sparse):
     X, codes, task_ids = stream(150, 8, is_sparse)
     settings = settings_of(rule, 8, sparse=is_sparse)
     core, definition = native.Engine(settings), reference.Engine(settings)
-    assert fed(core, X, codes, task_ids) == pytest.approx(fed(definition, X, codes, task_ids), abs=1e-6)
+    assert learn(core, X, codes, task_ids) == pytest.approx(learn(definition, X, codes, task_ids), abs=1e-6)
     assert np.array_equal(core.active()["arrival"], definition.active()["arrival"])
 
 
@@ -77,28 +77,28 @@ def test_the_core_estimates_gamma_as_the_reference_does(rule, is_sparse):
 def test_a_restored_engine_continues_to_estimate(rule, stop, kind):
     X, codes, task_ids = stream(100)
     whole, part = kind(settings_of(rule)), kind(settings_of(rule))
-    expected = fed(whole, X, codes, task_ids)
-    fed(part, X[:stop], codes[:stop], task_ids[:stop])
-    again = kind.restore(part.settings, part.state())
-    assert np.array_equal(fed(again, X[stop:], codes[stop:], task_ids[stop:]), expected[stop:])
-    assert again.kernel == whole.kernel
+    expected = learn(whole, X, codes, task_ids)
+    learn(part, X[:stop], codes[:stop], task_ids[:stop])
+    restored = kind.restore(part.settings, part.state())
+    assert np.array_equal(learn(restored, X[stop:], codes[stop:], task_ids[stop:]), expected[stop:])
+    assert restored.kernel == whole.kernel
 
 
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize("eta", [0.0, 0.1])
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_examples_that_become_dependent_are_projected(rule, eta, kind):
-    """Under 1/d the rows are far apart, and all mistakes are stored; under the estimate they are close together."""
+    """With γ = 1/d the rows are far apart, and all mistakes are stored. With the estimated γ they are close."""
     rng = np.random.default_rng(0)
     X = 1000.0 * rng.normal(size=(200, 1))
     codes, task_ids = rng.integers(2, size=200).astype(np.int32), np.zeros(200, dtype=np.int64)
     engine = kind(settings_of(rule, 1, capacity=50, eta=eta))
-    fed(engine, X[:31], codes[:31], task_ids[:31])
+    learn(engine, X[:31], codes[:31], task_ids[:31])
     before = engine.n_stored
     assert before > 10
-    margins = fed(engine, X[31:32], codes[31:32], task_ids[31:32])
+    margins = learn(engine, X[31:32], codes[31:32], task_ids[31:32])
     assert engine.kernel.gamma < 1e-5 and engine.n_stored < before
     H = engine.kernel(engine.active()["rows"], engine.active()["rows"])
     assert (1 / np.diagonal(np.linalg.inv(H)) > 0.99 * max(eta**2, 2.0**-36)).all()
-    margins = fed(engine, X[32:], codes[32:], task_ids[32:])
+    margins = learn(engine, X[32:], codes[32:], task_ids[32:])
     assert np.abs(margins).max() < 1e4

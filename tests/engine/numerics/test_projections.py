@@ -1,7 +1,7 @@
-"""Long runs on near-duplicates: the inverse or factor of the Gram matrix that a learner updates, compared with a fresh
-solve.
+"""Long runs on near-duplicates: the inverse or factor of the Gram matrix H that a learner updates stays accurate.
 
-δ² = K_tt − kᵀH⁻¹k of probes, from the inverse or the factor that is kept, and the margins from the weights
+δ² = K_tt − kᵀH⁻¹k of probes is computed from the updated inverse or factor, and from scratch. Margins are compared with
+those computed from the weights.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def engine_of(rule, capacity, eta, n_outputs=1):
 
 
 def near_duplicates(rng, n, eta):
-    """Points so near to each other that δ is about η, for any stored examples: condition numbers up to B/η². (With a
-    single point far away, the near ones would be evicted one by one.)
+    """Return points so near to each other that δ is about η, whatever is stored. Condition numbers are up to B/η².
+
+    No point is far away: then all others would be evicted one by one.
     """
     X = rng.normal(size=(n, N_FEATURES))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -43,14 +44,14 @@ def near_duplicates(rng, n, eta):
 def run(engine, updates, eta, seed=0):
     """Learn examples with random labels, half of which are mistakes, until there were `updates` updates."""
     rng = np.random.default_rng(seed)
-    done = 0
-    while done < updates:
+    n_updates = 0
+    while n_updates < updates:
         X = near_duplicates(rng, BLOCK, eta)
         task_ids = rng.integers(N_TASKS, size=BLOCK)
         codes = rng.integers(2, size=BLOCK).astype(np.int32)
         margins, flags = engine.learn(X, codes, task_ids, np.zeros_like(task_ids))
         assert np.isfinite(margins).all()
-        done += int((flags & 2 > 0).sum())
+        n_updates += int((flags & 2 > 0).sum())
     return rng
 
 
@@ -67,7 +68,7 @@ def updated_delta2(state, k, k_tt):
 
 
 def fresh_delta2(H, k, k_tt):
-    """The same from scratch, by Cholesky in long double, which has 11 bits more than double."""
+    """Return δ² of each row of k, computed from scratch by Cholesky in long double (11 bits more than double)."""
     n = len(H)
     L, b = np.array(H, dtype=np.longdouble), np.array(k.T, dtype=np.longdouble)
     for j in range(n):
@@ -76,14 +77,14 @@ def fresh_delta2(H, k, k_tt):
     return np.asarray(k_tt - (b**2).sum(axis=0), dtype=np.float64)
 
 
-def exact(a, b):
-    """The kernel in long double. In double, such an ill-conditioned Gram matrix may not be positive definite."""
+def exact_kernel(a, b):
+    """Return the kernel in long double. In double, such an ill-conditioned Gram matrix may not be positive definite."""
     a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     return np.exp(-sum((a[:, None, f] - b[None, :, f]) ** 2 for f in range(N_FEATURES)))
 
 
-def examine(engine, rng, eta):
-    """The largest error of δ² and of margins over probes; and the condition number."""
+def measure_errors(engine, rng, eta):
+    """Return the largest error of δ² and of margins over probes, and the condition number of H."""
     active = engine.active()
     rows, task_ids = active["rows"], active["key"]
     probes = near_duplicates(rng, 60, eta)
@@ -91,7 +92,7 @@ def examine(engine, rng, eta):
     tasks = rng.integers(N_TASKS, size=60)
     if engine.settings.rule == "budget_projectron":
         similar = np.where(tasks[:, None] == task_ids, 1.0, 0.5), np.where(task_ids[:, None] == task_ids, 1.0, 0.5)
-    k, H = exact(probes, rows) * similar[0], exact(rows, rows) * similar[1]
+    k, H = exact_kernel(probes, rows) * similar[0], exact_kernel(rows, rows) * similar[1]
     errors = np.abs(updated_delta2(engine.state(), k.astype(np.float64), 1.0) - fresh_delta2(H, k, 1.0))
     margins = engine.margins(probes, tasks, np.zeros_like(tasks))
     weights = np.stack([engine.task_weights(int(task), 0)[0] for task in tasks])
@@ -103,9 +104,9 @@ def examine(engine, rng, eta):
 @pytest.mark.parametrize("rule", RULES)
 def test_projections_of_near_duplicates_stay_accurate(rule, eta):
     engine = engine_of(rule, 40, eta)
-    delta2_error, margin_error, _ = examine(engine, run(engine, 4000, eta), eta)
+    delta2_error, margin_error, _ = measure_errors(engine, run(engine, 4000, eta), eta)
     assert delta2_error < 1e-6 and margin_error < 1e-6
-    assert delta2_error < eta**2 / 100, "δ² is compared with η²"
+    assert delta2_error < eta**2 / 100, "the error of δ² is too large to compare δ² with η²"
 
 
 @pytest.mark.long
@@ -115,13 +116,13 @@ def test_projections_of_near_duplicates_stay_accurate(rule, eta):
 @pytest.mark.parametrize("rule", RULES)
 def test_projections_of_near_duplicates_stay_accurate_with_large_budgets(rule, eta, capacity, updates):
     engine = engine_of(rule, capacity, eta)
-    delta2_error, margin_error, _ = examine(engine, run(engine, updates, eta), eta)
+    delta2_error, margin_error, _ = measure_errors(engine, run(engine, updates, eta), eta)
     assert delta2_error < 1e-6 and margin_error < 1e-6
 
 
 def test_the_streams_are_ill_conditioned():
     engine = engine_of("shared_projectron", 40, 1e-5)
-    _, _, condition = examine(engine, run(engine, 4000, 1e-5), 1e-5)
+    _, _, condition = measure_errors(engine, run(engine, 4000, 1e-5), 1e-5)
     assert condition > 1e8
 
 
@@ -133,7 +134,7 @@ def test_the_matrix_stays_accurate_when_tasks_are_forgotten(rule, eta):
         rng = run(engine, 300, eta, seed)
         engine.forget(seed % N_TASKS)
         if engine.n_stored:
-            delta2_error, margin_error, _ = examine(engine, rng, eta)
+            delta2_error, margin_error, _ = measure_errors(engine, rng, eta)
             assert delta2_error < 1e-6 and margin_error < 1e-6
 
 

@@ -1,7 +1,7 @@
-"""The Gaussian kernel on features that are far from 0: the reference point, and what depends on the rows' precision.
+"""The Gaussian kernel is accurate on features that are far from 0: a reference point is subtracted from the rows.
 
 Streams have mean ``ratio`` and spread 1. All of them are rounded to float32 first, so that both precisions see the same
-rows and the float64 run is the yardstick for the float32 one.
+rows, and the float32 run can be compared with the float64 run.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ RATIOS = [0.0, 10.0, 100.0, 1e3, 1e4]
 D, N_TASKS = 6, 3
 GAMMA = 0.5 / D
 
+
 def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_sparse=False, n_features=D):
     return make_settings(
         rule=rule, kernel=kernels.Gaussian(gamma) if kernel is None else kernel, graph=graphs.complete(),
@@ -34,7 +35,7 @@ def settings_of(rule, dtype, capacity=25, eta=0.1, gamma=GAMMA, kernel=None, is_
 
 
 def stream(n, ratio, seed=0, spread=1.0):
-    """Rows of this mean and spread in float32, codes and tasks; about a quarter of the labels is noise."""
+    """Return rows of this mean and spread in float32, codes and tasks; a tenth of the labels is flipped."""
     rng = np.random.default_rng(seed)
     Z, task_ids = rng.normal(size=(n, D)), rng.integers(N_TASKS, size=n)
     concept = rng.normal(size=(N_TASKS, D))
@@ -44,16 +45,16 @@ def stream(n, ratio, seed=0, spread=1.0):
     return (spread * Z + mean).astype(np.float32), codes, task_ids
 
 
-def fed(engine, X, codes, task_ids):
+def learn(engine, X, codes, task_ids):
     margins, flags = engine.learn(X.astype(engine.settings.dtype), codes, task_ids, np.zeros_like(task_ids))
     return margins, flags
 
 
-def errors(flags):
+def count_mistakes(flags):
     return int((flags & Outcome.MISTAKE > 0).sum())
 
 
-def rebuilds(engine):
+def count_rebuilds(engine):
     return int(np.asarray(engine.state().get("gram_rebuilds", [0]))[0])
 
 
@@ -63,11 +64,11 @@ def rebuilds(engine):
 def test_float32_is_near_float64(rule, ratio):
     data = stream(900, ratio)
     single, double = (native.Engine(settings_of(rule, dtype)) for dtype in ("float32", "float64"))
-    (f, flags), (g, yardstick) = fed(single, *data), fed(double, *data)
-    assert abs(errors(flags) - errors(yardstick)) <= 0.01 * len(flags)
+    (f, flags), (g, flags64) = learn(single, *data), learn(double, *data)
+    assert abs(count_mistakes(flags) - count_mistakes(flags64)) <= 0.01 * len(flags)
     assert np.abs(f).max() <= 2 * np.abs(g).max()
     assert np.median(np.abs(f - g)) < 1e-3
-    assert rebuilds(single) <= 2 and rebuilds(double) <= 2
+    assert count_rebuilds(single) <= 2 and count_rebuilds(double) <= 2
 
 
 @needs_core
@@ -75,16 +76,16 @@ def test_float32_is_near_float64(rule, ratio):
 @pytest.mark.parametrize("ratio", [0.0, 1e3, 1e4])
 @pytest.mark.parametrize("rule", PROJECTING)
 def test_a_small_eta_with_float32_rows_gives_finite_margins(rule, ratio, eta):
-    """Near-duplicates and a small η: δ² of float32 rows is noise, and must not be divided by."""
+    """With near-duplicates and a small η, δ² of float32 rows is a rounding error, and must not be used as a divisor."""
     X, codes, task_ids = stream(1500, ratio, seed=1, spread=0.3)
     X[1::3] = X[::3]  # duplicates
     X[2::3] = (X[::3] + 1e-3 * np.sign(X[::3])).astype(np.float32)
     engine = native.Engine(settings_of(rule, "float32", eta=eta))
-    margins, flags = fed(engine, X, codes, task_ids)
+    margins, flags = learn(engine, X, codes, task_ids)
     assert np.isfinite(margins).all() and np.abs(margins).max() < 100
-    assert rebuilds(engine) <= 1 + len(X) // 25, "a rebuild waits for as many changes as there are rows"
-    yardstick, _ = fed(native.Engine(settings_of(rule, "float64", eta=max(eta, 2**-8))), X, codes, task_ids)
-    assert errors(flags) <= 1.1 * (np.sign(yardstick) != np.where(codes, 1, -1)).sum() + 20
+    assert count_rebuilds(engine) <= 1 + len(X) // 25, "the Gram matrix is rebuilt too often"
+    margins64, _ = learn(native.Engine(settings_of(rule, "float64", eta=max(eta, 2**-8))), X, codes, task_ids)
+    assert count_mistakes(flags) <= 1.1 * (np.sign(margins64) != np.where(codes, 1, -1)).sum() + 20
 
 
 @needs_core
@@ -94,9 +95,9 @@ def test_a_small_eta_with_float32_rows_gives_finite_margins(rule, ratio, eta):
 def test_the_core_equals_the_reference_on_shifted_rows(rule, ratio, dtype):
     X, codes, task_ids = stream(220, ratio, seed=2)
     core, definition = (kind(settings_of(rule, dtype, capacity=12)) for kind in (native.Engine, reference.Engine))
-    (f, flags), (g, expected) = fed(core, X, codes, task_ids), fed(definition, X, codes, task_ids)
-    within = 1e-7 if dtype == "float64" else 2e-4
-    assert np.abs(f - g).max() < within
+    (f, flags), (g, expected) = learn(core, X, codes, task_ids), learn(definition, X, codes, task_ids)
+    tolerance = 1e-7 if dtype == "float64" else 2e-4
+    assert np.abs(f - g).max() < tolerance
     assert (flags == expected).all()
     for name in ("reference", "reference_candidate", "reference_streak", "reference_moves"):
         assert np.array_equal(core.state().get(name, 0), definition.state().get(name, 0)), name
@@ -110,19 +111,19 @@ def test_float64_rows_far_from_zero_keep_their_accuracy(kind):
     Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean is exact
     codes, task_ids = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
     near, far = (kind(settings_of("budget_projectron", "float64")) for _ in range(2))
-    f, g = fed(near, Z, codes, task_ids)[0], fed(far, Z + 2.0**26, codes, task_ids)[0]
+    f, g = learn(near, Z, codes, task_ids)[0], learn(far, Z + 2.0**26, codes, task_ids)[0]
     assert far.state()["reference_moves"] == 1 and np.abs(f - g).max() < 1e-6
 
 
-@pytest.mark.parametrize("absurd", [1e18, -3e4, 0.0])
+@pytest.mark.parametrize("huge", [1e18, -3e4, 0.0])
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_row_of_huge_values_does_not_become_the_reference_point(kind, absurd):
-    for place in (0, 1, 7):
+def test_a_row_of_huge_values_does_not_become_the_reference_point(kind, huge):
+    for index in (0, 1, 7):
         X, codes, task_ids = stream(160, 1e3, seed=4)
-        X[place] = absurd
+        X[index] = huge
         single, double = (kind(settings_of("budget_projectron", dtype)) for dtype in ("float32", "float64"))
-        f, g = fed(single, X, codes, task_ids)[0], fed(double, X, codes, task_ids)[0]
-        assert np.abs(f - g)[3:].max() < 1e-3, "from the second good row in a row on"
+        f, g = learn(single, X, codes, task_ids)[0], learn(double, X, codes, task_ids)[0]
+        assert np.abs(f - g)[3:].max() < 1e-3, "margins differ after two consecutive normal rows"
         assert np.abs(np.abs(single.state()["reference"]) - 1e3).max() < 10
 
 
@@ -131,9 +132,9 @@ def test_rows_near_0_have_no_reference_point(kind):
     X, codes, task_ids = stream(100, 0.0)
     X[50] = 1e4  # one far row is a candidate until the next row
     engine = kind(settings_of("random_budget_perceptron", "float32"))
-    fed(engine, X[:51], codes[:51], task_ids[:51])
+    learn(engine, X[:51], codes[:51], task_ids[:51])
     assert engine.state()["reference_streak"] == 1 and engine.state()["reference_moves"] == 0
-    fed(engine, X[51:], codes[51:], task_ids[51:])
+    learn(engine, X[51:], codes[51:], task_ids[51:])
     assert "reference" not in engine.state()
 
 
@@ -152,11 +153,11 @@ def test_other_kernels_and_sparse_rows_are_not_shifted(kind, kernel):
 
 @needs_core
 def test_sparse_float32_rows_far_from_zero_are_accurate():
-    """Their products are summed in double, so they need no reference point at these ratios."""
+    """Inner products of sparse rows are summed in double, so they need no reference point at these ratios."""
     X, codes, task_ids = stream(600, 1e3)
     single = native.Engine(settings_of("budget_projectron", "float32", is_sparse=True))
     f, _ = single.learn(sparse.csr_matrix(X), codes, task_ids, np.zeros_like(task_ids))
-    g, _ = fed(native.Engine(settings_of("budget_projectron", "float64")), X, codes, task_ids)
+    g, _ = learn(native.Engine(settings_of("budget_projectron", "float64")), X, codes, task_ids)
     assert np.abs(f - g).max() < 1e-5
 
 
@@ -167,10 +168,10 @@ def test_block_sizes_and_restarts_do_not_change_the_reference_point(kind, rule):
     X[[0, 60]] = 7e6
     X[90:] -= 5e3  # the stream moves elsewhere
     whole = kind(settings_of(rule, "float32"))
-    f, _ = fed(whole, X, codes, task_ids)
+    f, _ = learn(whole, X, codes, task_ids)
     cut, parts = kind(settings_of(rule, "float32")), []
     for at in range(0, 180, 7):
-        parts.append(fed(cut, X[at : at + 7], codes[at : at + 7], task_ids[at : at + 7])[0])
+        parts.append(learn(cut, X[at : at + 7], codes[at : at + 7], task_ids[at : at + 7])[0])
         if kind is native.Engine:  # the reference solves from scratch, so a restart may round differently
             cut = kind.restore(cut.settings, cut.state())
     assert np.array_equal(np.concatenate(parts), f)
@@ -186,8 +187,8 @@ def test_a_loaded_model_continues_with_its_reference_point(tmp_path):
     model.save(tmp_path / "model.budgetron")
     loaded = budgetron.load(tmp_path / "model.budgetron")
     assert np.array_equal(model.active_set_.rows, loaded.active_set_.rows)
-    again = loaded.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:])
-    assert np.array_equal(model.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:]), again)
+    margins = loaded.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:])
+    assert np.array_equal(model.predict_then_learn(X[100:], codes[100:], tasks=task_ids[100:]), margins)
 
 
 @pytest.mark.parametrize("engine", [pytest.param("auto", marks=needs_core), "numpy"])
@@ -195,9 +196,9 @@ def test_stored_rows_are_shown_without_the_shift(engine):
     X, codes, task_ids = stream(120, 1e3, seed=7)
     model = budgetron.RandomBudgetPerceptron(30, kernels.Gaussian(GAMMA), engine=engine)
     model.partial_fit(X, codes, tasks=task_ids)
-    shown = model.active_set_
-    assert shown.rows.dtype == np.float32
-    assert np.array_equal(shown.rows, X[shown.arrival]), "rows within a factor of 2 of the point are held exactly"
+    active = model.active_set_
+    assert active.rows.dtype == np.float32
+    assert np.array_equal(active.rows, X[active.arrival]), "the shift has changed a row"
 
 
 @needs_core
@@ -205,7 +206,7 @@ def test_an_alternating_stream_moves_the_point_rarely():
     X, codes, task_ids = stream(4000, 0.0, seed=8)
     X[np.arange(4000) // 8 % 2 == 1] += 1e3
     engine = native.Engine(settings_of("budget_projectron", "float32"))
-    margins, _ = fed(engine, X, codes, task_ids)
+    margins, _ = learn(engine, X, codes, task_ids)
     assert engine.state()["reference_moves"] <= 3 and np.abs(margins).max() < 100
 
 
@@ -216,7 +217,7 @@ def test_memory_bytes_include_the_reference_point(dtype):
     centred = settings_of("random_budget_perceptron", dtype, capacity=64, n_features=500)
     more = native.Engine(centred).memory_bytes() - native.Engine(plain).memory_bytes()
     row = 500 * np.dtype(dtype).itemsize
-    assert more >= 2 * row, "the point and its candidate"
+    assert more >= 2 * row, "the point and its candidate are not counted"
     assert bytes_of(centred) - bytes_of(plain) >= more
 
 
@@ -231,7 +232,7 @@ def test_margins_of_huge_tiny_and_equal_float32_rows_are_finite(rule, scale):
     X[3::7] = 0.0
     engine = native.Engine(settings_of(rule, "float32", eta=0.0))
     assert engine.first_bad_row(X) is None
-    margins, _ = fed(engine, X, codes, task_ids)
+    margins, _ = learn(engine, X, codes, task_ids)
     assert np.isfinite(margins).all() and np.isfinite(engine.margins(X, task_ids, np.zeros_like(task_ids))).all()
 
 
@@ -243,7 +244,7 @@ def test_rows_too_large_for_float32_are_refused(kind):
     assert engine.first_bad_row(X) == 2
     X[2] = -1e18
     assert engine.first_bad_row(X) is None
-    margins, _ = fed(engine, X[[1, 1, 2, 2, 2, 2, 1, 0]], np.array([0, 1] * 4, np.int32), np.zeros(8, np.int64))
+    margins, _ = learn(engine, X[[1, 1, 2, 2, 2, 2, 1, 0]], np.array([0, 1] * 4, np.int32), np.zeros(8, np.int64))
     assert np.isfinite(margins).all()
 
 
@@ -251,37 +252,37 @@ def test_rows_too_large_for_float32_are_refused(kind):
 def test_a_gamma_beyond_float32_is_used(kind):
     engine = kind(settings_of("perceptron", "float32", gamma=1e300))
     X = np.ones((4, D), dtype=np.float32)
-    margins, _ = fed(engine, X, np.array([1, 1, 1, 1], np.int32), np.zeros(4, np.int64))
+    margins, _ = learn(engine, X, np.array([1, 1, 1, 1], np.int32), np.zeros(4, np.int64))
     assert margins.tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
-def off_centre(updates, block=2000):
-    """Errors in both precisions on a long stream whose mean drifts, and the two engines."""
+def run_drifting_stream(updates, block=2000):
+    """Return the mistakes of both precisions on a stream whose mean drifts, the largest margin, and the engines."""
     rng = np.random.default_rng(10)
     engines = [native.Engine(settings_of("shared_projectron", dtype, capacity=50)) for dtype in ("float32", "float64")]
-    wrong, largest, mean = [0, 0], 0.0, np.full(D, 1e3)
+    mistakes, largest, mean = [0, 0], 0.0, np.full(D, 1e3)
     for part in range(updates // block):
         mean = mean + rng.normal(size=D)
         X, codes, task_ids = stream(block, 0.0, seed=part)
         X = (X + mean).astype(np.float32)
         for e, engine in enumerate(engines):
-            margins, flags = fed(engine, X, codes, task_ids)
-            wrong[e] += errors(flags)
+            margins, flags = learn(engine, X, codes, task_ids)
+            mistakes[e] += count_mistakes(flags)
             largest = max(largest, float(np.abs(margins).max()))
-    return wrong, largest, engines
+    return mistakes, largest, engines
 
 
 @needs_core
 def test_errors_on_a_long_drifting_stream_are_alike_in_both_precisions():
-    wrong, largest, engines = off_centre(10_000)
-    assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] + 20 and largest < 100
-    assert all(rebuilds(engine) == 0 for engine in engines)
+    mistakes, largest, engines = run_drifting_stream(10_000)
+    assert abs(mistakes[0] - mistakes[1]) <= 0.01 * mistakes[1] + 20 and largest < 100
+    assert all(count_rebuilds(engine) == 0 for engine in engines)
 
 
 @needs_core
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_errors_on_a_million_drifting_rows_are_alike_in_both_precisions():
-    wrong, largest, engines = off_centre(10**6)
-    assert abs(wrong[0] - wrong[1]) <= 0.01 * wrong[1] and largest < 100
-    assert all(rebuilds(engine) <= 10 for engine in engines)
+    mistakes, largest, engines = run_drifting_stream(10**6)
+    assert abs(mistakes[0] - mistakes[1]) <= 0.01 * mistakes[1] and largest < 100
+    assert all(count_rebuilds(engine) <= 10 for engine in engines)

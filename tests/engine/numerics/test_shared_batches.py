@@ -1,8 +1,8 @@
 """SharedProjectron in the core with more task rows than slots.
 
-Then the core applies evictions to the rows in batches, and keeps the Gram matrix of the weights in place of their
-squared norms. Both must agree with the NumPy definition, which does neither. When rows are brought up to date must not
-matter to the last bit: saving does it, and so does removing a slot.
+In this case the core applies evictions to the rows in batches, and keeps the Gram matrix of the weights instead of
+their squared norms. The results must agree with the NumPy definition, which does neither. They must not depend, to the
+last bit, on when the rows are brought up to date: saving does so, and so does removing a slot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRAPHS = {
 }
 # No limit; a limit that the rows reach, so that the least recently updated row is evicted; a limit below 4 B, where
 # the core keeps neither the log of evictions nor the Gram matrix.
-LIMITS = {"unlimited": None, "folding": 4 * B, "few": 2 * B}
+LIMITS = {"unlimited": None, "evicting": 4 * B, "few": 2 * B}
 
 
 class Case:
@@ -42,7 +42,7 @@ class Case:
         self.X = sparse.csr_matrix(X) if is_sparse else X
         self.codes = rng.integers(max(2, n_outputs), size=N).astype(np.int32)
         self.task_ids, self.clusters = GRAPHS[graph].locate(rng.integers(TASKS, size=N))
-        pool = int(B * D * 0.5) if is_sparse else None  # which some rows exceed before the slots do
+        pool = int(B * D * 0.5) if is_sparse else None  # so small that the pool is sometimes full before the slots are
         self.settings = make_settings(
             rule="shared_projectron", kernel=kernels.Linear(), graph=GRAPHS[graph], n_features=D, sparse=is_sparse,
             capacity=B, pool=pool, n_outputs=n_outputs, eta=eta, max_task_rows=LIMITS[limit],
@@ -54,33 +54,34 @@ class Case:
 
 
 def cases():
-    for place, graph in enumerate(GRAPHS):
-        for n_outputs, limit in zip((1, 3, 1) if place % 2 else (3, 1, 3), LIMITS, strict=True):
+    for index, graph in enumerate(GRAPHS):
+        for n_outputs, limit in zip((1, 3, 1) if index % 2 else (3, 1, 3), LIMITS, strict=True):
             yield pytest.param(graph, limit, n_outputs, False, id=f"{graph}-{limit}-{n_outputs}")
-    yield pytest.param("open", "folding", 1, True, id="sparse")
-    yield pytest.param("clusters", "folding", 3, True, id="sparse-3")
+    yield pytest.param("open", "evicting", 1, True, id="sparse")
+    yield pytest.param("clusters", "evicting", 3, True, id="sparse-3")
 
 
 @pytest.mark.parametrize(("graph", "limit", "n_outputs", "is_sparse"), list(cases()))
 def test_batches_agree_with_the_definition(graph, limit, n_outputs, is_sparse):
     case = Case(graph, limit, n_outputs, is_sparse)
-    ours, definition = native.Engine(case.settings), reference.Engine(case.settings)
-    gone = int(case.task_ids[0])
+    core, definition = native.Engine(case.settings), reference.Engine(case.settings)
+    forgotten = int(case.task_ids[0])
     for start, stop in ((0, 250), (250, N)):
-        (margins, flags), (expected, wanted) = case.learn(ours, start, stop), case.learn(definition, start, stop)
+        margins, flags = case.learn(core, start, stop)
+        expected, expected_flags = case.learn(definition, start, stop)
         assert margins == pytest.approx(expected, abs=1e-8)
-        assert np.array_equal(flags, wanted)
-        for engine in (ours, definition):
-            engine.forget(gone)
-    mine, theirs = ours.state(), definition.state()
-    assert ("table_gram" in mine) == (limit != "few")
-    assert mine["arrival"].tolist() == theirs["arrival"].tolist()
-    assert set(mine["table_key"]) == set(theirs["table_key"])
-    rows = dict(zip(theirs["table_key"].tolist(), theirs["table"], strict=True))
-    for task_id, row in zip(mine["table_key"].tolist(), mine["table"], strict=True):
+        assert np.array_equal(flags, expected_flags)
+        for engine in (core, definition):
+            engine.forget(forgotten)
+    core_state, reference_state = core.state(), definition.state()
+    assert ("table_gram" in core_state) == (limit != "few")
+    assert core_state["arrival"].tolist() == reference_state["arrival"].tolist()
+    assert set(core_state["table_key"]) == set(reference_state["table_key"])
+    rows = dict(zip(reference_state["table_key"].tolist(), reference_state["table"], strict=True))
+    for task_id, row in zip(core_state["table_key"].tolist(), core_state["table"], strict=True):
         assert row == pytest.approx(rows[task_id], abs=1e-8)
-    assert ours.active()["coef"] == pytest.approx(definition.active()["coef"], abs=1e-8)
-    assert ours.margins(case.X, case.task_ids, case.clusters) == pytest.approx(
+    assert core.active()["coef"] == pytest.approx(definition.active()["coef"], abs=1e-8)
+    assert core.margins(case.X, case.task_ids, case.clusters) == pytest.approx(
         definition.margins(case.X, case.task_ids, case.clusters), abs=1e-8
     )
 
@@ -96,46 +97,46 @@ def test_saving_at_any_step_changes_no_bit(graph, limit, n_outputs, is_sparse):
     case = Case(graph, limit, n_outputs, is_sparse, seed=1)
     whole = native.Engine(case.settings)
     margins, _ = case.learn(whole, 0, N)
-    cut, at, waiting = native.Engine(case.settings), 0, set()
+    cut, at, n_logged = native.Engine(case.settings), 0, set()
     rng = np.random.default_rng(2)
     while at < N:
         stop = min(N, at + int(rng.integers(1, 25)))
-        again, _ = case.learn(cut, at, stop)
-        assert again.tobytes() == margins[at:stop].tobytes(), f"after example {at}"
+        margins_again, _ = case.learn(cut, at, stop)
+        assert margins_again.tobytes() == margins[at:stop].tobytes(), f"after example {at}"
         state, at = cut.state(), stop
-        waiting.add(state.get("table_evictions", 0))
+        n_logged.add(state.get("table_evictions", 0))
         if rng.random() < 0.6:
             cut = native.Engine.restore(case.settings, state)
         elif rng.random() < 0.5:  # reading changes nothing either
             cut.margins(case.X[:20], case.task_ids[:20], case.clusters[:20])
             cut.active()
     assert same_bits(cut.state(), whole.state())
-    assert len(waiting) > 5 or limit == "few" or graph == "path"  # the cuts are between evictions of one batch
+    assert len(n_logged) > 5 or limit == "few" or graph == "path"  # some cuts were between evictions of one batch
 
 
 @pytest.mark.parametrize("graph", ["open", "clusters", "path"])
 def test_a_state_without_the_matrix_continues(graph):
-    """As an earlier version saved it, or the NumPy engine, or replicas that have exchanged their sums."""
-    case = Case(graph, "folding", seed=3)
+    """An earlier version saved such states; so do the NumPy engine, and replicas that have exchanged their sums."""
+    case = Case(graph, "evicting", seed=3)
     first = native.Engine(case.settings)
     case.learn(first, 0, 300)
     expected, _ = case.learn(first, 300, N)
     before = native.Engine(case.settings)
     case.learn(before, 0, 300)
     saved = before.state()
-    own = {"table_gram", "table_evictions", "table_place", "sum_place"}
-    for dropped in ({"table_gram"}, own, own | {"inverse", "inverse_diagonal"}):
+    core_only = {"table_gram", "table_evictions", "table_place", "sum_place"}
+    for dropped in ({"table_gram"}, core_only, core_only | {"inverse", "inverse_diagonal"}):
         older = native.Engine.restore(case.settings, {name: saved[name] for name in saved if name not in dropped})
         assert case.learn(older, 300, N)[0] == pytest.approx(expected, abs=1e-8)
         assert "table_gram" in older.state()
-    numpy = reference.Engine.restore(case.settings, {name: saved[name] for name in saved if name not in own})
+    numpy = reference.Engine.restore(case.settings, {name: saved[name] for name in saved if name not in core_only})
     assert case.learn(numpy, 300, N)[0] == pytest.approx(expected, abs=1e-8)
 
 
 def test_many_rows_stay_within_the_planned_bytes():
     for graph in ("open", "path"):
         for n_outputs in (1, 3):
-            case = Case(graph, "folding", n_outputs)
+            case = Case(graph, "evicting", n_outputs)
             engine = native.Engine(case.settings)
             case.learn(engine, 0, N)
             bound = memory.bytes_of(case.settings)
@@ -143,7 +144,7 @@ def test_many_rows_stay_within_the_planned_bytes():
 
 
 def test_the_weights_of_a_long_stream_do_not_drift():
-    """The matrix is only ever updated: after thousands of evictions it still is what the rows give."""
+    """The Gram matrix is never recomputed. After thousands of evictions it must still agree with the rows."""
     rng = np.random.default_rng(4)
     n, d = 6000, 6
     settings = make_settings(

@@ -1,4 +1,4 @@
-"""Extreme sample weights through a learner, and weights that decay to nothing. See also `engine/budgetron`."""
+"""Extreme sample weights give finite results; decaying weights do not become subnormal. See also `engine/budgetron`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_the_largest_sample_weight_gives_finite_probabilities():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def decaying(kind, steps):
-    """New tasks replace the old ones every 40 steps, so that the rows of old tasks only shrink. Yields the engine."""
+def decaying_engine(kind, steps):
+    """Yield an engine every 40 steps. New tasks then replace the old ones, so that rows of old tasks only shrink."""
     settings = make_settings(
         rule="shared_projectron", kernel=kernels.Gaussian(200.0), graph=graphs.complete(), n_features=2, capacity=6,
         eta=0.05, max_task_rows=200,
@@ -54,7 +54,7 @@ def decaying(kind, steps):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_task_rows_do_not_decay_to_subnormal_numbers(kind):
-    for engine in decaying(kind, steps=600):
+    for engine in decaying_engine(kind, steps=600):
         check_state(engine)
 
 
@@ -62,13 +62,13 @@ def test_task_rows_do_not_decay_to_subnormal_numbers(kind):
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_task_rows_do_not_decay_to_subnormal_numbers_on_long_streams():
-    for at, engine in enumerate(decaying(native.Engine, steps=10**6)):
+    for at, engine in enumerate(decaying_engine(native.Engine, steps=10**6)):
         if at % 100 == 0:
             check_state(engine)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_a_forgetron_whose_weights_shrank_to_nothing_still_learns(kind):
+def test_a_forgetron_with_negligible_weights_still_learns(kind):
     """All weights of a Forgetron shrink together; the oldest may be tiny when the common factor is applied."""
     settings = make_settings(
         rule="forgetron", kernel=kernels.Gaussian(1.0), graph=graphs.complete(), n_features=1, capacity=3

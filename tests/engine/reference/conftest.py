@@ -17,7 +17,7 @@ Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Run:
-    """An engine that learns rows, codes and tasks."""
+    """An engine that learns rows, class codes and tasks as the tests write them."""
 
     def __init__(self, rule: str, n_features: int, **settings: Any) -> None:
         chosen: dict[str, Any] = {"kernel": kernels.Linear(), "graph": graphs.complete()} | settings
@@ -56,9 +56,9 @@ def run() -> type[Run]:
 
 @pytest.fixture
 def stream() -> Callable[..., Stream]:
-    """n random examples: rows of about unit norm (some twice), noisy labels of a linear concept, tasks."""
+    """Return a function that makes n random examples: rows of norm about 1 (some twice), noisy linear labels, tasks."""
 
-    def made(n: int, n_features: int, n_tasks: int = 1, n_classes: int = 2, seed: int = 0) -> Stream:
+    def make(n: int, n_features: int, n_tasks: int = 1, n_classes: int = 2, seed: int = 0) -> Stream:
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n, n_features)) / np.sqrt(n_features)
         X[rng.random(X.shape) < 0.3] = 0.0
@@ -67,4 +67,4 @@ def stream() -> Callable[..., Stream]:
         codes = np.argmax(X @ concept + 0.4 * rng.normal(size=(n, n_classes)), axis=1)
         return X, codes.astype(np.int32), rng.integers(n_tasks, size=n)
 
-    return made
+    return make

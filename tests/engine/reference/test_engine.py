@@ -15,21 +15,22 @@ PATH = graphs.from_edges([(0, 1), (1, 2), (2, 3)])
 
 
 def settings_of(rule, **more):
-    capacity, own = None if rule == "perceptron" else 9, {"eta": 0.2} if rule.endswith("projectron") else {}
-    return {"capacity": capacity, "kernel": kernels.Gaussian(0.5)} | own | more
+    capacity = None if rule == "perceptron" else 9
+    eta = {"eta": 0.2} if rule.endswith("projectron") else {}
+    return {"capacity": capacity, "kernel": kernels.Gaussian(0.5)} | eta | more
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_two_outputs_equal_the_binary_rule(run, stream, rule):
     X, codes, tasks = stream(250, 5, n_tasks=4)
     binary = run(rule, 5, **settings_of(rule, graph=PATH))
-    twofold = run(rule, 5, **settings_of(rule, graph=PATH, n_outputs=2))
+    two_outputs = run(rule, 5, **settings_of(rule, graph=PATH, n_outputs=2))
     margins, flags = binary.learn(X, codes, tasks)
-    both, both_flags = twofold.learn(X, codes, tasks)
-    assert np.array_equal(flags, both_flags)
-    assert both == pytest.approx(np.column_stack([-margins, margins]), abs=1e-10)
-    assert twofold.arrivals == binary.arrivals
-    assert twofold.coef == pytest.approx(np.concatenate([-binary.coef, binary.coef]), abs=1e-10)
+    two_margins, two_flags = two_outputs.learn(X, codes, tasks)
+    assert np.array_equal(flags, two_flags)
+    assert two_margins == pytest.approx(np.column_stack([-margins, margins]), abs=1e-10)
+    assert two_outputs.arrivals == binary.arrivals
+    assert two_outputs.coef == pytest.approx(np.concatenate([-binary.coef, binary.coef]), abs=1e-10)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -40,25 +41,25 @@ def test_sparse_rows_are_learned_as_dense_rows(run, stream, rule, n_outputs):
     dense = run(rule, 6, **settings_of(rule, n_outputs=n_outputs))
     sparse = run(rule, 6, **settings_of(rule, n_outputs=n_outputs, sparse=True))
     margins, flags = dense.learn(X, codes, tasks)
-    same, same_flags = sparse.learn(X, codes, tasks)
-    assert np.array_equal(flags, same_flags)
-    assert same == pytest.approx(margins, abs=1e-11)
+    sparse_margins, sparse_flags = sparse.learn(X, codes, tasks)
+    assert np.array_equal(flags, sparse_flags)
+    assert sparse_margins == pytest.approx(margins, abs=1e-11)
     assert np.array_equal(sparse.engine.active()["rows"].toarray(), dense.engine.active()["rows"])
     assert sparse.margins(X, tasks) == pytest.approx(dense.margins(X, tasks), abs=1e-11)
 
 
-def test_sparse_removal_moves_the_last_row_into_the_hole():
-    # Rows with two, no, one and no non-zeros, removed at every place, against the same on a list.
+def test_removing_a_sparse_row_moves_the_last_row_into_its_slot():
+    # Rows with two, no, one and no non-zeros. Each is removed once; a list shows the expected result.
     for order in ([0, 1, 2, 3], [1, 3, 0, 2]):
         rows = np.array([(1, 2, 0), (0, 0, 0), (0, 0, 3), (0, 0, 0.0)])[order]
         for r in range(4):
-            held = SparseRows(3, "float64")
+            stored = SparseRows(3, "float64")
             for x in SparseRows.instances(scipy.sparse.csr_matrix(rows), "float64"):
-                held.append(x)
-            held.remove(r)
+                stored.append(x)
+            stored.remove(r)
             expected = list(rows)
             expected[r] = expected[3]
-            assert np.array_equal(held.all().toarray(), np.array(expected[:3]))
+            assert np.array_equal(stored.all().toarray(), np.array(expected[:3]))
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -71,8 +72,8 @@ def test_float32_rows_are_rounded_and_nothing_else_is(run, stream, rule):
     assert np.array_equal(margins, rounded)
     assert single.engine.active()["rows"].dtype == np.float32
     assert margins.dtype == single.coef.dtype == np.float64
-    held = double.engine.n_stored + 2  # rows of five numbers: the stored ones, the reference point and its candidate
-    assert single.engine.memory_bytes() == double.engine.memory_bytes() - 4 * 5 * held
+    n_rows = double.engine.n_stored + 2  # of five numbers each: the stored rows, the reference point and its candidate
+    assert single.engine.memory_bytes() == double.engine.memory_bytes() - 4 * 5 * n_rows
 
 
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.5), kernels.Polynomial(2, 1.0, normalize=True)])
@@ -91,10 +92,10 @@ def test_a_restored_engine_continues_as_if_it_had_not_stopped(run, stream, rule,
     parts.engine = Engine.restore(parts.settings, state)
     rest, rest_flags = parts.learn(X[110:], codes[110:], tasks[110:])
     assert np.array_equal(rest, margins[110:]) and np.array_equal(rest_flags, flags[110:])
-    assert all(np.array_equal(state[name], frozen[name]) for name in frozen)  # the state was not written to
-    ends = whole.engine.state(), parts.engine.state()
-    assert ends[0].keys() == ends[1].keys()
-    assert all(np.array_equal(ends[0][name], ends[1][name]) for name in ends[0])
+    assert all(np.array_equal(state[name], frozen[name]) for name in frozen)  # restoring has not changed the state
+    states = whole.engine.state(), parts.engine.state()
+    assert states[0].keys() == states[1].keys()
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
@@ -113,16 +114,16 @@ def test_the_inverse_is_that_of_the_gram_matrix(run, stream, rule):
 def test_budget_and_pool_are_never_exceeded(run, stream, rule):
     X, codes, tasks = stream(300, 6, n_tasks=3)
     model = run(rule, 6, **settings_of(rule, sparse=True, pool=25))
-    fewer = 0
+    n_below_capacity = 0
     for t in range(300):
         _, flags = model.learn(X[t:t + 1], codes[t:t + 1], tasks[t:t + 1])
-        held = model.engine.active()
-        assert len(held["key"]) <= 9 and held["rows"].nnz <= 25
-        assert not flags[0] & 4 or t in held["arrival"]
-        fewer += t > 100 and len(held["key"]) < 9
-    assert fewer  # the pool was the tighter of the two at times
+        active = model.engine.active()
+        assert len(active["key"]) <= 9 and active["rows"].nnz <= 25
+        assert not flags[0] & 4 or t in active["arrival"]
+        n_below_capacity += t > 100 and len(active["key"]) < 9
+    assert n_below_capacity  # at times the pool was full before the slots were
     if rule.endswith("projectron"):  # and the Gram matrix matches the stored rows
-        rows, key = held["rows"].toarray(), held["key"]
+        rows, key = active["rows"].toarray(), active["key"]
         related = np.where((key[:, None] == key) | (rule == "shared_projectron"), 1.0, 0.5)
         gram = model.engine.rule.gram.H
         assert gram == pytest.approx(kernels.Gaussian(0.5)(rows, rows) * related)
@@ -142,7 +143,7 @@ def test_a_zero_vector_is_a_mistake_that_changes_nothing(run, rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_same_row_with_changing_labels(run, rule):
-    # The same x with labels that flip: f = 0, then ±1, 0, … by the Perceptron's count of + and −.
+    # The same x with changing labels: f is the number of + minus the number of − among the mistakes before.
     model = run(rule, 2, **settings_of(rule))
     margins, flags = model.learn([(0.3, 0.4)] * 5, [1, 0, 0, 1, 1])
     projects = rule.endswith("projectron")
@@ -164,24 +165,24 @@ def test_forget_drops_a_task_lowest_slot_first(run, rule):
     assert model.margins(np.eye(5), [0] * 5).tolist() == [0, 1, 0, 1, 0]
     model.engine.forget(99)
     assert model.arrivals == [3, 1]
-    model.learn(-np.eye(5)[1:2], [1], [0])  # and it goes on: f = −1, −e1 is stored, or β of e1 becomes 0
+    model.learn(-np.eye(5)[1:2], [1], [0])  # learning continues: f = −1, so −e1 is stored, or β of e1 becomes 0
     assert model.margins(np.eye(5)[1:2], [0]) == pytest.approx([0])
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_no_mistake_and_no_prediction_changes_the_state(run, stream, rule):
+def test_predictions_and_correct_examples_do_not_change_the_state(run, stream, rule):
     X, codes, tasks = stream(120, 5, n_tasks=3)
     model = run(rule, 5, **settings_of(rule))
-    right = 0
+    n_correct = 0
     for t in range(120):
         before = model.engine.state()
-        looked = model.margins(X[t:t + 1], tasks[t:t + 1])
+        predicted = model.margins(X[t:t + 1], tasks[t:t + 1])
         margins, flags = model.learn(X[t:t + 1], codes[t:t + 1], tasks[t:t + 1])
-        assert looked == margins
+        assert predicted == margins
         assert bool(flags[0] & 1) == ((2 * codes[t] - 1) * margins[0] <= 0)
         if not flags[0]:
             after = model.engine.state()
             assert after.pop("n_seen") == before["n_seen"] + 1
             assert all(np.array_equal(before[name], after[name]) for name in after)
-            right += 1
-    assert right > 20
+            n_correct += 1
+    assert n_correct > 20

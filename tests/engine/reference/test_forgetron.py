@@ -1,4 +1,4 @@
-"""mtforg against its definition: φ by search, the rule in explicit feature space, invariance to scale."""
+"""mtforg compared with its definition: φ by search, the rule in explicit feature space, invariance to scale."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def test_phi_is_the_largest_that_satisfies_the_inequality():
         c2, sigma, mu, M = rng.uniform(0.1, 3), rng.uniform(0.01, 1), rng.normal(), int(rng.integers(1, 50))
         Q = rng.uniform(-2, 15 / 32 * c2 * (M - 1))
         left = c2 * sigma**2 * grid**2 + 2 * c2 * sigma * grid - 2 * sigma * mu * grid**2 + Q
-        holds = grid[left <= 15 / 32 * c2 * M]
-        brute = holds.max() if holds.size else 0.0
+        feasible = grid[left <= 15 / 32 * c2 * M]
+        searched = feasible.max() if feasible.size else 0.0
         phi = largest_phi(c2, sigma, sigma * mu, Q, M)
-        assert brute - 1e-9 <= phi <= brute + 1 / 200_000
+        assert searched - 1e-9 <= phi <= searched + 1 / 200_000
         below_one += phi < 1
-    assert 20 < below_one < 180  # both branches were met
+    assert 20 < below_one < 180  # both branches occurred
 
 
-def naive(X, codes, tasks, S, B, n_outputs):
-    """The rule with explicit features and φ by bisection. Returns margins, stored arrivals, their weights, and Q."""
+def run_definition(X, codes, tasks, S, B, n_outputs):
+    """Run the rule with explicit features and φ by bisection. Return margins, stored arrivals, their weights, and Q."""
     root = np.linalg.cholesky(S)
     features = [np.kron(root[i], x) for x, i in zip(X, tasks, strict=True)]
     c2 = S.diagonal().max() * (1 if n_outputs == 1 else 2)
@@ -77,7 +77,7 @@ def test_the_forgetron_equals_the_rule_in_feature_space(run, stream, n_outputs, 
     X, codes, tasks = stream(250, 5, n_tasks=4, n_classes=max(n_outputs, 2))
     model = run("forgetron", 5, graph=graphs.from_similarity(PATH), capacity=B, n_outputs=n_outputs)
     margins, _ = model.learn(X, codes, tasks)
-    expected, stored, beta, Q = naive(X, codes, tasks, PATH, B, n_outputs)
+    expected, stored, beta, Q = run_definition(X, codes, tasks, PATH, B, n_outputs)
     order = np.argsort(model.arrivals)
     assert margins.reshape(250, n_outputs) == pytest.approx(expected, abs=1e-10)
     assert sorted(model.arrivals) == stored
@@ -96,13 +96,13 @@ def test_the_scale_of_the_graph_changes_nothing(run, stream):
     assert runs[1].engine.state()["q"] == pytest.approx(7.3 * runs[0].engine.state()["q"])
 
 
-def test_several_leave_the_pool_in_one_step(run):
+def test_one_long_row_evicts_several_examples(run):
     # Orthonormal rows e0, e1, e2 (+), pool 4. A row of three non-zeros leaves space for one: e0 and e1 are evicted.
     # M = 4, σ = 2, σμ = 1·1 + 1·1 = 2: 4φ² + 4φ − 4φ² ≤ (15/32)·4, φ = 15/32, for e2 and the new one.
     model = run("forgetron", 8, sparse=True, capacity=10, pool=4)
     X = np.eye(8)[:4].copy()
     X[3] = [0, 0, 0, 1, 1, 1, 0, 0]
     model.learn(X, [1, 1, 1, 1])
-    assert model.arrivals == [3, 2]  # appended in slot 3, moved to slot 0 when e0 left; then e2 to slot 1
+    assert model.arrivals == [3, 2]  # appended in slot 3, moved to slot 0 when e0 was evicted; then e2 moved to slot 1
     assert model.coef[0] == pytest.approx([15 / 32, 15 / 32])
     assert model.engine.state()["q"] == pytest.approx(15 / 8)

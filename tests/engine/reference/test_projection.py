@@ -1,4 +1,4 @@
-"""The projections against least squares in explicit feature space (linear kernel)."""
+"""The projections compared with least squares in explicit feature space (linear kernel)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_step_of_budget_projectron(run, stream, n_outputs):
     X, codes, tasks = stream(n, 6, n_tasks=4, n_classes=max(n_outputs, 2))
     features = np.array([np.kron(np.linalg.cholesky(PATH)[i], x) for x, i in zip(X, tasks, strict=True)])
     model = run("budget_projectron", 6, graph=graphs.from_similarity(PATH), capacity=B, eta=eta, n_outputs=n_outputs)
-    met = {"projected": 0, "evicted": 0}
+    counts = {"projected": 0, "evicted": 0}
     W = np.zeros((n_outputs, features.shape[1]))
     stored: list[int] = []
     for t in range(n):
@@ -60,22 +60,22 @@ def test_every_step_of_budget_projectron(run, stream, n_outputs):
         W = W + np.outer(y, features[t])
         if not flags[0] & 4:
             W = W - np.outer(y, residual[0])
-            met["projected"] += 1
+            counts["projected"] += 1
         elif len(stored) == B:
-            everyone = [*stored, t]
-            lost = {}
+            candidates = [*stored, t]
+            losses = {}
             for slot, r in enumerate(stored):
-                _, left = least_squares(features[[j for j in everyone if j != r]], features[r:r + 1])
-                lost[r] = np.outer(beta[:, slot], left[0])
-            r = min(stored, key=lambda r: np.linalg.norm(lost[r]))
-            W = W - lost[r]
+                _, residual = least_squares(features[[j for j in candidates if j != r]], features[r:r + 1])
+                losses[r] = np.outer(beta[:, slot], residual[0])
+            r = min(stored, key=lambda r: np.linalg.norm(losses[r]))
+            W = W - losses[r]
             stored[stored.index(r)] = t
-            met["evicted"] += 1
+            counts["evicted"] += 1
         else:
             stored.append(t)
         assert model.arrivals == stored
         assert model.coef @ features[stored] == pytest.approx(W, abs=1e-8)
-    assert min(met.values()) > 10
+    assert min(counts.values()) > 10
 
 
 def test_scores_are_tied_within_1e_10():
@@ -87,24 +87,24 @@ def test_scores_are_tied_within_1e_10():
 def test_ties_go_to_the_lowest_arrival(run):
     # Orthonormal rows and equal weights: every score is 1 in any order.
     model = run("budget_projectron", 12, capacity=3, eta=0.1)
-    seen = []
+    arrivals = []
     for t in range(9):
         model.learn(np.eye(12)[t:t + 1], [t % 2])
-        seen.append(model.arrivals)
-    assert seen[2:] == [[0, 1, 2], [3, 1, 2], [3, 4, 2], [3, 4, 5], [6, 4, 5], [6, 7, 5], [6, 7, 8]]
+        arrivals.append(model.arrivals)
+    assert arrivals[2:] == [[0, 1, 2], [3, 1, 2], [3, 4, 2], [3, 4, 5], [6, 4, 5], [6, 7, 5], [6, 7, 8]]
 
 
 @pytest.mark.parametrize("rule", ["budget_projectron", "shared_projectron"])
 def test_the_pool_is_freed_by_projection_before_a_new_example_is_stored(run, rule):
     # Stored (+): a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…): 4 non-zeros in a pool of 6.
-    # (0,0,0,1,1,1)+ would make it 7.
+    # With (0,0,0,1,1,1)+ there would be 7 non-zeros.
     # Distances from the span of the others: a from that of b: 1/√2; b from that of a: 1; c: 1. All |β| = 1:
     # a goes. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 fits.
     model = run(rule, 6, sparse=True, capacity=9, pool=6, eta=0.01)
     X = [[1, 0, 0, 0, 0, 0], [-1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     _, flags = model.learn(X, [1, 1, 1, 1])
     assert flags.tolist() == [7, 7, 7, 7]
-    assert model.arrivals == [2, 1, 3]  # c, the last, moved into the hole; then the new one
+    assert model.arrivals == [2, 1, 3]  # c, in the last slot, moved into the slot of a; the new one was appended
     assert model.coef[0] == pytest.approx([1, 0.5, 1])
 
 

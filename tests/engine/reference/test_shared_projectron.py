@@ -1,4 +1,4 @@
-"""mtbprj-2 compared with the full k × B table of its definition; rows at the limit, and forgotten rows."""
+"""mtbprj-2 compared with the full k × B table of its definition; eviction of task rows; forgetting tasks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def least_squares(basis, target):
     return alpha, target - alpha @ basis
 
 
-def naive(X, codes, tasks, S, all_count, B, eta, n_outputs):
-    """The rule with (β_l)_j as in its definition. The features of K' are x itself; scores are residuals."""
+def run_definition(X, codes, tasks, S, all_count, B, eta, n_outputs):
+    """Run the rule with (β_l)_j as in its definition. K' is linear, so the features are x itself."""
     k = len(S)
     stored: list[int] = []
     beta = np.zeros((k, n_outputs, 0))
@@ -58,13 +58,13 @@ def naive(X, codes, tasks, S, all_count, B, eta, n_outputs):
         beta = np.concatenate([beta, np.einsum("l,c->lc", S[:, i], y)[:, :, None]], axis=2)
         stored = [*stored, t]
         if len(stored) > B:
-            damage, shares = [], []
+            losses, shares = [], []
             for j in range(B):
                 others = [p for p in range(B + 1) if p != j]
-                share, left = least_squares(X[[stored[p] for p in others]], X[stored[j]])
-                damage.append(np.linalg.norm(beta[updated, :, j]) * np.linalg.norm(left))
+                share, residual = least_squares(X[[stored[p] for p in others]], X[stored[j]])
+                losses.append(np.linalg.norm(beta[updated, :, j]) * np.linalg.norm(residual))
                 shares.append((others, share))
-            r = int(np.argmin(damage))
+            r = int(np.argmin(losses))
             others, share = shares[r]
             beta[:, :, others] += np.einsum("lc,j->lcj", beta[:, :, r], share)
             stored[r] = stored.pop()
@@ -82,13 +82,13 @@ def test_shared_projectron_equals_the_full_table(run, stream, name, n_outputs):
     X[[0, 30]] = 0.0
     model = run("shared_projectron", 14, graph=graph, capacity=8, eta=0.3, n_outputs=n_outputs)
     margins, flags = model.learn(X, codes, tasks)
-    expected, stored, beta = naive(X, codes, tasks, S, all_count, 8, 0.3, n_outputs)
+    expected, stored, beta = run_definition(X, codes, tasks, S, all_count, 8, 0.3, n_outputs)
     assert margins.reshape(160, n_outputs) == pytest.approx(expected, abs=1e-9)
     assert model.arrivals == stored
     for task in range(4):
         assert model.weights_of(task) == pytest.approx(beta[task], abs=1e-9)
-    assert np.count_nonzero(flags & 4) > 20  # so there were evictions
-    assert flags[0] == 1  # and the zero vector was not stored
+    assert np.count_nonzero(flags & 4) > 20  # more than the capacity, so there were evictions
+    assert flags[0] == 1  # the zero vector was not stored
 
 
 def test_at_the_limit_the_least_recently_updated_row_is_evicted(run):
@@ -109,9 +109,9 @@ def test_of_rows_updated_in_one_step_the_task_row_is_evicted_before_the_sum(run)
     model = run("shared_projectron", 4, graph=graph, capacity=4, eta=0.1, max_task_rows=4)
     model.learn(np.eye(4)[:2], [1, 1], [0, 1])
     assert model.weights_of(0).tolist() == [[1, 0]]
-    model.learn(np.eye(4)[2:3], [1], [2])  # of row 0 and sum a, equally stale, row 0 goes
+    model.learn(np.eye(4)[2:3], [1], [2])  # row 0 and sum a were updated in the same step; row 0 is evicted first
     assert model.weights_of(0).tolist() == [[0.75, 0, 0]]
-    model.learn(np.eye(4)[3:4], [1], [3])  # then sum a
+    model.learn(np.eye(4)[3:4], [1], [3])  # then sum a is evicted
     assert model.weights_of(0).tolist() == [[0, 0, 0, 0]]
     assert model.weights_of(1).tolist() == [[0, 1, 0.75, 0.75]]
 
@@ -124,13 +124,13 @@ def test_forgetting_a_task_projects_its_examples_on_the_others(run, stream):
     C = dict(zip(state["table_key"].tolist(), state["table"][:, 0], strict=True))
     a = int(state["key"][0])
     b, c = {0, 1, 2} - {a}
-    gone = state["key"] == a
-    assert 0 < gone.sum() < 7
+    forgotten = state["key"] == a
+    assert 0 < forgotten.sum() < 7
     model.engine.forget(a)
     # Without C_a: β_b = C_b + ½C_c, β_c = C_c + ½C_b, β_a = ½(C_b + C_c); each, as a vector, is projected.
-    known = {b: C[b] + C[c] / 2, c: C[c] + C[b] / 2, a: (C[b] + C[c]) / 2}
-    left = model.engine.active()["rows"]
-    assert sorted(map(tuple, left)) == sorted(map(tuple, rows[~gone]))
-    for task, beta in known.items():
-        projection = least_squares(rows[~gone], beta @ rows)[0] @ rows[~gone]
-        assert model.weights_of(task)[0] @ left == pytest.approx(projection, abs=1e-9)
+    expected = {b: C[b] + C[c] / 2, c: C[c] + C[b] / 2, a: (C[b] + C[c]) / 2}
+    remaining = model.engine.active()["rows"]
+    assert sorted(map(tuple, remaining)) == sorted(map(tuple, rows[~forgotten]))
+    for task, beta in expected.items():
+        projection = least_squares(rows[~forgotten], beta @ rows)[0] @ rows[~forgotten]
+        assert model.weights_of(task)[0] @ remaining == pytest.approx(projection, abs=1e-9)

@@ -1,4 +1,4 @@
-"""The stream and the engines of the test vectors, which come from code that shares nothing with this project."""
+"""The stream and the engines of the test vectors, which were computed by independent implementations of the rules."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Vectors:
         assert codes.sum() == 30
         X, zeros = np.column_stack([np.cos(t), np.sin(2 * t)]), np.zeros(60, dtype=np.int64)
         self.margins, self.flags = self.engine.learn(X, codes, zeros, zeros)
-        self.wrong = (2 * codes - 1) * self.margins <= 0
+        self.is_mistake = (2 * codes - 1) * self.margins <= 0
 
     @property
     def mistakes(self):
-        assert self.engine.n_mistakes == self.wrong.sum()
+        assert self.engine.n_mistakes == self.is_mistake.sum()
         return self.engine.n_mistakes
 
     @property
@@ -42,13 +42,13 @@ class Vectors:
 
     @property
     def margin_updates(self):
-        """Updates on right predictions."""
-        return int(((self.flags & 2) > 0)[~self.wrong].sum())
+        """Return the number of updates after correct predictions."""
+        return int(((self.flags & 2) > 0)[~self.is_mistake].sum())
 
 
 @pytest.fixture(params=["numpy", "core"])
 def after_stream(request):
-    """Run a rule over the stream, on each engine."""
+    """Return a function that runs a rule over the stream, on each engine."""
     if request.param == "core" and not native.available:
         pytest.skip("built without a compiler")
     kind = native.Engine if request.param == "core" else reference.Engine

@@ -1,4 +1,4 @@
-"""Both engines of BudgetSgd agree on every step × maintenance, with weights, pools, forgetting and several outputs."""
+"""Both engines of BudgetSgd agree for every step size and maintenance, with weights, pools, forgetting and classes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def stream(outputs, seed):
     return X, codes, tasks, rng.uniform(0.3, 2.0, size=N)
 
 
-def assert_same(settings, seed):
+def assert_engines_agree(settings, seed):
     X, codes, tasks, weights = stream(settings.n_outputs, seed)
     rows = scipy.sparse.csr_matrix(X) if settings.sparse else X
-    keys, clusters = settings.graph.locate(tasks.tolist())
+    task_ids, clusters = settings.graph.locate(tasks.tolist())
     engines = native.Engine(settings), reference.Engine(settings)
     for part in (slice(0, 80), slice(80, 81), slice(81, N)):
-        done = [e.learn(rows[part], codes[part], keys[part], clusters[part], weights[part]) for e in engines]
-        size = max(1.0, float(np.abs(done[1][0]).max()))
-        assert np.abs(done[0][0] - done[1][0]).max() <= 1e-7 * size
-        assert np.array_equal(done[0][1], done[1][1])
+        results = [e.learn(rows[part], codes[part], task_ids[part], clusters[part], weights[part]) for e in engines]
+        size = max(1.0, float(np.abs(results[1][0]).max()))
+        assert np.abs(results[0][0] - results[1][0]).max() <= 1e-7 * size
+        assert np.array_equal(results[0][1], results[1][1])
         for engine in engines:
-            engine.forget(int(keys[part][0]))
+            engine.forget(int(task_ids[part][0]))
     a, b = (engine.active() for engine in engines)
     order = np.argsort(a["arrival"]), np.argsort(b["arrival"])
     assert np.array_equal(a["arrival"][order[0]], b["arrival"][order[1]])
@@ -52,7 +52,7 @@ def test_engines_agree_on_every_step_and_maintenance(step, maintenance, kind):
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
         step=step, maintenance=maintenance, rate=0.4, regularization=0.02, clip=3.0, rank=0.4, seed=5, **KINDS[kind],
     )  # fmt: skip
-    assert_same(settings, seed=int(step) + 10 * int(maintenance))
+    assert_engines_agree(settings, seed=int(step) + 10 * int(maintenance))
 
 
 REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenance.WEIGHTED, Maintenance.REPLACE]
@@ -61,12 +61,12 @@ REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenan
 @pytest.mark.parametrize("capacity", [31, 37, 72, 100])
 @pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda value: value.name)
 def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
-    """The core evicts in blocks of registers, registers and single numbers. Here every example is a step."""
+    """The core compares scores in groups of registers, in registers and one by one. Here every example is a step."""
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=capacity,
         step=Step.CONSTANT, maintenance=maintenance, rate=0.1, regularization=0.01, margin=9.0, clip=3.0, seed=capacity,
     )  # fmt: skip
-    assert_same(settings, seed=capacity)
+    assert_engines_agree(settings, seed=capacity)
 
 
 @pytest.mark.parametrize("maintenance", [Maintenance.RANDOM, Maintenance.WEIGHTED], ids=lambda value: value.name)
@@ -76,15 +76,15 @@ def test_engines_agree_on_rescaled_weights(maintenance, kind):
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=10,
         step=Step.CONSTANT, maintenance=maintenance, rate=0.4, clip=1.5, rescale=True, seed=2, **KINDS[kind],
     )  # fmt: skip
-    assert_same(settings, seed=4)
+    assert_engines_agree(settings, seed=4)
 
 
 @pytest.mark.parametrize("maintenance", [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.HALVE])
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_on_the_norm(maintenance, kind):
-    """The core tracks ‖f‖² from step to step, the definition computes it from scratch."""
+    """The core updates ‖f‖² at every step; the definition computes it from all coefficients."""
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Polynomial(degree=2), graph=graphs.complete(), n_features=D, capacity=10,
         step=Step.CONSTANT, maintenance=maintenance, rate=0.3, radius=0.4, **KINDS[kind],
     )  # fmt: skip
-    assert_same(settings, seed=3)
+    assert_engines_agree(settings, seed=3)

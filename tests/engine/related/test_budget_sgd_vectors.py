@@ -33,19 +33,19 @@ def test_presets_of_budget_sgd_agree_with_their_vectors(name, after_stream):
 
 @pytest.mark.parametrize("after_stream", ["numpy"], indirect=True)
 def test_merging_agrees_with_its_vector_up_to_a_tie(after_stream, monkeypatch):
-    """In this stream ±β of equal size are merged: h and 1 − h lose the same. We take the lower h.
+    """In this stream ±β of equal size are merged, and h and 1 − h have the same loss. This package takes the lower h.
 
-    The code of the vector compares the sizes, which differ by rounding only. With its choice the definition gives its
-    result.
+    The code that computed the vector compares the sizes, which differ only by rounding. If the definition makes the
+    same choice, it gives the result of the vector.
     """
 
-    def by_rounding(p, q, s, kappa):
+    def merged_by_size(p, q, s, kappa):
         if s < 0 and p > q:
             h, loss = merged(q, p, s, kappa)
             return 1 - h, loss
         return merged(p, q, s, kappa)
 
-    monkeypatch.setattr(merging, "merged", by_rounding)
+    monkeypatch.setattr(merging, "merged", merged_by_size)
     run = after_stream("budget_sgd", **PEGASOS, maintenance=Maintenance.MERGE)
     assert (run.mistakes, run.stored, run.probe) == (29, 8, 0.00915)
 
@@ -57,6 +57,6 @@ def test_merging_agrees_with_its_vector_up_to_a_tie(after_stream, monkeypatch):
 ])  # fmt: skip
 def test_merged_pairs_agree_with_their_vectors(pair, h, weight, loss):
     a, b, kappa = pair
-    best_h, lost = merged(a * a, b * b, a * b, kappa)
-    of_z = abs(a * kappa ** ((1 - best_h) ** 2) + b * kappa ** (best_h**2))
-    assert (round(best_h, 6), round(of_z, 6), round(lost, 6)) == (h, weight, loss)
+    best_h, merge_loss = merged(a * a, b * b, a * b, kappa)
+    merged_weight = abs(a * kappa ** ((1 - best_h) ** 2) + b * kappa ** (best_h**2))
+    assert (round(best_h, 6), round(merged_weight, 6), round(merge_loss, 6)) == (h, weight, loss)

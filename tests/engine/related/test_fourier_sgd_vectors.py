@@ -1,4 +1,4 @@
-"""FourierSgd: the test vector of FOGD, its features against the kernel, and both engines."""
+"""FourierSgd agrees with the test vector of FOGD, its features with the kernel, and both engines with each other."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def test_features_are_those_of_the_multitask_kernel(name):
     D, graph, rng = 20_000, GRAPHS[name], np.random.default_rng(0)
     rule = rule_of(graph, D, d=3)
     X = rng.normal(size=(3, 3))
-    keys, clusters = graph.locate(range(3))
+    task_ids, clusters = graph.locate(range(3))
     psi = np.array([rule.features(x, int(k), int(c)) for x, k, c in
-                    zip(rule.store.instances(X), keys, clusters, strict=True)])  # fmt: skip
+                    zip(rule.store.instances(X), task_ids, clusters, strict=True)])  # fmt: skip
     A = np.array([[graph.similarity(i, j) for j in range(3)] for i in range(3)]) / graph.c_g**2
     expected = A * kernels.Gaussian(0.5)(X, X)
     assert np.abs(psi @ psi.T / D - expected).max() < 5 / np.sqrt(D)
 
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
-@pytest.mark.parametrize("far", [0.0, 1e4, 1e12])
-def test_engines_agree_far_from_the_origin(far):
-    """Phases beyond the range of the vectorised cosine are exact, too."""
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e12])
+def test_engines_agree_far_from_the_origin(offset):
+    """Phases beyond the range of the vectorised cosine are computed by the standard library."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(80, 3)) + far
-    y = X[:, 0] > far
-    both = [FourierSgd(budget=20, kernel=kernels.Gaussian(0.3), engine=engine).predict_then_learn(X, y)
+    X = rng.normal(size=(80, 3)) + offset
+    y = X[:, 0] > offset
+    margins = [FourierSgd(budget=20, kernel=kernels.Gaussian(0.3), engine=engine).predict_then_learn(X, y)
             for engine in ("core", "numpy")]  # fmt: skip
-    assert np.isfinite(both[0]).all()
-    if far < 1e6:  # beyond, one unit in the last place of a phase is more than a turn
-        assert np.abs(both[0] - both[1]).max() < 1e-9
+    assert np.isfinite(margins[0]).all()
+    if offset < 1e6:  # for larger offsets, one rounding error of a phase is more than 2π
+        assert np.abs(margins[0] - margins[1]).max() < 1e-9

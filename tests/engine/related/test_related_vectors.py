@@ -1,6 +1,6 @@
-"""Related multitask learners agree with their test vectors: the Perceptrons of CCG10 and SRDV11, both shifting ones.
+"""Related multitask learners agree with their test vectors: Perceptrons of CCG10 and SRDV11, and both shifting ones.
 
-The stream has three tasks, t mod 3; the vectors are of the linear kernel, the complete graph and the probe of task 1.
+The stream has three tasks, t mod 3. The vectors use the linear kernel and the complete graph; their probe is of task 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def kind(request):
     return native.Engine if request.param == "core" else reference.Engine
 
 
-def learned(kind, rule, kernel=None, graph=COMPLETE, **parameters):
+def run_stream(kind, rule, kernel=None, graph=COMPLETE, **parameters):
     engine = kind(make_settings(rule=rule, kernel=kernel, graph=graph, n_features=2, **parameters))
     engine.learn(X, CODES, *graph.locate(TASKS))
     return engine
@@ -49,17 +49,17 @@ def test_shifting_perceptrons_agree_with_their_vectors(after_stream, parameters,
 
 
 def test_the_multitask_perceptron_agrees_with_its_vector(kind):
-    engine = learned(kind, "linear_perceptron")
+    engine = run_stream(kind, "linear_perceptron")
     assert (engine.n_mistakes, probe(engine)) == (26, 0.10086)
 
 
 def test_the_multitask_p_norm_perceptron_agrees_with_its_vector(kind):
-    engine = learned(kind, "linear_perceptron", norm=3.0)
+    engine = run_stream(kind, "linear_perceptron", norm=3.0)
     assert (engine.n_mistakes, probe(engine)) == (34, 0.03070)
 
 
 def test_the_second_order_perceptron_agrees_with_its_vector(kind):
-    engine = learned(kind, "second_order_perceptron", kernels.Linear())
+    engine = run_stream(kind, "second_order_perceptron", kernels.Linear())
     assert (engine.n_mistakes, engine.n_stored, probe(engine)) == (27, 27, 0.01732)
 
 
@@ -72,15 +72,15 @@ def test_the_second_order_perceptron_agrees_with_its_vector(kind):
 ], ids=["logdet", "von Neumann", "covariance", "batch", "logdet as printed"])  # fmt: skip
 @pytest.mark.parametrize("rank", [None, 3])
 def test_learned_relations_agree_with_their_vectors(kind, relations, rate, as_printed, mistakes, value, c_01, rank):
-    """Of three tasks a sketch of rank 3 loses nothing."""
+    """With three tasks, a sketch of rank 3 is exact."""
     parameters = {"relations": relations, "rate": rate, "as_printed": as_printed, "start": 30, "tasks": 3, "rank": rank}
-    engine = learned(kind, "relation_perceptron", **parameters)
+    engine = run_stream(kind, "relation_perceptron", **parameters)
     assert (engine.n_mistakes, probe(engine)) == (mistakes, value)
     if c_01 is not None:
         answer = engine.query("relations")
         C = answer["relations"].reshape(3, 3)
-        place = answer["task"].tolist()
-        assert round(float(C[place.index(0), place.index(1)]), 5) == c_01
+        tasks = answer["task"].tolist()
+        assert round(float(C[tasks.index(0), tasks.index(1)]), 5) == c_01
 
 
 # ---- identities
@@ -91,31 +91,31 @@ def test_learned_relations_agree_with_their_vectors(kind, relations, rate, as_pr
     graphs.clusters({0: "a", 1: "a", 2: "b"}), graphs.from_edges([(0, 1), (1, 2)], tasks=range(3)),
 ], ids=repr)  # fmt: skip
 def test_the_primal_perceptron_is_the_kernel_perceptron(kind, graph):
-    a, b = (learned(kind, rule, kernel, graph) for rule, kernel in
+    a, b = (run_stream(kind, rule, kernel, graph) for rule, kernel in
             (("linear_perceptron", None), ("perceptron", kernels.Linear())))  # fmt: skip
     assert a.n_mistakes == b.n_mistakes
     assert [probe(a, task) for task in range(3)] == [probe(b, task) for task in range(3)]
 
 
 def test_the_2_norm_is_the_perceptron_of_the_squared_matrix(kind):
-    """CCG10 only says that p = 2 does not reduce to the multitask Perceptron: it does, with A² in the place of A."""
+    """CCG10 only says that p = 2 does not reduce to the multitask Perceptron: it does, with A² instead of A."""
     inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     squared = graphs.from_similarity(inverse @ inverse, tasks=range(3))
-    a = learned(kind, "linear_perceptron", norm=2.0)
-    b = learned(kind, "linear_perceptron", graph=squared)
+    a = run_stream(kind, "linear_perceptron", norm=2.0)
+    b = run_stream(kind, "linear_perceptron", graph=squared)
     assert a.n_mistakes == b.n_mistakes and probe(a) == probe(b)
 
 
 def test_the_spectral_rule_with_power_1_is_independent_perceptrons(kind):
-    a = learned(kind, "relation_perceptron", relations=SPECTRAL, power=1.0)
-    b = learned(kind, "linear_perceptron", graph=graphs.disconnected())
+    a = run_stream(kind, "relation_perceptron", relations=SPECTRAL, power=1.0)
+    b = run_stream(kind, "linear_perceptron", graph=graphs.disconnected())
     assert a.n_mistakes == b.n_mistakes and probe(a) == probe(b)
 
 
 def test_the_spectral_rule_is_the_gradient_of_the_schatten_norm(kind):
-    """W = ∇½‖V‖²_{2p}, checked by differences."""
+    """W = ∇½‖V‖²_{2p}, checked by finite differences."""
     p = 3.0
-    engine = learned(kind, "relation_perceptron", relations=SPECTRAL, power=p)
+    engine = run_stream(kind, "relation_perceptron", relations=SPECTRAL, power=p)
     state = engine.state()
     V = state["vectors"][:, 0, :]
     half_square = lambda M: 0.5 * (np.linalg.svd(M, compute_uv=False) ** (2 * p)).sum() ** (1 / p)  # noqa: E731
@@ -130,8 +130,8 @@ def test_the_spectral_rule_is_the_gradient_of_the_schatten_norm(kind):
 
 def test_a_budget_that_spans_all_mistakes_changes_nothing(kind):
     """Three tasks of two columns span six dimensions: six stored examples describe all 27 mistakes."""
-    free = learned(kind, "second_order_perceptron", kernels.Linear())
-    bounded = learned(kind, "second_order_perceptron", kernels.Linear(), capacity=6)
+    free = run_stream(kind, "second_order_perceptron", kernels.Linear())
+    bounded = run_stream(kind, "second_order_perceptron", kernels.Linear(), capacity=6)
     assert bounded.n_stored == 6 and bounded.n_mistakes == free.n_mistakes
     assert [probe(bounded, task) for task in range(3)] == [probe(free, task) for task in range(3)]
 
