@@ -2,7 +2,7 @@
 //
 //   f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
 //
-// A is the coupling of the tasks, K' the kernel of the features, i_j the task of example j.
+// A is the interaction matrix of the tasks, K' the kernel of the features, i_j the task of example j.
 #pragma once
 
 #include <algorithm>

@@ -360,7 +360,7 @@ void Learner::load(const State& state, const Rows& rows) {
       (config_.capacity && task_ids.size() > config_.capacity))
     throw std::invalid_argument("load: rows, key, cluster and arrival must have the same length, at most the capacity");
   check_saved(task_ids, rows);
-  if (bandwidth_.used) {  // before the rows, whose reference point depends on γ
+  if (bandwidth_.used) {  // before the rows are appended, because their reference point depends on γ
     config_.kernel.gamma = state.reals.at("gamma").at(0);
     bandwidth_.mean = state.reals.at("scale_mean").at(0);
     bandwidth_.m2 = state.reals.at("scale_m2").at(0);

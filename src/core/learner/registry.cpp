@@ -8,7 +8,7 @@ namespace budgetron {
 
 namespace {
 
-// Constant-initialised, hence null before the first rule registers itself.
+// Constant initialisation guarantees that this is null before the first rule registers itself.
 const Registered* first = nullptr;
 
 }  // namespace

@@ -102,6 +102,8 @@ class Scanner {
   }
 
  private:
+  static constexpr std::size_t kIncomplete = SIZE_MAX, kOpen = SIZE_MAX - 1;
+
   // Scans one record. Returns false if the bytes hold no further complete record.
   bool scan_record() {
     if (at_ == size_) return false;
@@ -120,25 +122,12 @@ class Scanner {
     std::int64_t lines = 1;
     for (;;) {
       if (p < content_end && data_[p] == '"') {
+        const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
         bool has_doubled_quotes = false;
-        std::size_t q = p + 1;
-        for (;; ++q) {  // find the closing quote, which may be on a later line
-          const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
-          const void* quote = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
-          if (quote == nullptr) {
-            if (limit == size_ && !last_) return false;
-            return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
-          }
-          q = static_cast<std::size_t>(static_cast<const char*>(quote) - data_);
-          if (q + 1 == size_ && !last_) return false;  // the next byte may be another quote
-          if (q + 1 < size_ && data_[q + 1] == '"') {
-            has_doubled_quotes = true;
-            ++q;
-            continue;
-          }
-          break;
-        }
-        if (q >= end) {
+        const std::size_t q = closing_quote(p + 1, limit, has_doubled_quotes);
+        if (q == kIncomplete) return false;
+        if (q == kOpen) return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
+        if (q >= end) {  // the field continues on later lines
           for (std::size_t i = end; i < q; ++i) lines += data_[i] == '\n';
           end = line_end(q);
           if (end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
@@ -159,6 +148,19 @@ class Scanner {
       }
     }
     return add_record(begin, content_end, end, lines);
+  }
+
+  // Finds the closing quote of a quoted field in data_[from, limit); it may be on a later line. Returns kIncomplete if later bytes may
+  // contain it, and kOpen if there is none.
+  std::size_t closing_quote(std::size_t from, std::size_t limit, bool& has_doubled_quotes) const {
+    for (std::size_t q = from;; q += 2) {  // a doubled quote is part of the text
+      const void* quote = q < limit ? std::memchr(data_ + q, '"', limit - q) : nullptr;
+      if (quote == nullptr) return limit == size_ && !last_ ? kIncomplete : kOpen;
+      q = static_cast<std::size_t>(static_cast<const char*>(quote) - data_);
+      if (q + 1 == size_) return last_ ? q : kIncomplete;  // the next byte may be another quote
+      if (data_[q + 1] != '"') return q;
+      has_doubled_quotes = true;
+    }
   }
 
   // Adds a record to the columns, or to the bad records. fields_ holds its fields; it ends at `end`, and its content at `content_end`.

@@ -1,7 +1,7 @@
 // mtforg, the Self-Tuned Forgetron.
 //
 // M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, c_G² the largest diagonal entry of A⁻¹ (the
-// coupling of the tasks).
+// similarities of the tasks).
 //
 //   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
 //     r = the oldest example,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
@@ -73,7 +73,7 @@ class Forgetron final : public CoefficientLearner {
 
  private:
   // Multiplies all coefficients by φ, which bounds the effect of the eviction, and returns φ. `kernel_row` is the kernel between the rows
-  // of the new example and each stored one, without the coupling of their tasks.
+  // of the new example and each stored one, without the similarity of their tasks.
   double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* kernel_row) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : evicted) {

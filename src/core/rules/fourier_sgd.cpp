@@ -1,4 +1,4 @@
-// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ is that of the Gaussian kernel, D the number of
+// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ belongs to the Gaussian kernel, D is the number of
 // frequencies u_q, η the rate, w the weights of the features.
 //
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q

@@ -1,6 +1,6 @@
 // LinearPerceptron: the multitask Perceptron with one vector per task, and the multitask p-norm Perceptron.
 //
-// A is the coupling of the tasks, w_j the weights of task j. n runs over all entries of v, which are those of all tasks.
+// A is the interaction matrix of the tasks, w_j are the weights of task j, v_j its dual weights, and n runs over the entries of all v_j.
 //
 //   on a mistake of task i:   v_j ← v_j + y (A⁻¹)_ji x for every task j
 //   no norm:   f_i(x) = v_i·x

@@ -9,7 +9,7 @@
 //     norm, squared:   τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1),  or with δ²/η,  if ℓ is above that
 //     budget:          τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
-// η and margins are in the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹ (the coupling of the tasks).
+// η and margins are in the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹ (the similarities of the tasks).
 // Projectron++ stores β/c_G² instead of β. See the NumPy definition.
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, c_G² the largest
-// diagonal entry of A⁻¹ (the coupling of the tasks). With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
+// diagonal entry of A⁻¹ (the similarities of the tasks). With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
 //
 //   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization
 //   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
@@ -84,7 +84,7 @@ class MarginLearner : public CoefficientLearner {
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
-  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is that of the
+  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is the loss of the
   // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both are equal, the example is learned. This occurs if
   // x_r with β_r = C is the only other example of its task.
   bool skips(const Update& u, double loss) const {

@@ -1,7 +1,7 @@
 // The sizes of a Budgetron's parts: parts with the most weight get bytes, and parts without weight are dropped.
 //
 // A byte budget is planned before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
-// bytes of dropped parts. A part never grows by more than the spare bytes, or beyond its own plan.
+// bytes of dropped parts. A part grows up to its own plan; only the heaviest part may grow beyond it, by using spare bytes.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

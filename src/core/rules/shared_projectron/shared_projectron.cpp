@@ -1,4 +1,4 @@
-// mtbprj-2, the Budget Projectron whose projection ignores tasks. K' is the kernel of the rows, without the coupling A⁻¹ of the tasks. S is
+// mtbprj-2, the Budget Projectron whose projection ignores tasks. K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is
 // the set of stored examples, H their Gram matrix in K', k' its row for the new example t. Task l has the weight (β_l)_j for example j.
 //
 //   f_l(x) = Σ_j (β_l)_j K'(x_j, x)

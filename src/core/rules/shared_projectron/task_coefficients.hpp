@@ -1,6 +1,6 @@
 // The weights of all tasks over the stored examples: (β_l)_j for task l and slot j.
 //
-// The table stores C, where β = A⁻¹C and A is the coupling of the tasks. So an update changes only the row of one task, for any number
+// The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, for any number
 // of tasks. For cliques (A⁻¹ = (d − o) I + o J inside a cluster, J all ones) β_i is computed from row i and the cluster's common row s,
 // the sum of the rows of its tasks.
 //

@@ -222,7 +222,6 @@ class Filter final : public Part {
   }
   std::size_t bank() const override { return shape_.bank; }
   Kind kind() const override { return Kind::filter; }
-  std::size_t frequency_limit() const override { return shape_.frequency_limit; }
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {
     if (count == frequencies_) return;

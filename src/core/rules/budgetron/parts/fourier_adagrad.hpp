@@ -83,7 +83,6 @@ class FourierAdaGrad final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return max_frequencies_; }
-  std::size_t frequency_limit() const override { return limit_; }
   // With more frequencies this part needs more examples, but then predicts better than the filters. So it may grow to the limit as soon
   // as its weight is not negligible; waiting for a large weight would be too late.
   std::size_t useful_frequencies(double weight, std::int64_t) override {

@@ -24,7 +24,7 @@ namespace budgetron {
 
 class Latent final : public Part {
  public:
-  // Prior variance of theta, that of own weights as a share of it, and the standard deviation of a new task's point.
+  // The prior variance of theta; the prior variance of own weights as a share of it; the standard deviation of a new task's point.
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)

@@ -15,7 +15,7 @@
 
 namespace budgetron {
 
-// A task whose own weights the example's task uses: f adds `coefficient` times the f of the own weights in `row`.
+// A task whose own weights the example's task uses. Its weights, in `row`, enter f with the factor `coefficient`.
 struct Related {
   double coefficient;
   std::int64_t id;
@@ -100,7 +100,6 @@ class Part {
 
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
   virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help
-  virtual std::size_t frequency_limit() const { return 0; }  // how many it may use if there are spare bytes
   // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
   // and 0 otherwise. `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }

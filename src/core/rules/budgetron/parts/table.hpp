@@ -6,7 +6,7 @@
 //   v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j), by belief;   phi = v/|v|
 //   n   = sum_j phi_j log(M_jc/M_c)           the evidence of naive Bayes for class c, with phi of the signs
 //   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
-//   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad); b and k likewise; then M_jc += |phi_j|
+//   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k; M_jc += |phi_j|
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.

@@ -1,7 +1,7 @@
 // The rows of weights of tasks and clusters, and which of them an example uses.
 //
 // On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹, where A is
-// the coupling of the tasks). With clusters it uses the common row of its cluster and the row of its task, otherwise only the row of its
+// the interaction matrix of the tasks). With clusters it uses the common row of its cluster and the row of its task, otherwise only the row of its
 // task. A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of every
 // part. At the limit, the least recently updated row is evicted.
 #pragma once
