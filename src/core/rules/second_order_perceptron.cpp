@@ -39,6 +39,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
         ++slot;
         continue;
       }
+      // Removing an example from K_SS subtracts R_·j R_j·/R_jj from R, and R_·j β_j/R_jj from β, where j is its slot.
       if (const double own = r(slot, slot); own > 0) {
         std::copy_n(&r(slot, 0), size(), e_.data());
         for (std::size_t o = 0; o < config_.n_outputs; ++o) simd().axpy(-beta(o)[slot] / own, e_.data(), size(), beta(o));
@@ -84,12 +85,11 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     span_->replace(victim, k, kk, delta2);
     replace_in_matrix(victim, s);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      const double before = beta(o)[victim] - rho_[victim] * residual_[o] / s;
+      // β after the step. Then the coefficient of the victim is distributed by γ; in its slot is now the new example.
+      const double of_victim = beta(o)[victim] - rho_[victim] * residual_[o] / s;
       simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
-      beta(o)[victim] = residual_[o] / s;
-      const double share = span_->gamma[victim];
-      simd().axpy(before, span_->gamma.data(), n, beta(o));  // includes the new example, whose share is gamma[victim]
-      beta(o)[victim] = residual_[o] / s + before * share;
+      simd().axpy(of_victim, span_->gamma.data(), n, beta(o));
+      beta(o)[victim] = residual_[o] / s + of_victim * span_->gamma[victim];
     }
     replace(victim, example);
     set_labels(victim, step);

@@ -97,22 +97,22 @@ class InvertedIndex {
       index_.remove(cell);
       return;
     }
-    const std::size_t left = cell->length() - 1;
+    const std::size_t new_length = cell->length() - 1;
     if (cell->dense()) {
       columns_[cell->at].values[slot] = V{};
-      cell->set_length(left);
+      cell->set_length(new_length);
       // A column becomes a list at half the share at which it became a column, so that a feature near that share does not alternate.
-      if (left <= 1 || left * 2 * kDenseShare < slots_) make_sparse(*cell);
+      if (new_length <= 1 || new_length * 2 * kDenseShare < slots_) make_sparse(*cell);
       return;
     }
     std::uint32_t* slots = postings_.slots(cell->at);
     V* values = postings_.values(cell->at);
-    const std::size_t p = simd().find(slots, left, static_cast<std::uint32_t>(slot));  // `left` if the slot is the last one
-    slots[p] = slots[left];
-    values[p] = values[left];
-    cell->set_length(left);
-    update_packed(left + 1, left);
-    if (left == 1) {
+    const std::size_t p = simd().find(slots, new_length, static_cast<std::uint32_t>(slot));  // `new_length` if the slot is the last one
+    slots[p] = slots[new_length];
+    values[p] = values[new_length];
+    cell->set_length(new_length);
+    update_packed(new_length + 1, new_length);
+    if (new_length == 1) {
       const std::uint32_t block = cell->at;
       cell->set_single(slots[0], values[0]);
       postings_.free_block(block);

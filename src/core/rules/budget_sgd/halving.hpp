@@ -36,12 +36,7 @@ class Halving final : public MarginLearner {
       halve(scratch.task_row);
       halved = true;
     }
-    if (halved) {
-      double f = 0;
-      for (const std::size_t o : {u.step.plus, u.step.minus})
-        if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), scratch.task_row.data(), size());
-      y_f_ = u.step.sign * scale_ * f;
-    }
+    if (halved) recompute_margin(u, scratch.task_row.data());
     if (bounded()) add_norm(u);
     append_step(example, u);
     return kUpdated | kStored;

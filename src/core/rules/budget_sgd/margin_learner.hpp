@@ -127,8 +127,15 @@ class MarginLearner : public CoefficientLearner {
   // ---- ‖f‖², where it is bounded
 
   bool bounded() const { return radius_ > 0; }
-  // Adds a step to ‖f‖². Uses y_f_, because an eviction may have changed f(x_t) since the margin was computed.
+  // Adds a step to ‖f‖². y_f_ must be up to date, because an eviction changes f(x_t).
   void add_norm(const Update& u) { norm2_ += u.tau * (u.tau * u.norm2 + 2.0 * y_f_); }
+  // Computes y_f_ again, after evictions.
+  void recompute_margin(const Update& u, const double* task_row) {
+    double f = 0;
+    for (const std::size_t o : {u.step.plus, u.step.minus})
+      if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), task_row, size());
+    y_f_ = u.step.sign * scale_ * f;
+  }
   // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, ‖f‖² includes that step already, but the step is not stored
   // yet; `kernel_value` is then K(x_r, x_t).
   void subtract_norm(std::size_t r, const Update* u, double kernel_value) {

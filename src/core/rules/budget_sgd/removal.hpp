@@ -17,6 +17,7 @@
 
 namespace budgetron {
 
+// Evicts the oldest example, or the one with the smallest ‖β_j‖ √K_jj.
 template <bool kOldest>
 class Removing final : public MarginLearner {
  public:
@@ -31,12 +32,7 @@ class Removing final : public MarginLearner {
       move_last(scratch.task_row, r, size() - 1);
       remove(r);
     }
-    if (bounded()) {  // evictions above may have changed f(x_t)
-      double f = 0;
-      for (const std::size_t o : {u.step.plus, u.step.minus})
-        if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), scratch.task_row.data(), size());
-      y_f_ = u.step.sign * scale_ * f;
-    }
+    if (bounded()) recompute_margin(u, scratch.task_row.data());  // evictions above may have changed f(x_t)
     if (!full()) {
       if (bounded()) add_norm(u);
       append_step(example, u);
@@ -61,6 +57,7 @@ class Removing final : public MarginLearner {
   std::size_t oldest() const { return simd().oldest(arrivals_.data(), size()); }
 };
 
+// Evicts a random example: each with the same probability, or large ones with a lower probability.
 template <bool kWeighted>
 class RandomRemoving final : public MarginLearner {
  public:
@@ -130,6 +127,7 @@ class RandomRemoving final : public MarginLearner {
   Splitmix generator_;
 };
 
+// Replaces the example whose projection on the new one loses least.
 class Replacing final : public MarginLearner {
  public:
   using MarginLearner::MarginLearner;

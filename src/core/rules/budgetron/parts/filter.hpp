@@ -40,7 +40,7 @@ struct DiagonalWeights {
     for (std::size_t j = 0; j < columns; ++j) sum += s[j] * phi[j] * phi[j];
     return sum;
   }
-  // `r` is the coefficient with which these weights enter f.
+  // `r` is the coefficient with which these weights enter f. Variances do not fall below `floor`.
   void learn(const double* phi, const double* alpha, double h, double r, double floor) const {
     for (std::size_t j = 0; j < columns; ++j) {
       const double t = r * s[j] * phi[j];
@@ -77,7 +77,7 @@ class SharedWeights {
   }
   const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
   double variance(const double* phi) { return full_ ? dense_.variance(phi) : as_diagonal().variance(phi); }
-  // After variance() of the same example.
+  // Only after variance() of the same example, which has computed P phi.
   void learn(const double* phi, const double* alpha, double h, double v, double floor) {
     if (!full_) {
       as_diagonal().learn(phi, alpha, h, 1.0, floor);
@@ -100,8 +100,8 @@ class SharedWeights {
 
   bool full_;
   std::size_t outputs_, columns_ = 0;
-  Covariance dense_;
-  Vec<double> diagonal_;
+  Covariance dense_;      // empty without a full covariance
+  Vec<double> diagonal_;  // empty with a full covariance; otherwise the weights, outputs × columns, then the variances
 };
 
 inline void SharedWeights::save(State& state, const std::string& name) {
