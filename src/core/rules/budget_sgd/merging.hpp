@@ -150,7 +150,7 @@ class Merging final : public MarginLearner {
       append_step(example, u);
       return kUpdated | kStored;
     }
-    const std::size_t newest = size();
+    const std::size_t newest = size();  // stands for the new example, which has no slot yet
     for (std::size_t j = 0; j < newest; ++j) scores_[j] = scale_ * norm(j);
     const std::size_t m = least_or_new(simd().extremes(scores_.data(), newest), u.tau / unit_ * (u.step.minus < config_.n_outputs ? std::sqrt(2.0) : 1.0));
     const double* kappa = scratch.row.data();
@@ -165,13 +165,13 @@ class Merging final : public MarginLearner {
       return kUpdated | kStored;
     }
     const double other_h = 1.0 - partner.h, factor_m = std::exp(-partner.L * other_h * other_h), factor_n = std::exp(-partner.L * partner.h * partner.h);
-    if (m == newest) {
+    if (m == newest) {  // the new example is merged into a stored one
       merged_.merge(*store_, example.x, partner.slot, partner.h);
       store_merged(partner.slot);
       for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[partner.slot] = beta(o)[partner.slot] * factor_n + step_coefficient(u, o) * factor_m;
       return kUpdated;
     }
-    if (partner.slot == newest) {
+    if (partner.slot == newest) {  // a stored example is merged with the new one, and the merged row takes its slot
       merged_.merge(*store_, example.x, m, other_h);
       store_merged(m);
       arrivals_[m] = n_seen_;
@@ -180,7 +180,7 @@ class Merging final : public MarginLearner {
     }
     merged_.merge(*store_, m, partner.slot, partner.h);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[partner.slot] = beta(o)[partner.slot] * factor_n + beta(o)[m] * factor_m;
-    replace_step(m, example, u);  // before the merger is stored: a pool has space for both only without m and n
+    replace_step(m, example, u);  // before the merged row is stored: a pool may have no space for it while m is stored
     store_merged(partner.slot);
     return kUpdated | kStored;
   }
