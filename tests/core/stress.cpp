@@ -132,7 +132,7 @@ void scan_random_text(unsigned seed) {
     n_bad += scan.bad.size();
     at += scan.consumed;
     line += scan.n_lines;
-    in_long_line = scan.unfinished;
+    in_long_line = scan.in_long_line;
   }
   expect(lines == whole.lines && n_bad == whole.bad.size(), "text that is cut has other records");
   expect(numbers.size() == whole.numbers.size() &&

@@ -64,7 +64,7 @@ def test_the_core_scans_as_csv_does(content, last, kinds, max_line):
     arguments = (content, 0, last, ",", kinds, 5, 4, max_line)
     by_core, by_csv = scan(*arguments), scan_with_csv(*arguments)
     assert [without_unknown_field(bad) for bad in by_core.bad] == by_csv.bad and by_core[6:] == by_csv[6:]
-    for name in ("numbers", "lines", "begins", "ends"):
+    for name in ("numbers", "first_lines", "begins", "ends"):
         assert getattr(by_core, name).tobytes() == getattr(by_csv, name).tobytes(), name
     for a, b in zip(by_core.texts, by_csv.texts, strict=True):
         assert a.values == b.values and a.codes.tolist() == b.codes.tolist()

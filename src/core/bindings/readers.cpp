@@ -34,7 +34,7 @@ Coded to_python(CodedColumn&& column) {
 }
 
 // `scan` returns the fields of `Scan` in their order: (numbers, texts as [(values, codes), …], lines, begins, ends,
-// bad records as [(line, begin, end, trouble, field), …], consumed, n_lines, unfinished).
+// bad records as [(line, begin, end, trouble, field), …], consumed, n_lines, in_long_line).
 using Bad = nb::typed<nb::tuple, int, int, int, int, int>;
 using Scanned = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>, Out<std::int64_t>, Out<std::int64_t>,
                           Out<std::int64_t>, nb::typed<nb::list, Bad>, std::size_t, std::size_t, bool>;
@@ -67,7 +67,7 @@ Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std:
     bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
   return nb::make_tuple(to_numpy(std::move(scan.numbers)), texts, to_numpy(std::move(scan.lines)),
                         to_numpy(std::move(scan.begins)), to_numpy(std::move(scan.ends)), bad, scan.consumed,
-                        scan.n_lines, scan.unfinished);
+                        scan.n_lines, scan.in_long_line);
 }
 
 // `sparse_lines` returns (kind of each line, indptr, indices, values, weights, labels, tasks), see `SparseLines`.
@@ -75,7 +75,7 @@ using ScannedLines = nb::typed<nb::tuple, Out<std::uint8_t>, Out<std::int64_t>, 
                               Coded, Coded>;
 
 // Line i is content[begins[i], ends[i]). Throws if a line is outside of the content; the scanners do not check this again.
-LineExtents checked_extents(const nb::bytes& content, const Line<std::int64_t>& begins, const Line<std::int64_t>& ends) {
+LineExtents checked_extents(const nb::bytes& content, const Array1d<std::int64_t>& begins, const Array1d<std::int64_t>& ends) {
   const LineExtents lines{begins.data(), ends.data(), begins.shape(0)};
   require(ends.shape(0) == lines.n, "_core: begins and ends must have the same length");
   const auto size = static_cast<std::int64_t>(content.size());
@@ -86,7 +86,7 @@ LineExtents checked_extents(const nb::bytes& content, const Line<std::int64_t>& 
 }
 
 // `task` says where Vowpal Wabbit text has the task: in the namespace of this name, or in the tag if it is "tag".
-ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends, bool is_vw,
+ScannedLines sparse_lines(const nb::bytes& content, Array1d<std::int64_t> begins, Array1d<std::int64_t> ends, bool is_vw,
                           const std::optional<std::string>& task) {
   const LineExtents lines = checked_extents(content, begins, ends);
   const TaskFrom from = !task ? TaskFrom::nowhere : *task == "tag" ? TaskFrom::tag : TaskFrom::name;
@@ -104,7 +104,7 @@ ScannedLines sparse_lines(const nb::bytes& content, Line<std::int64_t> begins, L
 // `json_lines` returns (numbers, texts as [(values, codes), …]), or None if Python has to parse some line.
 using ScannedObjects = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>>;
 
-std::optional<ScannedObjects> json_lines(const nb::bytes& content, Line<std::int64_t> begins, Line<std::int64_t> ends,
+std::optional<ScannedObjects> json_lines(const nb::bytes& content, Array1d<std::int64_t> begins, Array1d<std::int64_t> ends,
                                          const std::vector<std::string>& numbers, const std::vector<std::string>& texts) {
   const LineExtents lines = checked_extents(content, begins, ends);
   JsonLines scanned;

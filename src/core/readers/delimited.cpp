@@ -111,7 +111,7 @@ class Scanner {
     const std::size_t first_end = line_end(begin);
     if (first_end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
     if (first_end - begin > form_.max_line) {
-      scan_.unfinished = first_end == size_ && !last_;
+      scan_.in_long_line = first_end == size_ && !last_;
       return skip_line(begin, first_end, Trouble::too_long, 0);
     }
     const std::size_t trimmed = without_return(begin, first_end);

@@ -31,7 +31,7 @@ struct Scan {
   std::vector<BadRecord> bad;
   std::size_t consumed = 0;  // bytes that were parsed completely
   std::int64_t n_lines = 0;  // lines that end in these bytes
-  bool unfinished = false;   // the last line is too long and continues after these bytes
+  bool in_long_line = false;  // the last line is too long and continues after these bytes
 };
 
 // What the text looks like, and how much of it to scan.

@@ -1,7 +1,8 @@
 """Standardise columns online: scale each row by the mean and deviation of the rows before it. Used by `columns`.
 
-The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows. Without subtracting c, large
-values with small differences would lose their digits. Rows are added one by one, so that the result does not depend on
+The state per column is n, Σ(x − c) and Σ(x − c)², where c is the median of the first rows: the sample
+from which `io.stream` infers the columns. Without subtracting c, large values with small differences would lose their
+digits. Rows are added one by one, so that the result does not depend on
 how the stream is divided into blocks, not even in the last bit.
 """
 
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class RunningScale:
-    """Running means and deviations of k columns."""
+    """Running means and standard deviations of several columns. Every array has one number per column."""
 
     center: Floats  # c
     count: Floats  # n
@@ -28,7 +29,10 @@ class RunningScale:
 
     @classmethod
     def of(cls, values: Floats) -> RunningScale:
-        """Start from the first rows. NaN counts as missing; a column without values starts with a count of 0."""
+        """Start from the sample. NaN (missing) and infinities (invalid) are left out.
+
+        A column without values starts with a count of 0.
+        """
         known = np.isfinite(values)
         center = np.array([np.median(column[is_known]) if is_known.any() else 0.0
                            for column, is_known in zip(values.T, known.T, strict=True)])  # fmt: skip
@@ -36,7 +40,7 @@ class RunningScale:
         return cls(center, known.sum(axis=0).astype(np.float64), centred.sum(axis=0), (centred * centred).sum(axis=0))
 
     def scale(self, values: Floats, learn: Any) -> Floats:
-        """Return the scaled rows; missing values become 0, the mean.
+        """Return the scaled rows; missing values (NaN) become 0, the mean. Rows with infinities are rejected before.
 
         `learn` says whether the rows update the state: True, False, or one boolean per row.
         """
@@ -49,20 +53,20 @@ class RunningScale:
             count, total, squares = self.count, self.total, self.squares
         else:
             count, total, squares = self._before_each(centred, known, learn, has_gaps)
-        mean = total / np.maximum(count, 1.0)
+        mean = total / np.maximum(count, 1.0)  # of x − c
         variance = squares / np.maximum(count, 1.0)
         # Var = E[(x − c)²] − (E[x − c])², accurate because c is close to the mean.
         variance -= mean * mean
-        # A variance below rounding error counts as constant.
+        # A column whose variance is below the rounding error counts as constant.
         varies = variance > 1e-12 * mean * mean
         if not varies.all():
             variance[~varies] = np.inf  # so that a constant column, which carries no information, becomes 0
         with np.errstate(over="ignore"):  # the result is clipped below
-            centred -= mean
-            centred /= np.sqrt(variance, out=variance)
+            scaled = np.subtract(centred, mean, out=centred)
+            scaled /= np.sqrt(variance, out=variance)
         if has_gaps:
-            centred[~known] = 0.0
-        return np.clip(centred, -CLIP, CLIP, out=centred)
+            scaled[~known] = 0.0
+        return np.clip(scaled, -CLIP, CLIP, out=scaled)
 
     def _before_each(self, centred: Floats, known: Any, learn: Any, has_gaps: bool) -> tuple[Floats, Floats, Floats]:
         """Return n, Σ(x − c) and Σ(x − c)² before each row, and update the state with all rows."""

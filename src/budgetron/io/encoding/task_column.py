@@ -2,7 +2,8 @@
 
 A wrong task changes everything that is learned. So only four names are accepted: task, user, customer and device, also
 with an ending such as _id. Other columns whose names say that they identify something, such as shop or account_no, are
-candidates: the caller is told about them, and they are never used as numbers.
+identifiers. An identifier whose values repeat is a candidate for the task: the caller is told about it, and its
+integers are not used as numbers.
 """
 
 from __future__ import annotations
@@ -45,12 +46,16 @@ def is_identifier(name: str) -> bool:
     return words[0] in (*TASKS, *_ENTITIES) or has_ending
 
 
-def is_candidate(name: str, present: Mapping[str, int]) -> bool:
-    """Return whether a column may be the task: by its name, and if its values repeat and none is a fraction."""
-    n = sum(present.values())
-    if not is_identifier(name) or not 2 <= len(present) <= n / 2:
+def is_candidate(name: str, rows_per_value: Mapping[str, int]) -> bool:
+    """Return whether a column may be the task.
+
+    Its name must be that of an identifier, it must have at least two values, on two rows each on average, and none of
+    them may be a fraction.
+    """
+    n = sum(rows_per_value.values())
+    if not is_identifier(name) or not 2 <= len(rows_per_value) <= n / 2:
         return False
-    return not any(_is_fraction(value) for value in present)
+    return not any(_is_fraction(value) for value in rows_per_value)
 
 
 def words_of(name: str) -> list[str]:

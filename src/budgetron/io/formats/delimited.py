@@ -73,7 +73,7 @@ class Delimited:
 
     def _first_record(self, scan: Scan, content: bytes, offset: int) -> tuple[int, int]:
         """Return the position of the first record. Raise an error if it can be neither a header nor a row."""
-        if len(scan.lines):
+        if len(scan.first_lines):
             return int(scan.begins[0]), int(scan.ends[0])
         if not scan.bad:
             raise InputError(f"{self._source.name} is empty; a header or rows of text were expected.")
@@ -132,7 +132,7 @@ class Delimited:
         elif in_order != list(selection.numbers):
             numbers = numbers[:, [in_order.index(name) for name in selection.numbers]]
         table = Table(
-            scan.lines,
+            scan.first_lines,
             numbers,
             {name: texts[name] for name in texts if name in selection.texts},
             lambda row: shorten(content[offset + int(scan.begins[row]) : offset + int(scan.ends[row])]),

@@ -50,7 +50,7 @@ class LineReader(ABC):
 
     def rows(self, chunk: Chunk, selection: Selection | None, stop: bool) -> ParsedLines:
         """Parse all lines of a chunk; with `stop`, only up to the first bad one."""
-        return self.line_by_line(chunk, range(len(chunk[0].lines)), self.row, stop)
+        return self.line_by_line(chunk, range(len(chunk[0].first_lines)), self.row, stop)
 
     def line_by_line(
         self, chunk: Chunk, line_indices: Iterable[int], row_of: Callable[[bytes], Any], stop: bool
@@ -63,7 +63,7 @@ class LineReader(ABC):
             try:
                 row = row_of(line)
             except InvalidLine as error:
-                bad.append(BadLine(int(scan.lines[i]), shorten(line), str(error)))
+                bad.append(BadLine(int(scan.first_lines[i]), shorten(line), str(error)))
                 if stop:
                     break
                 continue
@@ -89,7 +89,7 @@ class LineReader(ABC):
             yield self._parse(self._records.empty_chunk(b""), selection, stop)[0], self.early
         while True:
             chunk = self._records.next(",", b"", rows, 1 if stop else rows)
-            if not len(chunk[0].lines) and not chunk[0].bad:
+            if not len(chunk[0].first_lines) and not chunk[0].bad:
                 return
             yield self._parse(chunk, selection, stop)
 
@@ -105,4 +105,4 @@ class LineReader(ABC):
             i = line_indices[row]
             return shorten(content[offset + int(scan.begins[i]) : offset + int(scan.ends[i])])
 
-        return self.table(rows, scan.lines[line_indices], content_of, selection), sorted(bad)
+        return self.table(rows, scan.first_lines[line_indices], content_of, selection), sorted(bad)

@@ -67,10 +67,10 @@ class Ndjson(LineReader):
             return super().rows(chunk, selection, stop)
         from_core = _parse_in_core(chunk, selection)
         if from_core is not None:
-            return ParsedLines(from_core, np.arange(len(chunk[0].lines)), [])
+            return ParsedLines(from_core, np.arange(len(chunk[0].first_lines)), [])
         if self._decoder is None or self._decoder.selection != selection:
             self._decoder = _SelectiveDecoder(selection)
-        decode, lines = self._decoder.decode, range(len(chunk[0].lines))
+        decode, lines = self._decoder.decode, range(len(chunk[0].first_lines))
         parsed = self.line_by_line(chunk, lines, lambda line: decode(line, self.row), stop)
         return parsed._replace(rows=self._decoder.columns(parsed.rows))
 
@@ -112,7 +112,7 @@ def _parse_in_core(chunk: Chunk, selection: Selection) -> _CoreColumns | None:
     columns = native.json_lines(content, scan.begins + offset, scan.ends + offset, names, texts)
     if columns is None:
         return None
-    numbers = columns[0].reshape(len(scan.lines), len(names))
+    numbers = columns[0].reshape(len(scan.first_lines), len(names))
     for name, number_format in number_formats.items():
         j = names.index(name)
         numbers[:, j] = replace_missing_codes(numbers[:, j], number_format)

@@ -77,8 +77,8 @@ class Records:
             if scanned.n_lines:
                 # With the length of the last lines, the next block can be read in one call.
                 self._line_bytes = scanned.consumed / scanned.n_lines
-            self._in_long_line |= scanned.unfinished
-            if len(scanned.lines) or scanned.bad or self.at_end:
+            self._in_long_line |= scanned.in_long_line
+            if len(scanned.first_lines) or scanned.bad or self.at_end:
                 return chunk
             self._read_more()
 
@@ -90,12 +90,12 @@ class Records:
         """Return the records with line numbers of the file instead of the buffer."""
         first = self._lines + 1  # lines count from 1
         bad = [record._replace(line=record.line + first) for record in scanned.bad]
-        return scanned._replace(lines=scanned.lines + first, bad=bad), self._buffer, self._start
+        return scanned._replace(first_lines=scanned.first_lines + first, bad=bad), self._buffer, self._start
 
     def first(self, delimiter: str, kinds: bytes) -> Chunk:
         """Return the first record, good or bad, without consuming it; none if the file is empty."""
         while True:
             chunk = self.peek(delimiter, kinds, 1)
-            if len(chunk[0].lines) or chunk[0].bad or self.at_end:
+            if len(chunk[0].first_lines) or chunk[0].bad or self.at_end:
                 return chunk
             self._read_more()

@@ -24,32 +24,32 @@ from budgetron.io.encoding.values import CodedColumn, code_texts, parse_number
 IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
 # What can be wrong with a record. The core returns these codes, so their order is fixed.
 FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG = range(7)
-UNKNOWN_FIELD = -1  # `csv` does not tell in which field a quote is wrong
+UNKNOWN_FIELD = -1  # for `BadRecord.field`
 MAX_LINE = 1 << 20  # the longest record, in bytes
 
 
 class BadRecord(NamedTuple):
-    """A record that was left out: the line on which it begins (from 0), its bytes, and what is wrong with it."""
+    """A record that was left out, and what is wrong with it. Positions count as in `Scan`."""
 
-    line: int
-    begin: int
-    end: int
-    problem: int
-    field: int
+    line: int  # the line on which it begins, from 0
+    begin: int  # its first byte
+    end: int  # the byte after its last one; if the end of the record is unknown, that of its first line
+    problem: int  # one of the codes above
+    field: int  # the field that is wrong, from 0, or UNKNOWN_FIELD; for FIELD_COUNT, how many fields it has
 
 
 class Scan(NamedTuple):
     """The records found in a chunk of text. Positions count from the offset at which the scan began."""
 
     numbers: NDArray[np.float64]  # one row per record, one column per field of kind NUMBER; NaN where it is missing
-    texts: list[CodedColumn]
-    lines: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    texts: list[CodedColumn]  # one per field of kind TEXT
+    first_lines: NDArray[np.int64]  # the line on which each record begins, from 0
+    begins: NDArray[np.int64]  # the first byte of each record
+    ends: NDArray[np.int64]  # the byte after its last one, without the newline
     bad: list[BadRecord]
-    consumed: int
-    n_lines: int
-    unfinished: bool  # the last line exceeds the limit and continues after the chunk
+    consumed: int  # the bytes of all complete records, good and bad
+    n_lines: int  # the lines in these bytes
+    in_long_line: bool  # whether the chunk ends within a line that exceeds the limit
 
 
 def scan(
@@ -59,17 +59,18 @@ def scan(
     """Return the complete records from `offset` on; with `last`, also a final record without a newline.
 
     `kinds` has one byte per field: IGNORED, NUMBER or TEXT. If it is empty, every line is one record, which is not
-    split into fields.
+    split into fields. The scan ends after `max_rows` good records or `max_bad` bad ones. A record of more than
+    `max_line` bytes is bad.
     """
     compiled = native.scan
     if compiled is None:
         return scan_with_csv(content, offset, last, delimiter, kinds, max_rows, max_bad, max_line)
-    numbers, texts, lines, begins, ends, bad, consumed, n_lines, unfinished = compiled(
+    numbers, texts, lines, begins, ends, bad, consumed, n_lines, in_long_line = compiled(
         content, offset, last, delimiter, kinds, max_rows, max_bad, max_line
     )
     shaped = numbers.reshape(len(lines), kinds.count(NUMBER))
     columns, bad_records = [CodedColumn(*text) for text in texts], [BadRecord(*record) for record in bad]
-    return Scan(shaped, columns, lines, begins, ends, bad_records, consumed, n_lines, unfinished)
+    return Scan(shaped, columns, lines, begins, ends, bad_records, consumed, n_lines, in_long_line)
 
 
 def split_record(record: bytes, delimiter: str) -> list[str]:
@@ -81,7 +82,9 @@ def split_record(record: bytes, delimiter: str) -> list[str]:
     return next(csv.reader([text], delimiter=delimiter), [])
 
 
-def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter: str) -> str:
+def describe_problem(
+    bad: BadRecord, names: list[str], record: bytes, delimiter: str, max_line: int = MAX_LINE
+) -> str:
     """Describe what is wrong with a record, and name the column if it is known."""
     column = names[bad.field] if 0 <= bad.field < len(names) else None
     where = "a field" if column is None else f"column {column!r}"
@@ -90,14 +93,14 @@ def describe_problem(bad: BadRecord, names: list[str], record: bytes, delimiter:
     if bad.problem == NOT_A_NUMBER:
         return f"{where} should be a number but contains {shown(split_record(record, delimiter)[bad.field])}"
     if bad.problem == TEXT_AFTER_QUOTE:
-        return f"{where} continues after its closing quote; write a quote inside quotes twice"
+        return f'{where} continues after its closing quote; inside a quoted field, write each quote as ""'
     if bad.problem == UNCLOSED_QUOTE:
-        return f'{where} opens a quote (") that is not closed within {MAX_LINE:,} bytes'
+        return f'{where} opens a quote (") that is not closed before the end of the file or within {max_line:,} bytes'
     if bad.problem == NUL_BYTE:
         return "the line contains a NUL byte, so this may not be a text file"
     if bad.problem == NOT_UTF8:
         return "the line is not valid UTF-8" + _likely_encoding(record)
-    return f"the line is longer than {MAX_LINE:,} bytes"
+    return f"the line is longer than {max_line:,} bytes"
 
 
 def _likely_encoding(record: bytes) -> str:
@@ -111,8 +114,11 @@ class _Incomplete(BudgetronError):
     """The record continues after the chunk."""
 
 
-class _Invalid(BudgetronError):
-    """The end of a record is unknown. Only its first line is skipped, so a single wrong quote loses only one line."""
+class _EndUnknown(BudgetronError):
+    """The end of a record is unknown. Only its first line is skipped, so a single wrong quote loses only one line.
+
+    Its argument is the problem: TOO_LONG, TEXT_AFTER_QUOTE or UNCLOSED_QUOTE.
+    """
 
 
 def scan_with_csv(
@@ -125,25 +131,25 @@ def scan_with_csv(
     texts: list[list[str]] = []
     bad: list[BadRecord] = []
     at = line = 0
-    unfinished = False
+    in_long_line = False
     while at < len(data) and len(rows) < max_rows and len(bad) < max_bad:
         begin, end = at, _line_end(data, at)
-        stop = _without_return(data, begin, end)
+        stop = _without_carriage_return(data, begin, end)
         try:
             if end - begin > max_line:
-                unfinished = end == len(data) and not last
-                raise _Invalid(TOO_LONG)
+                in_long_line = end == len(data) and not last
+                raise _EndUnknown(TOO_LONG)
             if end == len(data) and not last:
                 raise _Incomplete
             fields: list[str] = []
             if kinds and stop > begin:
                 fields, end = _fields(data, begin, end, last, delimiter, max_line)
-                stop = _without_return(data, begin, end)
+                stop = _without_carriage_return(data, begin, end)
             problem = _problem(data[begin:stop], fields, kinds)
         except _Incomplete:
             break
-        except _Invalid as invalid:
-            problem = (invalid.args[0], UNKNOWN_FIELD)
+        except _EndUnknown as error:
+            problem = (error.args[0], UNKNOWN_FIELD)
         if problem is not None:
             bad.append(BadRecord(line, begin, stop, *problem))
         elif stop > begin:  # empty lines are no records
@@ -157,13 +163,13 @@ def scan_with_csv(
     lines, begins, ends = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     shaped = np.array(numbers, dtype=np.float64).reshape(len(rows), kinds.count(NUMBER))
     columns = zip(*texts, strict=True) if texts else [()] * kinds.count(TEXT)
-    return Scan(shaped, [code_texts(column) for column in columns], lines, begins, ends, bad, at, line, unfinished)
+    return Scan(shaped, [code_texts(column) for column in columns], lines, begins, ends, bad, at, line, in_long_line)
 
 
 def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_line: int) -> tuple[list[str], int]:
     """Return the fields of the record that begins here, and the end of its last line."""
     if b'"' not in data[begin:end]:
-        return _text(data[begin : _without_return(data, begin, end)]).split(delimiter), end
+        return _text(data[begin : _without_carriage_return(data, begin, end)]).split(delimiter), end
 
     def lines() -> Iterator[str]:
         # csv requests another line only while a quote is open. `end` is then the end of the last line that it took.
@@ -172,7 +178,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         while start < len(data):
             end = _line_end(data, start)
             if end - begin > max_line:
-                raise _Invalid(UNCLOSED_QUOTE)
+                raise _EndUnknown(UNCLOSED_QUOTE)
             if end == len(data) and not last:
                 raise _Incomplete
             yield _text(data[start : end + 1])
@@ -184,7 +190,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
         return next(csv.reader(lines(), delimiter=delimiter, strict=True)), end
     except csv.Error as error:
         at_end = "unexpected end" in str(error)
-        raise _Invalid(UNCLOSED_QUOTE if at_end else TEXT_AFTER_QUOTE) from None
+        raise _EndUnknown(UNCLOSED_QUOTE if at_end else TEXT_AFTER_QUOTE) from None
 
 
 def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] | None:
@@ -213,5 +219,6 @@ def _line_end(data: bytes, begin: int) -> int:
     return len(data) if newline < 0 else newline
 
 
-def _without_return(data: bytes, begin: int, end: int) -> int:
+def _without_carriage_return(data: bytes, begin: int, end: int) -> int:
+    """Return the end of a line without the \\r of a newline that is written \\r\\n."""
     return end - 1 if end > begin and data[end - 1 : end] == b"\r" else end

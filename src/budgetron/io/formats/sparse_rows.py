@@ -125,5 +125,5 @@ class SparseReader(LineReader):
         order = np.argsort(line_indices)
         if stop and slow.bad:
             # With `stop`, rows after the first bad line are not returned.
-            order = order[scan.lines[line_indices[order]] < slow.bad[0].number]
+            order = order[scan.first_lines[line_indices[order]] < slow.bad[0].number]
         return ParsedLines(fast.concatenate(SparseRows.of(slow.rows)).select(order), line_indices[order], slow.bad)
