@@ -74,7 +74,7 @@ class ServiceFailed(ServiceError, OperationalError):
 
 
 class Unreachable(OperationalError, ConnectionError):
-    """The service did not respond, after all retries."""
+    """The last attempt got no response, after all retries."""
 
 
 class _ErrorFields(msgspec.Struct):

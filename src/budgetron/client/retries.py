@@ -1,9 +1,13 @@
 """The retry loop of both clients, which differ only in how they send and sleep.
 
-    for wait in attempts:          # seconds, 0 for the first attempt
-        sleep(wait)                # then send `attempts.request`, and
-        attempts.on_response(response) or attempts.on_no_response(error)
-    attempts.answer
+    attempts = Retries(settings, call)
+    for wait in attempts:  # seconds; 0 before the first attempt
+        sleep(wait)
+        try:
+            attempts.on_response(send(attempts.request))
+        except TransportError as error:
+            attempts.on_no_response(error)
+    return attempts.answer
 
 The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may go
 through it.
@@ -18,7 +22,7 @@ from typing import Any
 from budgetron.client.calls import Call, ClientSettings
 from budgetron.client.responses import Unreachable, error_of
 
-# Statuses of conditions that may pass: the service is busy, restarting, or short of disk space.
+# Statuses after which a retry may succeed: the service is busy, restarting, or short of disk space.
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
 _MAX_WAIT = 10.0  # seconds
 
@@ -30,7 +34,7 @@ class Retries:
         self._settings, self._call = settings, call
         content, headers = call.encoded()
         self.request = {"method": call.method, "url": call.path, "content": content, "headers": headers}
-        self.answer: Any = None
+        self.answer: Any = None  # the decoded response
         self._is_answered = False
         self._retry_after: str | None = None
         self._error: Exception | None = None
@@ -45,23 +49,23 @@ class Retries:
             assert self._error is not None
             raise self._error
 
-    def on_response(self, answer: Any) -> None:
+    def on_response(self, response: Any) -> None:
         """Handle a response: decode it, keep an error for a retry, or raise an error that a retry would not change."""
-        if answer.status_code == 200:
-            self.answer, self._is_answered = self._call.decoded(answer.content), True
+        if response.status_code == 200:
+            self.answer, self._is_answered = self._call.decoded(response.content), True
             return
-        self._error = error_of(answer.status_code, answer.content)
-        if answer.status_code not in RETRIED_STATUSES:
+        self._error = error_of(response.status_code, response.content)
+        if response.status_code not in RETRIED_STATUSES:
             raise self._error
-        self._retry_after = answer.headers.get("retry-after")
+        self._retry_after = response.headers.get("retry-after")
 
     def on_no_response(self, error: Exception) -> None:
         """Handle a failed connection or a timeout: keep the error, which is raised after the last retry."""
         self._retry_after = None
         attempts = self._settings.retries + 1
         self._error = Unreachable(
-            f"Client: {self._settings.url} did not respond in {attempts} attempts. The last error was "
-            f"{type(error).__name__}: {error}. Check the URL and that the service is running."
+            f"Client: the request to {self._settings.url} failed in {attempts} attempts. The last one got no response "
+            f"({type(error).__name__}: {error}). Check the URL and that the service is running."
         )
 
 
