@@ -5,7 +5,7 @@ from contract_streams import X, made
 
 
 @pytest.fixture
-def storing(learner):
+def storing_learner(learner):
     """A learner that stores examples."""
     if made(learner).partial_fit(X[:2], [0, 1]).capacity_ == 0:
         pytest.skip("it stores no examples; tests/engine/budgetron has its tests")

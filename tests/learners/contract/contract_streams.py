@@ -21,6 +21,6 @@ def made(learner, **parameters):
     return learner(**{name: chosen[name] for name in chosen if name in learner().get_params()})
 
 
-def same(a, b):
+def assert_same_model(a, b):
     """Check that two models are equal bit for bit."""
     require_same(state_of(a), state_of(b), "two models")

@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 from budgetron import kernels
 
 
-def test_stored_examples_are_rows_of_the_stream(storing):
-    model = made(storing).partial_fit(X, Y, tasks=TASKS)
+def test_stored_examples_are_rows_of_the_stream(storing_learner):
+    model = made(storing_learner).partial_fit(X, Y, tasks=TASKS)
     active = model.active_set_
     assert len(active) == model.n_stored_ <= (model.capacity_ or N) and model.n_seen_ == N
     assert np.array_equal(active.rows, X[active.arrival])
@@ -44,11 +44,11 @@ def test_task_weights_make_the_margins(learner):
     )
 
 
-def test_gamma_scale_is_estimated_from_the_first_rows(storing):
+def test_gamma_scale_is_estimated_from_the_first_rows(storing_learner):
     after_32, after_64 = 1 / (4 * X[:32].var()), 1 / (4 * X[:64].var())
     for n, expected in ((31, 1 / 4), (32, after_32), (63, after_32), (90, after_64)):
         for cuts in ([], [5, 33], range(1, n)):
-            model = made(storing, kernel=kernels.Gaussian())
+            model = made(storing_learner, kernel=kernels.Gaussian())
             for rows in filter(len, np.split(np.arange(n), cuts)):
                 model.partial_fit(X[rows], Y[rows], classes=np.unique(Y))
             assert model.kernel_.gamma == pytest.approx(expected, rel=1e-12)
@@ -64,8 +64,8 @@ def test_attributes_need_a_first_example(learner):
         _ = model.active_set_
 
 
-def test_forget_task_removes_the_examples_of_the_task(storing):
-    model = made(storing).partial_fit(X, Y, tasks=[f"user {task}" for task in TASKS])
+def test_forget_task_removes_the_examples_of_the_task(storing_learner):
+    model = made(storing_learner).partial_fit(X, Y, tasks=[f"user {task}" for task in TASKS])
     other_tasks = [name for name in model.active_set_.task if name != "user 1"]
     model.forget_task("user 1")
     model.forget_task("user 1")
@@ -77,12 +77,12 @@ def test_forget_task_removes_the_examples_of_the_task(storing):
     assert "user 1" in model.active_set_.task
 
 
-def test_forgetting_every_task_leaves_nothing(storing):
-    model = made(storing).partial_fit(X, Y, tasks=TASKS)
+def test_forgetting_every_task_leaves_nothing(storing_learner):
+    model = made(storing_learner).partial_fit(X, Y, tasks=TASKS)
     for task in range(4):
         model.forget_task(task)
     assert model.n_stored_ == 0 and model.budget_share_ == {}
-    if "no_mistake_no_change" not in storing.exemptions:  # otherwise the shared part stays
+    if "no_mistake_no_change" not in storing_learner.exemptions:  # otherwise the shared part stays
         assert np.abs(model.decision_function(X, tasks=TASKS)).max() < 1e-12
     model.partial_fit(X, Y, tasks=TASKS)
     assert model.n_stored_ > 0

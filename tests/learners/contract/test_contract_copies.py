@@ -9,7 +9,7 @@ from io import BytesIO
 import joblib
 import numpy as np
 import pytest
-from contract_streams import TASKS, X, Y, made, same
+from contract_streams import TASKS, X, Y, assert_same_model, made
 from sklearn.base import clone
 
 from budgetron import graphs, kernels
@@ -35,7 +35,7 @@ def test_copies_are_equal_and_independent(learner, copied, engine):
     other = copied(model)
     before = state_of(model)
     assert other.active_set_.task == model.active_set_.task and other.get_params().keys() == model.get_params().keys()
-    same(model, other)
+    assert_same_model(model, other)
     other.partial_fit(X[::-1], Y, tasks=names)
     require_same(before, state_of(model), "the original, after its copy learned")
     new = copied(made(learner))
@@ -46,18 +46,18 @@ def test_clone_has_learned_nothing(learner):
     model = made(learner, graph=graphs.complete(4)).partial_fit(X, Y, tasks=TASKS)
     new = clone(model)
     assert not new.__sklearn_is_fitted__() and new.get_params() == model.get_params()
-    same(new.partial_fit(X, Y, tasks=TASKS), model)
+    assert_same_model(new.partial_fit(X, Y, tasks=TASKS), model)
     if "kernel" in model.get_params():
         assert model.set_params(kernel=kernels.Linear()).kernel == kernels.Linear()
 
 
 def test_equal_seeds_equal_models(learner):
     if "random_state" not in learner().get_params():
-        same(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
+        assert_same_model(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
         return
     drawing = learner.presets.get("bogd", {})  # the default of BudgetSgd draws nothing
     models = [made(learner, random_state=seed, **drawing).fit(X, Y, tasks=TASKS) for seed in (3, 3, 4)]
-    same(*models[:2])
+    assert_same_model(*models[:2])
     margins = [model.decision_function(X, tasks=TASKS) for model in models]
     assert np.array_equal(margins[0], margins[1]) and not np.array_equal(margins[0], margins[2])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract_streams import KERNEL, TASKS, N, X, Y, made, same
+from contract_streams import KERNEL, TASKS, N, X, Y, assert_same_model, made
 
 from budgetron import kernels
 from budgetron.errors import InputError, UnknownLabel
@@ -30,7 +30,7 @@ def test_a_single_first_label_gives_the_same_model_as_named_classes(learner):
         without_classes.partial_fit(X, y)
         with_classes.partial_fit(X[[first]], [1], classes=[negative, 1]).partial_fit(X, y)
         assert without_classes.classes_.tolist() == [negative, 1]
-        same(without_classes, with_classes)
+        assert_same_model(without_classes, with_classes)
 
 
 @pytest.mark.parametrize("label", ["spam", 2, "1"])
@@ -60,7 +60,7 @@ def test_labels_of_any_type_are_learned(learner, names):
     model, coded = made(learner).fit(X, labels, tasks=TASKS), made(learner).fit(X, codes, tasks=TASKS)
     assert model.classes_.tolist() == sorted(names)
     assert model.predict(X, tasks=TASKS).tolist() == np.array(names)[coded.predict(X, tasks=TASKS)].tolist()
-    same(model, coded)
+    assert_same_model(model, coded)
 
 
 def test_a_positive_margin_means_the_second_class(learner):
@@ -85,5 +85,5 @@ def test_the_predicted_class_has_the_largest_margin(learner):
 
 def test_fit_forgets_what_was_learned(learner):
     model = made(learner).fit(X, Y, tasks=TASKS).fit(X[:30, :3], Y[:30], tasks=TASKS[:30])
-    same(model, made(learner).fit(X[:30, :3], Y[:30], tasks=TASKS[:30]))
+    assert_same_model(model, made(learner).fit(X[:30, :3], Y[:30], tasks=TASKS[:30]))
     assert model.n_seen_ == 30 and model.n_features_in_ == 3

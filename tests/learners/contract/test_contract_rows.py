@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contract_streams import RNG, TASKS, N, X, Y, made, same
+from contract_streams import RNG, TASKS, N, X, Y, assert_same_model, made
 from scipy import sparse
 
 from budgetron.checks.case import require_same, state_of
@@ -12,16 +12,18 @@ from budgetron.errors import InputError
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 
 
-def test_float32_stays_float32(storing):
-    model = made(storing).partial_fit(X.astype(np.float32), Y, tasks=TASKS)
+def test_float32_stays_float32(storing_learner):
+    model = made(storing_learner).partial_fit(X.astype(np.float32), Y, tasks=TASKS)
     assert model.active_set_.rows.dtype == np.float32
-    sparse_model = made(storing).partial_fit(sparse.csr_matrix(X.astype(np.float32)), Y, tasks=TASKS)
+    sparse_model = made(storing_learner).partial_fit(sparse.csr_matrix(X.astype(np.float32)), Y, tasks=TASKS)
     assert sparse_model.active_set_.rows.dtype == np.float32
     for other in (X, X.tolist(), (64 * X).astype(int)):
-        assert made(storing).partial_fit(other, Y, tasks=TASKS).active_set_.rows.dtype == np.float64
-    many, coins = np.tile(X, (8, 10)), RNG.integers(2, size=8 * N)
-    small, large = (made(storing, budget=64).partial_fit(rows, coins) for rows in (many.astype(np.float32), many))
-    assert small.memory_bytes_ < large.memory_bytes_
+        assert made(storing_learner).partial_fit(other, Y, tasks=TASKS).active_set_.rows.dtype == np.float64
+    # Rows of 40 columns and random labels, so that the budget is full and rows are most of the memory.
+    wide, labels = np.tile(X, (8, 10)), RNG.integers(2, size=8 * N)
+    as_float32 = made(storing_learner, budget=64).partial_fit(wide.astype(np.float32), labels)
+    as_float64 = made(storing_learner, budget=64).partial_fit(wide, labels)
+    assert as_float32.memory_bytes_ < as_float64.memory_bytes_
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,8 @@ def test_float32_stays_float32(storing):
 )
 def test_every_kind_of_row_gives_the_same_model(learner, kind):
     base = sparse.csr_matrix(X) if sparse.issparse(kind(X)) else X
-    same(made(learner).partial_fit(kind(X), Y, tasks=TASKS), made(learner).partial_fit(base, Y, tasks=TASKS))
+    expected = made(learner).partial_fit(base, Y, tasks=TASKS)
+    assert_same_model(made(learner).partial_fit(kind(X), Y, tasks=TASKS), expected)
 
 
 def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
@@ -41,7 +44,7 @@ def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
     a, b = made(learner), made(learner)
     canonical = sparse.csr_matrix(dense)
     assert np.array_equal(a.predict_then_learn(matrix, [0, 1]), b.predict_then_learn(canonical, [0, 1]))
-    same(a, b)
+    assert_same_model(a, b)
     assert all(np.array_equal(*pair) for pair in zip(copies, (matrix.data, matrix.indices, matrix.indptr), strict=True))
 
 
@@ -60,27 +63,27 @@ def test_dicts_are_hashed_features(learner):
     assert sparse.issparse(model.active_set_.rows)
     a, b = made(learner), made(learner)
     assert a.learn_one({"x": 1.0, "y": 2.0}, 1) == b.learn_one({"y": 2.0, "x": 1.0}, 1)
-    same(a, b)
+    assert_same_model(a, b)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("engine", ["core", "numpy"])
-def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
+def test_a_dict_gives_the_same_result_as_its_hashed_sparse_row(learner, engine, classes):
     """Single dicts take a shorter path than blocks of rows, with the same result."""
     rows = [{"a": float(a), "b": int(8 * b), "kind": "x" if c > 0 else "y", "on": d > 0, 7: d} for a, b, c, d in X]
     y = np.arange(N) % classes
     labels = list(range(classes))
-    single, many = (made(learner, engine=engine) for _ in range(2))
-    hashed = hashed_rows("test", rows, DICT_FEATURES)
+    single, blockwise = (made(learner, engine=engine) for _ in range(2))
+    hashed = hashed_rows("test", rows, DICT_FEATURES)  # with as many columns as `learn_one` hashes dicts into
     first = single.learn_one(rows[0], y[0], task=TASKS[0], classes=labels)
     margins = [
         first,
         *(single.learn_one(x, label, task=task) for x, label, task in zip(rows[1:], y[1:], TASKS[1:], strict=True)),
     ]
-    many.partial_fit(hashed[:1], y[:1], tasks=TASKS[:1], classes=labels)
-    assert np.array_equal(np.array(margins[1:]), many.predict_then_learn(hashed[1:], y[1:], tasks=TASKS[1:]))
-    same(single, many)
-    assert [single.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == many.predict(
+    blockwise.partial_fit(hashed[:1], y[:1], tasks=TASKS[:1], classes=labels)
+    assert np.array_equal(np.array(margins[1:]), blockwise.predict_then_learn(hashed[1:], y[1:], tasks=TASKS[1:]))
+    assert_same_model(single, blockwise)
+    assert [single.predict_one(x, task=task) for x, task in zip(rows, TASKS, strict=True)] == blockwise.predict(
         hashed, tasks=TASKS
     ).tolist()
     before = state_of(single)
@@ -91,10 +94,10 @@ def test_a_dict_is_a_sparse_row_of_its_own(learner, engine, classes):
 
 
 def test_learn_one_is_a_block_of_one(learner):
-    single, many = made(learner), made(learner)
-    margins = many.predict_then_learn(X, Y, tasks=TASKS)
+    single, blockwise = made(learner), made(learner)
+    margins = blockwise.predict_then_learn(X, Y, tasks=TASKS)
     assert [single.learn_one(x, y, task=task) for x, y, task in zip(X, Y, TASKS, strict=True)] == margins.tolist()
-    assert [single.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == many.predict(
+    assert [single.predict_one(x, task=task) for x, task in zip(X, TASKS, strict=True)] == blockwise.predict(
         X, tasks=TASKS
     ).tolist()
-    same(single, many)
+    assert_same_model(single, blockwise)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from contract_streams import TASKS, N, X, Y, made, same
+from contract_streams import TASKS, N, X, Y, assert_same_model, made
 from scipy import sparse
 
 
@@ -30,11 +30,11 @@ def test_equal_names_are_one_task(learner):
         assert np.array_equal(model.decision_function(X, tasks=[alias] * N), model.decision_function(X, tasks=[1] * N))
 
 
-def test_without_tasks_all_examples_are_of_one_task(storing):
+def test_without_tasks_all_examples_are_of_one_task(storing_learner):
     """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
-    learner = storing
+    learner = storing_learner
     without_tasks, with_task_0 = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
-    same(without_tasks, with_task_0)
+    assert_same_model(without_tasks, with_task_0)
     assert np.array_equal(without_tasks.decision_function(X), with_task_0.decision_function(X, tasks=[0] * N))
 
 
@@ -43,7 +43,8 @@ CONTAINERS = [np.array, lambda tasks: np.array(tasks, dtype=np.int8), pd.Series,
 
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_tasks_may_be_in_any_container(learner, container):
-    same(made(learner).partial_fit(X, Y, tasks=container(TASKS)), made(learner).partial_fit(X, Y, tasks=TASKS))
+    expected = made(learner).partial_fit(X, Y, tasks=TASKS)
+    assert_same_model(made(learner).partial_fit(X, Y, tasks=container(TASKS)), expected)
 
 
 def test_a_task_column_equals_the_argument_tasks(learner):
@@ -52,12 +53,12 @@ def test_a_task_column_equals_the_argument_tasks(learner):
         position = column if column >= 0 else 4
         with_tasks = np.insert(X, position, TASKS, axis=1)
         model = made(learner, task_column=column)
-        same(model.fit(with_tasks, Y), expected)
+        assert_same_model(model.fit(with_tasks, Y), expected)
         assert np.array_equal(model.decision_function(with_tasks), expected.decision_function(X, tasks=TASKS))
         one_by_one = made(learner, task_column=column)
         for row, label in zip(with_tasks, Y, strict=True):
             one_by_one.learn_one(row, label)
-        same(one_by_one, expected)
+        assert_same_model(one_by_one, expected)
         sparse_model = made(learner, task_column=column).fit(sparse.csr_matrix(with_tasks), Y)
         assert sparse_model.active_set_.task == made(learner).fit(sparse.csr_matrix(X), Y, tasks=TASKS).active_set_.task
 
@@ -69,9 +70,9 @@ def test_a_task_column_of_a_data_frame(learner, library):
     labels = library.Series(["spam" if y else "ham" for y in Y])
     expected = made(learner).fit(X, labels.to_numpy(), tasks=users.to_numpy())
     model = made(learner).fit(frame, labels, tasks=users)
-    same(model, expected)
+    assert_same_model(model, expected)
     assert model.predict(frame, tasks=users).tolist() == expected.predict(X, tasks=list(users)).tolist()
     with_users = frame.assign(user=list(users)) if library is pd else frame.with_columns(users.alias("user"))
     column = made(learner, task_column="user").fit(with_users, labels)
-    same(column, expected)
+    assert_same_model(column, expected)
     assert column.predict(with_users).tolist() == model.predict(frame, tasks=users).tolist()
