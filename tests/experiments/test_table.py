@@ -15,7 +15,7 @@ from synthetic_runs import synthetic_runs
 
 from budgetron.errors import InputError
 from budgetron.experiments import all_done, findings, render, table_of
-from budgetron.experiments.algorithms import BASELINE, OURS_AT_BYTES, PAPER
+from budgetron.experiments.algorithms import BASELINE, BUDGETRON_SAME_BYTES, PAPER
 from budgetron.experiments.findings import differences
 from budgetron.experiments.page import BEGIN, END, with_table
 from budgetron.experiments.plotting import draw_f_against_budget, f_against_budget
@@ -148,7 +148,7 @@ def test_the_finding_about_budgetron_compares_it_with_the_paper_learners(f: floa
     runs = synthetic_runs(2)
     same = {"f_measure": f, "error": error, "stored": 1, "bytes": 1, "seconds": 1}
     for block in ("spam", "school", "sentiment"):
-        parameters = {"block": block, "seed": 0, "algorithm": OURS_AT_BYTES}
+        parameters = {"block": block, "seed": 0, "algorithm": BUDGETRON_SAME_BYTES}
         cells = [{"graph": graph, "share": share, **same} for graph, share in COLUMNS]
         runs.append({"parameters": parameters, "version": "9.9", "cells": cells})
     ours = findings(table_of(runs))[4]

@@ -1,7 +1,7 @@
-"""The rows of the table: the baseline, the paper's four algorithms, and Budgetron.
+"""The rows of the table of this package: the baseline, the paper's four algorithms, and Budgetron.
 
-The budget of a row may depend on the memory that other rows used. Such a row names these rows in `after`, and their
-runs are performed first.
+The budget of a row may depend on what other rows stored: on the number of examples of the baseline, or on the bytes of
+mtbprj-2. Such a row names these rows in `after`, and their runs are performed first.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ BASELINE = "k-perceptrons"  # one Perceptron per task, without a budget
 # The paper's names of RandomBudgetPerceptron, Forgetron, BudgetProjectron and SharedProjectron, with a task graph.
 PAPER = ("mtrbp", "mtforg", "mtbprj", "mtbprj-2")
 PROJECTIONS = ("mtbprj", "mtbprj-2")
-SAME_BYTES_AS = "mtbprj-2"  # the row whose memory Budgetron may use
-OURS_AT_B = "Budgetron, kernel only"
-OURS_AT_BYTES = "Budgetron, equal bytes"
+SAME_BYTES_AS = "mtbprj-2"  # the row whose memory is the budget of Budgetron
+BUDGETRON_SAME_EXAMPLES = "Budgetron, kernel only"
+BUDGETRON_SAME_BYTES = "Budgetron, equal bytes"
 
-# Budgetron runs with default parameters, and with as many bytes as mtbprj-2 takes in the same cell (OURS_AT_BYTES). Its
-# first version stored examples and had a second row at equal B (OURS_AT_B). Old files may still contain that row.
+# Budgetron runs with default parameters, and with as many bytes as mtbprj-2 takes in the same cell
+# (BUDGETRON_SAME_BYTES). Its first version stored examples, and had a second row with as many examples as the other
+# algorithms (BUDGETRON_SAME_EXAMPLES). Files of runs of that version still contain it.
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The settings of a learner in one cell of the table."""
+    """The settings of a learner in one cell of the table. A column is a graph and a budget."""
 
     kernel: Kernel
     graph: TaskGraph
-    budget: int  # B
+    budget: int  # B, the number of examples; 0 for the baseline, which has no budget
     bytes: int  # the memory of mtbprj-2 in this cell; 0 for rows that do not need it
     seed: int
 
@@ -51,7 +52,7 @@ class Algorithm:
 
     name: str
     make: Callable[[Cell], Any]
-    after: tuple[str, ...] = (BASELINE,)
+    after: tuple[str, ...] = (BASELINE,)  # the rows whose results determine its budget
     effort: float = 1.0  # relative run time, used only to estimate the time left
 
 
@@ -64,7 +65,7 @@ ALGORITHMS = [
         "mtbprj-2", lambda cell: SharedProjectron(cell.budget, cell.kernel, cell.graph, ETA), effort=3.0
     ),
     Algorithm(
-        OURS_AT_BYTES,
+        BUDGETRON_SAME_BYTES,
         lambda cell: Budgetron(f"{cell.bytes} B", _gaussian(cell.kernel), cell.graph),
         after=(BASELINE, SAME_BYTES_AS),
         effort=6.0,
@@ -73,7 +74,7 @@ ALGORITHMS = [
 
 
 def _gaussian(kernel: Kernel) -> Kernel:
-    """Return the block's kernel if it is Gaussian, otherwise the default: Budgetron has no other kernels."""
+    """Return the cell's kernel if it is Gaussian, otherwise the default: Budgetron has no other kernels."""
     return kernel if isinstance(kernel, Gaussian) else Gaussian()
 
 

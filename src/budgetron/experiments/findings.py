@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from budgetron.experiments.algorithms import BASELINE, OURS_AT_B, OURS_AT_BYTES, PAPER, PROJECTIONS
+from budgetron.experiments.algorithms import BASELINE, BUDGETRON_SAME_BYTES, BUDGETRON_SAME_EXAMPLES, PAPER, PROJECTIONS
 from budgetron.experiments.blocks import TableBlock
 from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
 from budgetron.experiments.printed import COLUMNS, SHARES, best_printed
@@ -43,11 +43,12 @@ def findings(table: Table) -> list[Finding]:
         return []
     results = [_mean_near_printed(table, blocks), _none_far_below(table, blocks)]
     results += [_complete_beats_disconnected(table, blocks), _projections_beat_eviction(table, blocks)]
-    if any(OURS_AT_BYTES in table.rows(block) for block in blocks):
-        results.append(_budgetron_reaches_goals(table, blocks, OURS_AT_BYTES, "at the bytes of mtbprj-2", strict=True))
-    if any(OURS_AT_B in table.rows(block) for block in blocks):
+    if any(BUDGETRON_SAME_BYTES in table.rows(block) for block in blocks):
+        how = "at the bytes of mtbprj-2"
+        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_BYTES, how, strict=True))
+    if any(BUDGETRON_SAME_EXAMPLES in table.rows(block) for block in blocks):
         how = "with kernel blocks alone at equal B"
-        results.append(_budgetron_reaches_goals(table, blocks, OURS_AT_B, how, strict=False))
+        results.append(_budgetron_reaches_goals(table, blocks, BUDGETRON_SAME_EXAMPLES, how, strict=False))
     return results
 
 

@@ -22,9 +22,8 @@ from budgetron.data import DataSet
 from budgetron.experiments.algorithms import (
     ALGORITHMS,
     BASELINE,
+    BUDGETRON_SAME_BYTES,
     ETA,
-    OURS_AT_B,
-    OURS_AT_BYTES,
     SAME_BYTES_AS,
     Algorithm,
     Cell,
@@ -91,7 +90,7 @@ def planned(blocks: Iterable[TableBlock], n_orders: int, paper_only: bool = Fals
         for block in block_list
         for seed in range(n_orders)  # all algorithms on one order follow each other, so that it is shuffled once
         for algorithm in ALGORITHMS
-        if len(algorithm.after) == round_ and not (paper_only and algorithm.name in (OURS_AT_B, OURS_AT_BYTES))
+        if len(algorithm.after) == round_ and not (paper_only and algorithm.name == BUDGETRON_SAME_BYTES)
     ]
 
 
@@ -165,7 +164,7 @@ def _cell(
     figures = {name: _rounded(value) for name, value in result.overall.to_dict().items() if name != "n"}
     by_task = {f"macro_{name}": _rounded(result.macro[name]) for name in ("f_measure", "error")}
     ece = {} if result.calibration is None else {"ece": _rounded(result.calibration.ece)}
-    limit = {"bytes_allowed": max_bytes} if run.algorithm == OURS_AT_BYTES else {"budget": budget or None}
+    limit = {"bytes_allowed": max_bytes} if run.algorithm == BUDGETRON_SAME_BYTES else {"budget": budget or None}
     size = {"stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3)}
     return {"graph": graph, "share": share} | limit | figures | by_task | ece | size
 

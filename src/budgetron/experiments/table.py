@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.experiments.algorithms import BASELINE, OURS_AT_B, OURS_AT_BYTES, PAPER
+from budgetron.experiments.algorithms import BASELINE, BUDGETRON_SAME_BYTES, BUDGETRON_SAME_EXAMPLES, PAPER
 from budgetron.experiments.blocks import BLOCKS, TableBlock
 from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
 from budgetron.experiments.printed import printed
 
 Key = tuple[str, str, str, int | None]  # block, algorithm, graph, share
-ROWS = (*PAPER, OURS_AT_B, OURS_AT_BYTES)
+ROWS = (*PAPER, BUDGETRON_SAME_EXAMPLES, BUDGETRON_SAME_BYTES)
 
 
 @dataclass(frozen=True)
