@@ -19,13 +19,15 @@ namespace nb = nanobind;
 
 namespace budgetron {
 
+// Arguments: read-only contiguous arrays, of any or of one dimension. `Out` is a one-dimensional result.
 template <class T, class Shape>
 using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu, Shape>;
 template <class T>
-using Line = In<T, nb::ndim<1>>;
+using Array1d = In<T, nb::ndim<1>>;
 template <class T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
+// Returns a vector as a NumPy array, without copying it.
 template <class T>
 Out<T> to_numpy(std::vector<T>&& values) {
   auto moved = std::make_unique<std::vector<T>>(std::move(values));
@@ -37,16 +39,15 @@ Out<T> to_numpy(std::vector<T>&& values) {
 // A NumPy array that is allocated before learning begins and filled by it.
 template <class T>
 struct OutputArray {
-  explicit OutputArray(std::size_t n) : memory(new T[n ? n : 1]) {
-    nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    T* array = memory.release();
-    object = nb::cast(Out<T>(array, {n}, owner));
-    at = array;
+  explicit OutputArray(std::size_t n) {
+    std::unique_ptr<T[]> allocated(new T[n ? n : 1]);
+    nb::capsule owner(allocated.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    values = allocated.release();  // from here on, the capsule owns the memory
+    object = nb::cast(Out<T>(values, {n}, owner));
   }
-  T* data() const { return at; }
-  std::unique_ptr<T[]> memory;
-  T* at;
-  nb::object object;
+  T* data() const { return values; }
+  T* values = nullptr;
+  nb::object object;  // the NumPy array
 };
 
 inline void require(bool condition, const char* message) {
@@ -62,7 +63,8 @@ inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_
 // A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into their memory, so they must outlive it.
 struct RowBlock {
   Rows rows;
-  bool sparse = false, single = false;
+  bool sparse = false;
+  bool single = false;  // whether the values are float32 (single precision); otherwise float64
 
   template <class T>
   static RowBlock dense(const In<T, nb::ndim<2>>& x) {
@@ -77,7 +79,7 @@ struct RowBlock {
     return block;
   }
   template <class T>
-  static RowBlock csr(const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<T>& data) {
+  static RowBlock csr(const Array1d<std::int64_t>& indptr, const Array1d<std::int32_t>& indices, const Array1d<T>& data) {
     require(indices.shape(0) == data.shape(0), "_core.csr: indices and data must have the same length");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     RowBlock block;
@@ -98,8 +100,8 @@ struct RowBlock {
       }
     return block;
   }
-  std::size_t width = 0;    // sparse: one more than the largest column
-  std::size_t outputs = 0;  // how many numbers rows.offsets has per row
+  std::size_t width = 0;    // sparse: the smallest number of columns that these rows can have, one more than the largest index
+  std::size_t outputs = 0;  // how many numbers rows.offsets has per row, one per output of the model; 0 if there are no offsets
 };
 
 }  // namespace budgetron

@@ -26,7 +26,7 @@ namespace {
 
 using Csr = nb::typed<nb::tuple, Out<std::int64_t>, Out<std::int32_t>, Out<double>>;
 using Texts = nb::typed<nb::list, nb::str>;
-using Part = nb::typed<nb::tuple, Line<std::int64_t>, Line<std::int32_t>, Line<double>, Line<std::int32_t>>;
+using Part = nb::typed<nb::tuple, Array1d<std::int64_t>, Array1d<std::int32_t>, Array1d<double>, Array1d<std::int32_t>>;
 
 Csr to_csr(CsrRows&& rows) {
   return Csr(nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values))));
@@ -99,10 +99,10 @@ Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& par
   std::vector<CodedRows> coded;
   for (const Part& part : parts) {
     require(part.size() == 4, "_core: a part must be indptr, indices, values and codes");
-    const auto indptr = nb::cast<Line<std::int64_t>>(part[0], false);
-    const auto indices = nb::cast<Line<std::int32_t>>(part[1], false);
-    const auto values = nb::cast<Line<double>>(part[2], false);
-    const auto codes = nb::cast<Line<std::int32_t>>(part[3], false);
+    const auto indptr = nb::cast<Array1d<std::int64_t>>(part[0], false);
+    const auto indices = nb::cast<Array1d<std::int32_t>>(part[1], false);
+    const auto values = nb::cast<Array1d<double>>(part[2], false);
+    const auto codes = nb::cast<Array1d<std::int32_t>>(part[3], false);
     require(indices.shape(0) == values.shape(0) && codes.shape(0) == dense.shape(0), "_core: a part must have an entry per row");
     require_starts(indptr.data(), indptr.shape(0), indices.shape(0));
     for (std::size_t i = 0; i < codes.shape(0); ++i)

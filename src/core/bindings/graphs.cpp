@@ -30,8 +30,8 @@ void bind_graphs(nb::module_& m) {
     return std::make_shared<Explicit>(std::vector<double>(a.data(), a.data() + a.size()), a.shape(0), c_g2);
   }, "table"_a, "c_g2"_a);
   m.def("sparse_graph",
-        [](const Line<std::int64_t>& indptr, const Line<std::int32_t>& indices, const Line<double>& data,
-           const Line<std::int64_t>& component, bool singular, double c_g2,
+        [](const Array1d<std::int64_t>& indptr, const Array1d<std::int32_t>& indices, const Array1d<double>& data,
+           const Array1d<std::int64_t>& component, bool singular, double c_g2,
            std::size_t cache_bytes) -> std::shared_ptr<Similarity> {
           const std::size_t k = component.shape(0);
           require(k > 0 && indptr.shape(0) == k + 1 && indices.shape(0) == data.shape(0), "_core.sparse_graph: the lengths of the arrays do not match");
@@ -51,7 +51,7 @@ void bind_graphs(nb::module_& m) {
         },
         "indptr"_a, "indices"_a, "data"_a, "component"_a, "singular"_a, "c_g2"_a, "cache_bytes"_a);
   m.def("factored_graph",
-        [](const Line<std::int64_t>& starts, const Line<std::int32_t>& tasks, const Line<double>& values) -> std::shared_ptr<Similarity> {
+        [](const Array1d<std::int64_t>& starts, const Array1d<std::int32_t>& tasks, const Array1d<double>& values) -> std::shared_ptr<Similarity> {
           require(starts.shape(0) > 1 && tasks.shape(0) == values.shape(0), "_core.factored_graph: the lengths of the arrays do not match");
           const std::size_t k = starts.shape(0) - 1;
           require_starts(starts.data(), k + 1, tasks.shape(0));

@@ -35,7 +35,7 @@ namespace budgetron {
 namespace {
 
 // Attaches the scores of another model to the rows, one per row and output.
-void set_offsets(RowBlock& block, const Line<double>& offsets, std::size_t outputs) {
+void set_offsets(RowBlock& block, const Array1d<double>& offsets, std::size_t outputs) {
   require(offsets.shape(0) == block.rows.count * outputs, "_core: there must be one offset per row and output");
   for (std::size_t i = 0; i < offsets.shape(0); ++i) require(std::isfinite(offsets.data()[i]), "_core: an offset must be finite");
   block.rows.offsets = offsets.data();
@@ -54,8 +54,8 @@ std::optional<std::size_t> first_bad_row(const Model& model, const RowBlock& blo
   return bad;
 }
 
-nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const RowBlock& block, const Line<std::int32_t>& labels, const Line<std::int64_t>& task_ids,
-                const Line<std::int64_t>& clusters, const std::optional<Line<double>>& weights) {
+nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const RowBlock& block, const Array1d<std::int32_t>& labels, const Array1d<std::int64_t>& task_ids,
+                const Array1d<std::int64_t>& clusters, const std::optional<Array1d<double>>& weights) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
   require(labels.shape(0) == n && task_ids.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
@@ -79,8 +79,8 @@ nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const R
   return out;
 }
 
-Out<double> margins(const Model& model, const RowBlock& block, const Line<std::int64_t>& task_ids,
-                   const Line<std::int64_t>& clusters, std::size_t threads) {
+Out<double> margins(const Model& model, const RowBlock& block, const Array1d<std::int64_t>& task_ids,
+                   const Array1d<std::int64_t>& clusters, std::size_t threads) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
   require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
@@ -125,18 +125,18 @@ Out<double> margins(const Model& model, const RowBlock& block, const Line<std::i
 }
 
 // Dicts of named arrays. Arguments have one dict per type; results have one dict for both types.
-using Reals = nb::typed<nb::dict, nb::str, Line<double>>;
-using Integers = nb::typed<nb::dict, nb::str, Line<std::int64_t>>;
+using Reals = nb::typed<nb::dict, nb::str, Array1d<double>>;
+using Integers = nb::typed<nb::dict, nb::str, Array1d<std::int64_t>>;
 using Arrays = nb::typed<nb::dict, nb::str, std::variant<Out<double>, Out<std::int64_t>>>;
 
 State state_of(const nb::dict& reals, const nb::dict& integers) {
   State state;
   for (auto [name, values] : reals) {
-    const auto array = nb::cast<Line<double>>(values);
+    const auto array = nb::cast<Array1d<double>>(values);
     state.reals[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
   }
   for (auto [name, values] : integers) {
-    const auto array = nb::cast<Line<std::int64_t>>(values);
+    const auto array = nb::cast<Array1d<std::int64_t>>(values);
     state.integers[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.shape(0));
   }
   return state;
@@ -149,8 +149,8 @@ Arrays to_dict(State&& state) {
   return out;
 }
 
-Arrays query(Model& model, const std::string& name, const RowBlock* block, const Line<std::int64_t>& task_ids,
-             const Line<std::int64_t>& clusters, const Reals& reals, const Integers& integers) {
+Arrays query(Model& model, const std::string& name, const RowBlock* block, const Array1d<std::int64_t>& task_ids,
+             const Array1d<std::int64_t>& clusters, const Reals& reals, const Integers& integers) {
   const Config& c = model.config();
   const std::size_t n = block ? block->rows.count : 0;
   require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");

@@ -40,7 +40,7 @@ Parameters parameters_of(const nb::dict& dict) {
     } else if (nb::isinstance<nb::int_>(value) || nb::isinstance<nb::float_>(value)) {
       parameters.set(name, nb::cast<double>(value));
     } else {
-      Line<double> array;
+      Array1d<double> array;
       if (!nb::try_cast(value, array)) throw std::invalid_argument("_core.make: parameters." + name + " must be a number or an array of doubles");
       parameters.set(name, std::vector<double>(array.data(), array.data() + array.shape(0)));
     }

@@ -98,10 +98,10 @@ class OneRow {
   bool read_arrays(const Config& c, const nb::tuple& x) {
     require(x.size() == 3, "_core: a sparse row must be indptr, indices and data");
     kept_alive_ = x;
-    const auto indptr = nb::cast<Line<std::int64_t>>(x[0], false);
-    const auto indices = nb::cast<Line<std::int32_t>>(x[1], false);
-    const RowBlock block = c.single ? RowBlock::csr<float>(indptr, indices, nb::cast<Line<float>>(x[2], false))
-                                 : RowBlock::csr<double>(indptr, indices, nb::cast<Line<double>>(x[2], false));
+    const auto indptr = nb::cast<Array1d<std::int64_t>>(x[0], false);
+    const auto indices = nb::cast<Array1d<std::int32_t>>(x[1], false);
+    const RowBlock block = c.single ? RowBlock::csr<float>(indptr, indices, nb::cast<Array1d<float>>(x[2], false))
+                                 : RowBlock::csr<double>(indptr, indices, nb::cast<Array1d<double>>(x[2], false));
     require_rows(c, block);
     require(block.rows.count == 1, "_core: a sparse row must be one row");
     rows = block.rows;

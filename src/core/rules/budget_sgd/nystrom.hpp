@@ -1,10 +1,10 @@
-// Budget maintenance of NOGD: once the store is full, its examples stay, and learning continues in the span of the k largest
-// eigenvectors of their Gram matrix (the Nyström approximation).
+// Budget maintenance of NOGD: once the store is full, its examples stay, and learning continues in the span of the
+// eigenvectors of the r largest eigenvalues of their Gram matrix (the Nyström approximation).
 //
-//   once, when the B examples are stored:   H = VΛVᵀ,  M = Λ_k^(−½) V_kᵀ,  β ← V_k V_kᵀ β
+//   once, when the B examples are stored:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
 //   at every further step τ y:              β ← β + τ y MᵀM k_t
 //
-// H is the Gram matrix of the stored examples, β their coefficients, k_t the kernel row of the new example. Λ_k and V_k are the k largest
+// H is the Gram matrix of the stored examples, β their coefficients, k_t the kernel row of the new example. Λ_r and V_r are the r largest
 // eigenvalues and their eigenvectors.
 #pragma once
 
@@ -99,9 +99,9 @@ class Nystrom final : public MarginLearner {
     for (std::size_t i = 0; i < n / 2; ++i) std::swap_ranges(m_.data() + i * n, m_.data() + (i + 1) * n, m_.data() + (n - 1 - i) * n);
   }
 
-  const double share_;  // k/B
-  std::size_t rank_ = 0;  // k; 0: examples are still stored
-  Vec<double> m_;         // M, k × n; before that the eigenvectors
+  const double share_;  // r/B
+  std::size_t rank_ = 0;  // r; 0: examples are still stored
+  Vec<double> m_;         // M, r × n; before that the eigenvectors
   Vec<double> values_, work_;
 };
 
