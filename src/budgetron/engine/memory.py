@@ -5,7 +5,9 @@ are counted here, and every rule counts its own (`Rule.bytes_beyond`). `planned`
 within a budget. The formulas mirror the containers of the compiled core, so a change there needs a change here:
 `tests/engine/memory` compares the bound with the core's own count of allocated bytes.
 
-Symbols: B = capacity (slots), d = features, `item` = bytes per stored feature (4 or 8), `outputs` = 1 for two classes.
+A slot is the place of one stored example; `capacity` is the number of slots, B in the papers. `item` is the bytes of a
+stored feature (4 or 8). `n_outputs` is 1 for two classes, otherwise the number of classes.
+
 Called by learners when they make their engine, and by `budgetron.persist` to reject files whose model is too large.
 The engine must never allocate more than the bound: users rely on byte budgets.
 """
@@ -78,7 +80,7 @@ def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled
         return plan
     # Names take 1/32 of a budget, so the smallest sufficient budget is 32/31 of the engine's bytes.
     needed = bytes_of(rule.with_capacity(settings, 1, limit, nonzeros), compiled) * 32 // 31 + 1
-    what = "this graph and rows of this size" if _graph(settings) else "rows of this size"
+    what = "this graph and rows of this size" if _graph_bytes(settings) else "rows of this size"
     error = TooFewBytes(error_message(who, "budget", f"at least {needed} bytes for {what}", f"{budget} bytes"))
     error.needed = needed
     raise error
@@ -111,19 +113,22 @@ def with_pool(settings: Settings, capacity: int, nonzeros: float) -> Settings:
     return replace(settings, capacity=capacity, pool=pool)
 
 
-def with_task_rows(settings: Settings, row: int, share: int, limit: int) -> Settings:
-    """Return the settings with as many task rows, of `row` bytes each, as fit into `share` bytes.
+def with_task_rows(settings: Settings, row_bytes: int, share: int, limit: int) -> Settings:
+    """Return the settings with as many task rows, of `row_bytes` each, as fit into `share` bytes.
 
-    If the number of tasks is known, no more rows are planned than one per task and one for their sum.
+    If the number of tasks is known, no more rows are planned than one per task and one more, for the weights that all
+    tasks share (for mtbprj-2 the sum of the tasks' rows).
     """
-    if row == 0:
+    if row_bytes == 0:
         return settings
     n_tasks = settings.graph.n_tasks
     wanted = 10**9 if n_tasks is None else n_tasks + 1
-    if settings.capacity == 1:  # in the smallest budgets, less than `share` bytes remain
+    if settings.capacity == 1:
+        # The smallest budgets: beside one example, less than `share` bytes may remain for the rows.
         share = min(share, limit - bytes_of(settings.with_parameters(max_task_rows=0)))
-    cap = settings.parameters.max_task_rows
-    return settings.with_parameters(max_task_rows=min(wanted if cap is None else cap, wanted, max(2, share // row)))
+    max_rows = settings.parameters.max_task_rows
+    wanted = wanted if max_rows is None else min(max_rows, wanted)
+    return settings.with_parameters(max_task_rows=min(wanted, max(2, share // row_bytes)))
 
 
 def name_bytes(limit: int) -> int:
@@ -142,21 +147,25 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
     # values) of the example that is being learned; 8 bytes per output for its margins.
     rule = rule_class(settings.rule)
     total: int = rule.fixed_bytes + slots * (24 + 16) + 8 * settings.n_outputs
-    total += _graph(settings) if compiled else 0  # the NumPy engine uses the caller's graph and has no copy
+    total += _graph_bytes(settings) if compiled else 0  # the NumPy engine uses the caller's graph and has no copy
     if settings.kernel is not None:
-        total += _store(settings, slots)
+        total += _store_bytes(settings, slots)
     return total + int(rule.bytes_beyond(settings, compiled))
 
 
-def _graph(settings: Settings) -> int:
-    """Return the bytes of the core's copy of an explicit graph.
+def _graph_bytes(settings: Settings) -> int:
+    """Return the bytes of the core's copy of an explicit graph; 0 if it has none.
 
-    For a small graph this is the k × k matrix A⁻¹. For a large one it is a partial factor of A, a cache of at least one
-    column of A⁻¹, and the working memory of a solve.
+    A is the matrix of the graph and A⁻¹ has the similarities of its tasks (see `budgetron.graphs`). For a small graph
+    the copy is A⁻¹. For a large one it is a partial factor of A, in which only tasks that are cheap to eliminate are
+    eliminated (src/core/algebra/sparse_inverse.hpp), with a cache of at least one column of A⁻¹, and the working memory
+    of a solve.
     """
     graph = settings.graph
-    if not isinstance(graph, Explicit) or not native.available or rule_class(settings.rule).follows_factor:
-        return 0  # a rule that follows the factor has no copy: all models on a graph share the factor of the graph
+    if not isinstance(graph, Explicit) or not native.available:
+        return 0  # other graphs are two numbers, and without the core there is no copy
+    if rule_class(settings.rule).follows_factor:
+        return 0  # the factor of the graph belongs to the graph, and all its models share it
     if graph.dense is not None:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
@@ -173,27 +182,32 @@ def matrix_bytes(n: int, compiled: bool) -> int:
     return 4 * n * (n + 1) if compiled else 8 * (n + 1) ** 2
 
 
-def _store(settings: Settings, slots: int) -> int:
+def _store_bytes(settings: Settings, slots: int) -> int:
     """Return the bytes of the stored rows."""
     item = np.dtype(settings.dtype).itemsize
     if not settings.sparse:
-        # Slots come in blocks of 256 bytes per feature, the unit of the vectorised loops; the last may be partly empty.
+        # Rows are stored in blocks of `lanes` slots, because the vectorised loops process 256 bytes of one feature at a
+        # time. The last block may be partly empty.
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
-        # The Gaussian kernel subtracts a reference point. This takes the point, its candidate, and up to 4 centred rows
-        # of the examples whose products are computed ahead.
+        # The Gaussian kernel subtracts a reference point from all rows. It needs memory for this point, for the point
+        # that may replace it, and for up to 4 centred rows of coming examples, whose products are computed in advance.
         ahead = max(1, min(4, slots // 16))
         centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
+        # Per slot: its row; a double, the scale of the kernel; its squared norm; and the products with up to 8 coming
+        # examples and one stored example. Beside the slots: one row of working memory.
         return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None
-    # Sparse rows are stored twice: by rows, and by features in an inverted index. In the worst case every non-zero of
-    # the pool belongs to a different feature, and each has a hash cell of 16 bytes; a quarter more cells stay free.
+    # A sparse row is a list of its features. The values are only in an inverted index, which lists the slots of each
+    # feature. In the worst case every non-zero of the pool belongs to a different feature, and each has a hash cell of
+    # 16 bytes; a quarter more cells stay free.
     index = (pool + pool // 4 + 1) * 16
     # The postings (slot, value) of features that occur in several slots; see `bytes_for` in
     # src/core/stores/postings.hpp.
     postings = pool * (24 if item == 8 else 16) + 64
-    # Features that many slots share are dense columns, at most pool / 8B of them: one value per slot and a header.
+    # Features that many slots have are dense columns, at most pool / (8 · slots) of them: one value per slot and a
+    # header.
     columns = pool // (8 * slots) * (slots * item + 96)
     # While all values are integers they are stored as int16. During the conversion to floats both forms exist.
     converting = pool * 2
@@ -203,11 +217,11 @@ def _store(settings: Settings, slots: int) -> int:
 
 def gram_bytes(slots: int, compiled: bool) -> int:
     """Return the bytes of the factor or inverse of the Gram matrix, and of the vectors beside it."""
-    return matrix_bytes(slots, compiled) + slots * 8 * (4 + 6)  # 4 belong to the matrix, 6 are temporary
+    return matrix_bytes(slots, compiled) + slots * 8 * (4 + 6)  # 4 vectors of the matrix, 6 for working memory
 
 
 def task_row_bytes(width: int) -> int:
-    """Return the bytes of one task's row of `width` weights; 0 if it has none."""
+    """Return the bytes of one task's row of `width` weights; 0 if `width` is 0."""
     # 8 bytes per weight; 56 for the header of the row and 32 for the header of its vector, twice because arrays of
     # headers grow by doubling; 24 in the hash table.
     return width * 8 + 2 * (56 + 32) + 24 if width else 0

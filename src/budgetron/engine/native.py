@@ -1,8 +1,10 @@
 """The compiled engine, with the same interface as the NumPy engine in `budgetron.engine.reference`.
 
 Learners call it with validated blocks: only contiguous arrays and plain settings are passed to C++, one block per call
-and with the GIL released. `available` is False if the package was built without a compiler; then
-learners use the NumPy engine. State dicts have the same names in both engines, so that each restores the other's.
+and with the GIL released. A single example may also be passed as the user wrote it (`learn_example`).
+
+`available` is False if the package was built without a compiler; then learners use the NumPy engine. State dicts have
+the same names in both engines, so that each restores the other's.
 """
 
 from __future__ import annotations
@@ -66,7 +68,12 @@ def supports(rule: str, kernel: Kernel | None) -> bool:
 
 
 class Engine:
-    """A learner in C++."""
+    """An engine that calls the C++ core. The methods are documented in `interface.Engine`.
+
+    There are two methods for a single example: `learn_one` takes a converted row, the code of its class, and the id and
+    cluster of its task. `learn_example` takes the example as the user passed it, which saves the conversion in Python;
+    `codes` is a dict from labels to class codes. Likewise `margin_one` and `margin_example`.
+    """
 
     concurrent_predictions = True  # the core has its own read-write lock
 
@@ -164,9 +171,10 @@ class Engine:
         return {name: _as_field(field, state[name]) for name, field in fields.items()}
 
     def active(self) -> State:
+        """Return the stored examples, in slot order: key (the task id), cluster, arrival, coef and rows."""
         state = self.state()
         coef = self._learner.coefficients().reshape(self.settings.n_outputs, -1)
-        names = ("key", "cluster", "arrival")
+        names = ("key", "cluster", "arrival")  # "key" is the task id; saved models contain this name
         rows = _rows_of(state, self.settings)
         if state.get("reference_moves"):  # stored rows have the reference point subtracted
             rows = (rows.astype(np.float64) + state["reference"]).astype(rows.dtype)
@@ -210,7 +218,7 @@ class Engine:
             block = _core.rows(X)
         else:
             block = _core.csr(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
-        if offsets is not None:  # another model's scores, which travel with the rows
+        if offsets is not None:  # another model's scores, n_outputs per row
             block.set_offsets(np.ascontiguousarray(offsets).ravel(), self.settings.n_outputs)
         return block
 
@@ -268,8 +276,9 @@ def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str
 def _names_for(settings: Settings) -> Any:
     """Return the tables by which the core turns names of features and tasks into numbers.
 
-    The core finds the cluster of a task only in a clique without a mapping, by the rule of `Clique.locate_one`. For
-    other graphs it gets no table of tasks, and single examples are converted in Python.
+    The core finds the cluster of a task only in a clique without a mapping from tasks to clusters (`complete` and
+    `disconnected`), by the rule of `Clique.locate_one`. For other graphs it gets no table of tasks, and single examples
+    are converted in Python.
     """
     graph = settings.graph
     columns = feature_columns(settings.n_features) if settings.sparse else None
@@ -280,20 +289,21 @@ def _names_for(settings: Settings) -> Any:
 
 def graph_bytes(graph: Explicit) -> int:
     """Return the bytes of the core's copy of a graph and of the working memory of a solve, without cached columns."""
-    return _core.graph_bytes(_similarity(graph, 0))
+    return _core.graph_bytes(_similarity_of(graph, 0))
 
 
 def _similarity_for(settings: Settings) -> _core.Similarity:
+    """Return the core's form of the graph, as the rule needs it: the factor of A, or what `_similarity_of` returns."""
     graph = settings.graph
     if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
         factor = factor_of(graph)
         return _core.factored_graph(factor.starts, factor.tasks.astype(np.int32), factor.values)
-    return _similarity(graph, settings.column_cache)
+    return _similarity_of(graph, settings.column_cache)
 
 
-def _similarity(graph: TaskGraph, column_cache: int) -> _core.Similarity:
+def _similarity_of(graph: TaskGraph, column_cache: int) -> _core.Similarity:
     """Return the core's form of a graph: two numbers for a clique, A⁻¹ for a small explicit graph, otherwise A."""
-    c_g2 = graph.c_g**2
+    c_g2 = graph.c_g**2  # c_G², the largest (A⁻¹)_ii
     if isinstance(graph, Clique):
         return _core.clique(graph.diagonal, graph.off_diagonal)
     assert isinstance(graph, Explicit)

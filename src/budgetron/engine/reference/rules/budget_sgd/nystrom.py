@@ -1,13 +1,17 @@
-"""Budget maintenance of NOGD: the first B examples stay, and learning continues in the span of their eigenvectors.
+"""Budget maintenance of NOGD: the first B examples stay, and learning continues in the span of some eigenvectors.
 
-    |S| = B, at the next loss:   H = VΛVᵀ,  V_k the eigenvectors of the k largest eigenvalues,  M = Λ_k^(−½) V_kᵀ
-                                 β ← V_k V_kᵀ β
-    every step from then on:     β ← β + τ y MᵀM k_t
+S are the stored examples, β their coefficients, H their Gram matrix, and k(x) the kernel values of x with them. A step
+on the example x_t has the length τ and the direction y (see `rule`), and k_t = k(x_t).
 
-M k(x) are the k Nyström features of x. A linear model w on them is β = Mᵀw, and the step w ← w + τ y M k_t is the one
-above. So a prediction costs B kernel values, as for all other learners. H is the Gram matrix of S and Λ has its
-eigenvalues, the largest of which is λ_1; those of at most 1e-10 λ_1 are left out. M belongs to this S and this kernel.
-So when a task is forgotten or γ changes, M is discarded, and examples are stored again until the budget is full.
+    if |S| = B, before the next step:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
+    this step and all later ones:       β ← β + τ y MᵀM k_t
+
+Λ has the eigenvalues of H, Λ_r the r largest of them, and V_r their eigenvectors. Eigenvalues of at most 1e-10 times
+the largest are left out. M k(x) are the r Nyström features of x. A linear model w on them is β = Mᵀw, and the step
+w ← w + τ y M k_t is the one above. So a prediction costs B kernel values, as for all other learners.
+
+M belongs to this S and this kernel. So when a task is forgotten or γ changes, M is discarded. New examples are then
+stored until the budget is full again, and M is computed anew.
 """
 
 from __future__ import annotations
@@ -33,10 +37,14 @@ MIN_EIGENVALUE = 1e-10  # relative to the largest; M divides by the square roots
 
 
 class Nystrom(Remove):
-    """The first B examples stay."""
+    """The first B examples stay.
+
+    Learning never evicts. The inherited `evict` is used only when the budget is made smaller.
+    """
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
+        # `features` is M, row by row, and `rank` its number of rows r; r = 0 while examples are being stored.
         return {"features": Field("float64", (length(arrays, "features"),)), "rank": Field("int64")}
 
     @classmethod
@@ -48,7 +56,8 @@ class Nystrom(Remove):
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
         assert settings.capacity is not None
-        return 8 * settings.capacity**2 + 8 * 4 * settings.capacity  # the eigenvectors, of which M is a part
+        # The matrix of eigenvectors, which M overwrites, and four vectors for eigenvalues and working memory.
+        return 8 * settings.capacity**2 + 8 * 4 * settings.capacity
 
     def __init__(self, rule: BudgetSgd) -> None:
         super().__init__(rule)
@@ -72,8 +81,8 @@ class Nystrom(Remove):
         if n == 0:
             return False
         eigenvalues, V = np.linalg.eigh(recompute_gram(rule.store.arrival, rule.gram_row))
-        k = max(1, int(rule.p.rank * n + 0.5))
-        largest = [j for j in range(n - 1, n - 1 - k, -1) if eigenvalues[j] > MIN_EIGENVALUE * eigenvalues[-1]]
+        r = max(1, int(rule.p.rank * n + 0.5))  # the parameter `rank` is a share of the stored examples
+        largest = [j for j in range(n - 1, n - 1 - r, -1) if eigenvalues[j] > MIN_EIGENVALUE * eigenvalues[-1]]
         self.M = V[:, largest].T / np.sqrt(eigenvalues[largest])[:, None]
         rule.weights.beta = rule.weights.beta @ V[:, largest] @ V[:, largest].T
         return True
@@ -89,7 +98,9 @@ class Nystrom(Remove):
 
     def restore(self, state: dict[str, Any]) -> None:
         rank, n, settings = int(state["rank"]), len(self.rule.store), self.rule.settings
-        has_room = settings.pool is None and n < (settings.capacity or n + 1)  # after a resize
+        # After a resize to a larger budget there is room again: examples are stored, and M is computed when it is full.
+        # With a pool, `n` does not tell whether there is room, so M stays.
+        has_room = settings.pool is None and n < (settings.capacity or n + 1)
         self.M = np.empty((0, 0)) if has_room else np.array(state["features"]).reshape(rank, -1 if rank else 0)
 
     @property

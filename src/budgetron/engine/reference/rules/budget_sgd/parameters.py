@@ -47,5 +47,5 @@ class Parameters(RuleParameters, frozen=True):
     skip: bool = True  # whether passive-aggressive learning may skip an example
     eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples closer to the span of the stored ones are projected on it
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving
-    rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # k/B of Nyström
+    rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # r/B of `nystrom`
     seed: Annotated[int, Meta(ge=0)] = 0

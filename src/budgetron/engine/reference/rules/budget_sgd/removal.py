@@ -81,7 +81,7 @@ class Random(Remove):
             return Outcome(0)
         while not rule.store.fits(t.x):
             t.k = without(t.k, self.evict())
-        # r is draw before x_t is stored, so x_t is never evicted.
+        # r is drawn before x_t is stored, so x_t is never evicted.
         r = self.draw_and_compensate() if len(rule.store) == rule.settings.capacity else None
         rule.append(t, y * tau / rule.unit)
         if r is not None:
@@ -97,7 +97,7 @@ class Random(Remove):
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.draw()
         rule = self.rule
-        # 1 − p is 0 only for a slot that is certain to be draw; the lower bound avoids the division by zero.
+        # 1 − p is 0 only for a slot that is certain to be drawn; the lower bound avoids the division by zero.
         survival = np.maximum(1 - p, 2.0**-52)
         survival[r] = 1.0
         beta = rule.weights.beta / survival
