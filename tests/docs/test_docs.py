@@ -134,7 +134,7 @@ def check_budgetron(page, words):
 
 def check_curl(page, words):
     """The service has this path, and accepts this method for it."""
-    from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
+    from budgetron.service.http.operations import MODEL_OPERATIONS, SERVICE_OPERATIONS, SERVICE_PATHS
 
     path = next(match[1] for word in words if (match := re.fullmatch(r"localhost:800\d(/.*)", word)))
     method = "POST" if {"-d", "--data-binary"} & set(words) else "PUT" if "--upload-file" in words else "GET"
@@ -142,7 +142,7 @@ def check_curl(page, words):
     relative = re.sub("^tasks/.*", "tasks/{task}", path.removeprefix("/v1/"))
     relative = re.sub("^versions/.*", "versions/{version}", relative)
     known = {(operation.method, operation.path) for operation in [*MODEL_OPERATIONS, *SERVICE_OPERATIONS]}
-    assert (method, relative) in known or path in OWN_PATHS, f"{page}: the service has no {method} {path}"
+    assert (method, relative) in known or path in SERVICE_PATHS, f"{page}: the service has no {method} {path}"
 
 
 COMMANDS = {

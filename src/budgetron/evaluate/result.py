@@ -30,7 +30,7 @@ class Validation:
     others : the figures of all other tasks together; None if there are none
     curve : one point per window
     calibration : None if the model gives no probabilities
-    delay : the number of examples after which a label arrived
+    delay : how many further examples were predicted before a label arrived
     confusion : which label was predicted for which true label; None with more than 256 classes
     task_curves : examples and errors over time per task, for the first 1,000 tasks of `per_task`
     ranking : the scores of all examples by class, for ROC and precision-recall curves and precision at any k; None
@@ -64,7 +64,10 @@ class Validation:
 
     @property
     def share_of_positives(self) -> float | None:
-        """The share of the second of two labels, which is the average precision of random scores; None if not two."""
+        """The share of the positive label, the second of two; None unless there are two labels.
+
+        Random scores have this average precision.
+        """
         if self.confusion is None or len(self.confusion.classes) != 2 or not self.confusion.counts.sum():
             return None
         return float(self.confusion.counts[1].sum() / self.confusion.counts.sum())
@@ -72,7 +75,8 @@ class Validation:
     def worst_first(self) -> list[tuple[Hashable, Figures]]:
         """Return the tasks of `per_task`, sorted by the lower confidence limit of their error, highest first.
 
-        In this order, forty errors in a hundred examples come before three errors in three (`Figures.error_at_least`).
+        The limit is `Figures.error_at_least`. A task with 40 errors in 100 examples comes before one with 3 errors in
+        3, because three examples say little about the error.
         """
         return sorted(self.per_task.items(), key=lambda item: -item[1].error_at_least)
 
@@ -99,15 +103,18 @@ class Validation:
         return f"{text}\nmean over tasks: error {error}, F {f_measure}"
 
     def plot_curve(self, figure: str = "error", *, ax: Any = None) -> Any:
-        """Plot `error`, `auc` or another figure over the stream. Returns the Axes.
+        """Plot how a figure changes over the stream, with one point per window. Returns the Axes.
 
-        The figures are `error`, `f_measure`, `precision`, `recall`, `auc`, `average_precision`, `precision_at_k`,
-        `log_loss` and `brier`.
+        `figure` is the name of the figure: error, f_measure, precision, recall, auc, average_precision, precision_at_k,
+        log_loss or brier.
         """
         return plotting.curve(self, figure, ax)
 
     def plot_calibration(self, *, ax: Any = None) -> Any:
-        """Plot the share that came true against the predicted probability. Returns the Axes."""
+        """Plot the observed share of the positive label against its predicted probability. Returns the Axes.
+
+        With more than two classes, it is the share of right predictions against their probability.
+        """
         return plotting.calibration(self, ax)
 
     def plot_roc(self, *, ax: Any = None) -> Any:
@@ -119,11 +126,11 @@ class Validation:
         return plotting.precision_recall(self, ax)
 
     def plot_tasks(self, *, top: int = MANY, ax: Any = None) -> Any:
-        """Plot the error of the first `top` tasks of `worst_first`. Returns the Axes."""
+        """Plot the error of the first `top` tasks of `worst_first`, by default 20. Returns the Axes."""
         return plotting.tasks(self, top, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as a dict for JSON; tasks become strings."""
+        """Return all attributes but `task_curves`, and `rare`, as a dict for JSON; tasks become strings."""
         return {
             "overall": self.overall.to_dict(),
             "macro": dict(self.macro),

@@ -16,7 +16,7 @@ from budgetron.cli import main
 from budgetron.errors import InputError
 from budgetron.service.http import api_keys
 from budgetron.service.http.api_keys import ApiKey
-from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS
+from budgetron.service.http.operations import MODEL_OPERATIONS, SERVICE_OPERATIONS, SERVICE_PATHS
 from budgetron.service.http.rates import Rates
 from budgetron.service.settings import ServiceSettings
 
@@ -66,7 +66,7 @@ def test_every_path_requires_its_role(client, tokens, route):
 
 
 def test_health_paths_need_no_key_and_metrics_need_one(client, tokens):
-    for path, (role, _) in OWN_PATHS.items():
+    for path, (role, _) in SERVICE_PATHS.items():
         assert client.get(path).status_code == (200 if role is None else 401), path
         assert client.get(path, headers=bearer(tokens[1]["predict"])).status_code == 200, path
 

@@ -1,7 +1,10 @@
-"""Where a copy is stored: a directory, or anything that fsspec opens (s3://, gs://, sftp://, memory://).
+"""Where the copy of a host (a durable model with its log) is stored: a directory, or any URL that fsspec opens.
 
-Objects are never changed, except the small `head` objects, which are replaced. A store must guarantee two things: a
-reader sees an object completely or not at all, and a listing shows every finished write.
+Such URLs begin with s3://, gs://, sftp:// or memory://, for example.
+
+Objects are never changed, with one exception: each epoch has a small object `head`, which says how far the copy goes,
+and which is replaced with every copy. A store must guarantee two things: a reader sees an object completely or not at
+all, and a listing shows every finished write.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Store(Protocol):
         """The content of an object; None if there is none."""
 
     def names(self, folder: str) -> list[str]:
-        """The names of objects and folders in a folder, sorted; none if there is no such folder."""
+        """The names of objects and folders in a folder, sorted; an empty list if there is no such folder."""
 
     def delete(self, name: str) -> None: ...
 
@@ -54,7 +57,10 @@ def open_store(url: str | os.PathLike[str]) -> Store:
 
 
 def is_copy(source: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL is a copy, and not a backup or the directory of a host."""
+    """Whether a path or URL is taken for a copy, and not for a backup or the directory of a host.
+
+    Every URL is, because only copies are stored at URLs. A path is if it has the folder `epochs`.
+    """
     text = os.fspath(source)
     return "://" in text or (Path(text) / "epochs").is_dir()
 
@@ -69,7 +75,7 @@ class DirectoryStore:
     def put(self, name: str, content: bytes) -> None:
         path = self._root / name
         with _errors(self.url):
-            make_private(path.parent)
+            make_private(path.parent)  # creates the folder if it does not exist
             replace_file(path, content)
 
     def get(self, name: str) -> bytes | None:
@@ -91,7 +97,7 @@ class DirectoryStore:
         path = self._root / name
         with _errors(self.url):
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # removes the folder with its last object; fails while it has others
+            with suppress(OSError):  # rmdir fails while the folder has other objects, so the last one removes it
                 path.parent.rmdir()
 
     def under(self, folder: str) -> DirectoryStore:
@@ -142,8 +148,8 @@ def _errors(url: str) -> Iterator[None]:
     except (BudgetronError, FileNotFoundError):
         raise
     except Exception as error:
-        came = f"{url!r}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+        got = f"{url!r}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
         raise DiskRefused(
-            error_message("copy", "the URL", "one that can be read and written", came,
+            error_message("copy", "the URL", "one that can be read and written", got,
                           "Check the address, the permissions, and the free space there.")
         ) from error  # fmt: skip

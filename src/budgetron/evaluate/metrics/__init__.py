@@ -1,1 +1,4 @@
-"""Metrics from counts of bounded size: errors, confusion matrix, calibration and ranking (AUC)."""
+"""Metrics: errors, confusion matrix, calibration and ranking (AUC).
+
+They are computed from counts, whose memory does not grow with the length of the stream.
+"""

@@ -33,9 +33,9 @@ from budgetron.service.http.operations import (
     DEFAULT,
     MODEL_OPERATIONS,
     NDJSON,
-    OWN_PATHS,
     PROBES,
     SERVICE_OPERATIONS,
+    SERVICE_PATHS,
     Operation,
 )
 from budgetron.service.http.problems import CLOSE, REASONS, RETRY, STATUSES, HTTPProblem, fault, problem_of
@@ -64,7 +64,7 @@ def create_app(service: Service) -> Starlette:
             routes.append(Route(pattern, ModelEndpoint(service, path, operations)))
     for path, operations in _by_path(SERVICE_OPERATIONS).items():
         routes.append(Route(f"/v1/{path}", ServiceEndpoint(service, path, operations)))
-    routes += [Route(path, OwnEndpoint(service, path, role)) for path, (role, _) in OWN_PATHS.items()]
+    routes += [Route(path, ServicePathEndpoint(service, path, role)) for path, (role, _) in SERVICE_PATHS.items()]
     errors = [*(kind for kind, _ in STATUSES if issubclass(kind, Exception)), HTTPProblem, OSError]
     errors += [HTTPException, UnicodeDecodeError, RecursionError, msgspec.DecodeError]
     app = Starlette(
@@ -263,7 +263,7 @@ class ServiceEndpoint(Endpoint):
             return await operation.handler(service, call)
 
 
-class OwnEndpoint:
+class ServicePathEndpoint:
     """A path of the service itself."""
 
     def __init__(self, service: Service, path: str, role: str | None) -> None:

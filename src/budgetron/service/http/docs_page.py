@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from budgetron.service.http.openapi import answers_of, terms
-from budgetron.service.http.operations import MODEL_OPERATIONS, OWN_PATHS, SERVICE_OPERATIONS, Operation
+from budgetron.service.http.operations import MODEL_OPERATIONS, SERVICE_OPERATIONS, SERVICE_PATHS, Operation
 
 POLICY = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"}
 _STYLE = """
@@ -26,7 +26,8 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.5rem; } .role { opacity: .75; 
 def page() -> bytes:
     """The page, as UTF-8."""
     own = "".join(
-        f"<dt><code>GET {path}</code></dt><dd>{html.escape(summary)}.</dd>" for path, (_, summary) in OWN_PATHS.items()
+        f"<dt><code>GET {path}</code></dt><dd>{html.escape(summary)}.</dd>"
+        for path, (_, summary) in SERVICE_PATHS.items()
     )
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -29,7 +29,7 @@ from budgetron.service.http import admin_wire, wire
 Handler = Callable[..., Awaitable[Response]]  # of a Call, or of the service and a ServiceCall
 DEFAULT = "default"
 PROBES = ("/healthz", "/readyz")
-__all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "OWN_PATHS", "PROBES", "SERVICE_OPERATIONS", "Operation"]
+__all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "PROBES", "SERVICE_OPERATIONS", "SERVICE_PATHS", "Operation"]
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,9 @@ SERVICE_OPERATIONS = [
               admin_wire.AuditAnswer),
 ]  # fmt: skip
 
-# Paths of the service itself: path → role that it needs (None: open to all), summary.
-OWN_PATHS: dict[str, tuple[str | None, str]] = {
+# Other paths of the service itself (pages, probes, metrics), all for GET: path → role that it needs (None: open to
+# all), summary.
+SERVICE_PATHS: dict[str, tuple[str | None, str]] = {
     "/": (None, "The live page"),
     "/docs": (None, "This list, as a page"),
     "/openapi.json": (None, "This list, for programs"),
