@@ -1,10 +1,10 @@
 """`Autoscaler`: how many workers a model in shards should have, from the number of examples that wait for it.
 
-The rule is simple, so that its behaviour can be predicted. If more than `high` examples per worker wait, one worker is
-added. If no example waited in `calm` observations in a row, one worker is removed. Each observation causes at most one
-change, and the number of workers stays between `min_workers` and `max_workers`. So a queue that stays long gets all
-workers after `max_workers` − `min_workers` observations, and a worker that is not needed is removed after `calm`
-observations.
+The caller observes the queue at regular intervals (the service every second) and calls `change`. The rule is simple,
+so that its behaviour can be predicted. If more than `high` examples per worker wait, one worker is added. If no example
+waited in `calm` observations in a row, one worker is removed. Each observation causes at most one change, and the
+number of workers stays between `min_workers` and `max_workers`. So a queue that stays long gets all workers after
+`max_workers` − `min_workers` observations, and a worker that is not needed is removed after `calm` observations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Autoscaler:
     max_workers: int
     high: int = 5_000
     calm: int = 60
-    _calm_for: int = 0
+    _calm_for: int = 0  # observations in a row without a waiting example
 
     def change(self, waiting: int, workers: int) -> int:
         """1 to add a worker now, -1 to remove one, 0 to leave them as they are."""

@@ -74,7 +74,7 @@ def scan(
 
 
 def split_record(record: bytes, delimiter: str) -> list[str]:
-    """Return the fields of one record that `scan` accepted."""
+    """Return the fields of one complete record, whose quotes `scan` has checked."""
     text = record.decode()
     if '"' not in text:
         return text.split(delimiter)

@@ -65,7 +65,7 @@ def _describe(operation: Operation, prefix: str, schema_of: dict[str, Any], with
     parameters, suffix = ([_in_path("model")], "_of_model") if model_in_path else ([], "")
     parameters += [_in_path(name) for name in ("task", "version") if f"{{{name}}}" in operation.path]
     if operation.path == "learn":
-        key = {"type": "string", "minLength": 1, "maxLength": 150}
+        key = {"type": "string", "minLength": 1, "maxLength": 150}  # as `wire.Key`
         parameters.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": key})
     described: dict[str, Any] = {
         "operationId": f"{operation.method.lower()}_{operation.path.split('/')[0]}{suffix}",
@@ -106,7 +106,7 @@ def _describe_service_path(
     content_type = {"/": "text/html", "/docs": "text/html", "/metrics": "text/plain"}.get(path, "application/json")
     schema = schema_of[str(wire.ModelsAnswer)] if path == "/v1/models" else {}
     statuses = [] if path in PROBES else [429, 503]  # a client with too many requests or connections
-    statuses += [] if role is None else [401, 403, 421]
+    statuses += [] if role is None else [401, 403, 421]  # from `authorization`
     problems = _problems({status: _COMMON[status] for status in statuses}, schema_of)
     if path == "/readyz":
         problems["503"] = {"description": "Not ready.", "content": {"application/json": {"schema": {}}}}
@@ -118,9 +118,10 @@ def _describe_service_path(
     return described | ({"security": [{"key": []}]} if with_keys and role is not None else {})
 
 
-def _problems(answers: dict[int, str], schema_of: dict[str, Any]) -> dict[str, Any]:
+def _problems(texts: dict[int, str], schema_of: dict[str, Any]) -> dict[str, Any]:
+    """The error responses: `texts` says for each status when it is sent."""
     content = {"application/json": {"schema": schema_of[str(wire.ProblemAnswer)]}}
-    return {str(status): {"description": words, "content": content} for status, words in sorted(answers.items())}
+    return {str(status): {"description": text, "content": content} for status, text in sorted(texts.items())}
 
 
 def _in_path(name: str) -> dict[str, Any]:
