@@ -71,6 +71,33 @@ def test_features_are_admitted_when_seen_twice(kind, make_settings, learn):
     assert engine.state()["table_used"] == len(used_cells) + 1
 
 
+@pytest.mark.parametrize("kind", ENGINES)
+def test_feature_2_of_task_5_has_another_cell_than_feature_5_of_task_2(kind, make_settings, learn):
+    """Both are small integers in many data sets, and a symmetric hash of the pair would give them one cell."""
+    settings = make_settings("disconnected", is_sparse=True, d=10, cells=4096)
+    engine = kind(settings)
+    row = lambda feature: sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 10))  # noqa: E731
+    before = kind(settings).margins(row(5), np.array([2]), np.array([2]))
+    learn(engine, row(2), [1], [5])
+    bias = np.mean(engine.state()["table_bias"])
+    after = engine.margins(row(5), np.array([2]), np.array([2]))
+    same = engine.margins(row(2), np.array([5]), np.array([5]))
+    assert before == 0 < bias < same
+    assert after < 0.75 * same  # the bias is common to all tasks, the weight of feature 2 is not
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_steps_of_a_belief_on_sizes_do_not_shrink_to_nothing(kind, make_settings, learn):
+    """Its sum of squares forgets 2 % per step, so it stays below 1/0.02, since no gradient is above 1."""
+    engine = kind(make_settings("disconnected", is_sparse=True, d=10, cells=64))
+    row = sparse.csr_matrix(([1.0], ([0], [3])), shape=(1, 10))
+    for label in [0, 1] * 200:
+        learn(engine, row, [label], [0])
+    on_sizes, on_signs = np.asarray(engine.state()["table_cells"]).reshape(64, -1)[:, -2:].max(axis=0)
+    assert 5 < on_sizes < 50
+    assert on_signs > 80  # AdaGrad: 400 squares of about 1/4
+
+
 # ---- parts without weight
 
 

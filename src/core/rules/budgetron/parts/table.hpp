@@ -1,12 +1,17 @@
 // The beliefs of a Budgetron on sparse rows, one per rate lambda. One hashed table of cells has the shared and own weights of all
 // features.
 //
-// j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j:
+// j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j, with x_j
+// included, so that |x_j|/a_j is at most 8 however large x_j is:
 //
-//   v_j = sign(x_j) log(1 + |x_j|/a_j)  or  sign(x_j), by belief;   phi = v/|v|
+//   v_j = x_j/a_j  or  sign(x_j), by belief;   phi = v/|v|
 //   n   = sum_j phi_j log(M_jc/M_c)           the evidence of naive Bayes for class c, with phi of the signs
 //   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
-//   every weight with its feature phi: G += (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k; M_jc += |phi_j|
+//   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k;
+//   M_jc += |phi_j|
+//
+// keep is 0.98 for beliefs on the sizes |x|, so that their steps do not shrink to nothing and they follow a stream that drifts; it is 1,
+// as in AdaGrad, for beliefs on the signs and for b and k, which converge.
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
@@ -37,7 +42,8 @@ class HashedTable final : public Part {
   static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
   static constexpr double kOwnShare = 0.3, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
   static constexpr double kPriorMass = 0.1;  // is added to every M_jc, so that a class without the feature keeps some probability
-  static constexpr double kMaxTypical = 1e38;  // typical sizes are float32 and must stay finite; rows may be float64
+  static constexpr float kKeep = 0.98f;  // the share of G kept at a step; it lowers the error without drift too: early gradients are large
+  static constexpr double kMaxSize = 1e38;  // larger |x| count as this: typical sizes are float32 and must stay finite; rows may be float64
 
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
@@ -130,10 +136,11 @@ class HashedTable final : public Part {
   const float* weights(std::size_t cell) const { return data_.data() + cell * stride() + 1 + classes_; }
 
   std::size_t cell_of(std::uint64_t h) const { return static_cast<std::size_t>(((h >> 32) * cells_) >> 32); }
-  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(id))); }
+  // ~: the hash of a pair is symmetric, and without it feature 2 of task 5 would have the cell of feature 5 of task 2.
+  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(~id))); }
   double next_typical(std::size_t cell, double size) const {
     const double old = static_cast<double>(typical(cell));
-    return std::min(old > 0 ? old + (size - old) * kTypicalRate : size, kMaxTypical);
+    return old > 0 ? old + (size - old) * kTypicalRate : size;
   }
 
   template <class Use>
@@ -160,14 +167,14 @@ class HashedTable final : public Part {
     for (TableEntry& entry : entries) {
       for (std::size_t j = 0; own_ && j < e.n_related; ++j) prefetch(weights(own_cell(entry, e.related[j].id)));
       const double sign = entry.size < 0 ? -1.0 : 1.0;
-      entry.size *= sign;
-      entry.phi[0] = sign * std::log1p(entry.size / next_typical(entry.cell, entry.size));
+      entry.size = std::min(sign * entry.size, kMaxSize);
+      entry.phi[0] = sign * entry.size / next_typical(entry.cell, entry.size);
       entry.phi[1] = sign;
       squares += entry.phi[0] * entry.phi[0];
     }
-    const double logs = std::sqrt(squares), signs = std::sqrt(static_cast<double>(entries.size()));
+    const double sizes = std::sqrt(squares), signs = std::sqrt(static_cast<double>(entries.size()));
     for (TableEntry& entry : entries) {
-      entry.phi[0] /= logs > 0 ? logs : 1.0;
+      entry.phi[0] /= sizes > 0 ? sizes : 1.0;
       entry.phi[1] /= signs;
     }
   }
@@ -223,11 +230,12 @@ class HashedTable final : public Part {
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       const double phi = r * entry.phi[values_[b]];
       const auto rate = static_cast<float>(rates_[b]);
+      const float keep = values_[b] == 1 ? 1.0f : kKeep;  // value 1 is the sign
       for (std::size_t k = b * outputs_; k < (b + 1) * outputs_; ++k) {
         const auto gradient = static_cast<float>(phi * gradient_[k]);
         if (gradient == 0) continue;
         float& squares = w[width() + k];
-        squares += gradient * gradient + 1e-30f;
+        squares = keep * squares + (gradient * gradient + 1e-30f);
         w[k] += rate * gradient / std::sqrt(squares);
       }
     }

@@ -25,7 +25,7 @@ def mix64(x: Any) -> Hashes:
 
 
 def mixed(x: Hashes | Any, y: Hashes | Any) -> Hashes:
-    """Return one hash for each pair of hashes (x, y)."""
+    """Return one hash for each pair of hashes (x, y). The hash of (y, x) is the same."""
     return mix64((np.asarray(x, dtype=np.uint64) ^ np.asarray(y, dtype=np.uint64)).view(np.int64))
 
 
