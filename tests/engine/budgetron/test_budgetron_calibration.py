@@ -1,4 +1,4 @@
-"""The calibration of the mixture's margins finds the scale and the offset of simulated labels."""
+"""The calibration of the mixture's margins finds the scale, the offset and the lapse rate of simulated labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from budgetron.engine.reference.rules.budgetron.calibration import MAX_SCALE, MI
 def calibrated(margins, codes, omega=1.0):
     calibration = Calibration(margins.shape[1])
     for m, code in zip(margins, codes, strict=True):
-        calibration.learn(m, calibration.margins(m), int(code), omega)
+        calibration.learn(m, int(code), omega)
     return calibration
 
 
@@ -44,14 +44,49 @@ def test_calibration_finds_an_offset():
     assert calibrated(m, codes).offset[0] == pytest.approx(np.log(2), abs=0.2)
 
 
+@pytest.mark.parametrize("lapse", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_share_of_random_labels_is_found(lapse, classes):
+    rng = np.random.default_rng(3)
+    m = 4 * rng.normal(size=(8000, classes))
+    m -= np.log(np.exp(m).sum(axis=1, keepdims=True))
+    codes = (m + rng.gumbel(size=m.shape)).argmax(axis=1)
+    codes = np.where(rng.random(8000) < lapse, rng.integers(classes, size=8000), codes)
+    if classes == 2:
+        m = m[:, 1:] - m[:, :1]
+    calibration = calibrated(m, codes)
+    assert calibration.lapse == pytest.approx(lapse, abs=0.06)
+    assert calibration.scale == pytest.approx(1.0, abs=0.3)
+    far = np.array([40.0]) if classes == 2 else np.array([0.0, -40.0, -40.0])
+    top = calibration.margins(far)
+    p = 1 / (1 + np.exp(-top[0])) if classes == 2 else np.exp(top[0])
+    assert p == pytest.approx(1 - lapse * (classes - 1) / classes, abs=0.04)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_neither_scale_nor_lapse_rate_changes_the_predicted_class(outputs):
+    rng = np.random.default_rng(4)
+    calibration = Calibration(outputs)
+    calibration.scale, calibration.lapse = 3.0, 0.5
+    for m in 5 * rng.normal(size=(200, outputs)):
+        corrected = calibration.margins(m)
+        assert corrected.argmax() == m.argmax()
+        assert outputs > 1 or np.sign(corrected[0]) == np.sign(m[0])
+
+
+def test_a_new_calibration_corrects_nothing():
+    m = np.array([3.7])
+    assert Calibration(1).margins(m) == m
+
+
 def test_no_example_moves_the_calibration_far():
     """The step is bounded for every margin and every weight of the example."""
     calibration = Calibration(1)
-    calibration.learn(np.array([13.0]), calibration.margins(np.array([13.0])), 0, 1e9)
+    calibration.learn(np.array([13.0]), 0, 1e9)
     assert 0.9 <= calibration.scale < 1 and abs(calibration.offset[0]) < 0.01
     for _ in range(1000):
-        calibration.learn(np.array([13.0]), calibration.margins(np.array([13.0])), 0, 1e9)
+        calibration.learn(np.array([13.0]), 0, 1e9)
     assert calibration.scale >= MIN_SCALE
     for _ in range(1000):
-        calibration.learn(np.array([0.5]), calibration.margins(np.array([0.5])), 1, 1.0)
+        calibration.learn(np.array([0.5]), 1, 1.0)
     assert calibration.scale <= MAX_SCALE

@@ -35,7 +35,8 @@ State Budgetron::query(const Query& query) {
 }
 
 // Appends the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
-// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b.
+// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b. The lapse rate, which makes margins smaller, is
+// left out.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   auto& work = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
@@ -111,10 +112,14 @@ State Budgetron::explain(const Query& query) const {
   score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
     const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
-    for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
-      answer.reals["offsets"].push_back(calibration_.scale * x.rows->offsets[i * outputs() + o]);
     const auto& work = s.rule_scratch<Working>();
+    const double shrinkage = calibration_.shrinkage(work.mixed.data());
+    for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
+      answer.reals["offsets"].push_back(shrinkage * calibration_.scale * x.rows->offsets[i * outputs() + o]);
+    const std::size_t first_column = columns.size(), first_fourier = fourier.size();
     add_terms(work.seen, work.awake, n + 1, columns, fourier);
+    for (std::size_t k = first_column; k < columns.size(); ++k) columns[k] *= shrinkage;
+    for (std::size_t k = first_fourier; k < fourier.size(); ++k) fourier[k] *= shrinkage;
   });
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     answer.integers["part"].push_back(index_[p]);

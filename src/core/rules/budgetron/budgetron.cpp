@@ -132,7 +132,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
   const double omega = std::min(example.weight, kMaxWeight);
   rows_.add_missing(example.task, parts_, work.seen, n_seen_);
   rows_.find(example.task, parts_, work.related.data(), work.priors.data(), work.seen);
-  calibration_.learn(work.mixed.data(), s.margins.data(), example.label, omega);
+  calibration_.learn(work.mixed.data(), example.label, omega);
   mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
   const double* f = work.values.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {

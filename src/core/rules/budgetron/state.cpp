@@ -14,6 +14,8 @@ void Budgetron::save_rule(State& state) {
   state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
   state.reals["calibration_scale"] = {calibration_.scale};
   state.reals["calibration_variance"] = {calibration_.variance};
+  state.reals["calibration_lapse"] = {calibration_.lapse};
+  state.reals["calibration_lapse_step"] = {calibration_.lapse_step};
   state.reals["calibration_offset"].assign(calibration_.offset.begin(), calibration_.offset.end());
   for (const auto& part : parts_) part->save(state);
   if (!config_.sparse) scaler_.save(state);
@@ -41,6 +43,8 @@ void Budgetron::load_rule(const State& state) {
   std::copy(offset.begin(), offset.end(), calibration_.offset.begin());
   calibration_.scale = state.reals.at("calibration_scale").at(0);
   calibration_.variance = state.reals.at("calibration_variance").at(0);
+  calibration_.lapse = state.reals.at("calibration_lapse").at(0);
+  calibration_.lapse_step = state.reals.at("calibration_lapse_step").at(0);
   spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);
   fourier_.resize(frequencies_in_use());

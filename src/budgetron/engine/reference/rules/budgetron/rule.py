@@ -145,7 +145,7 @@ class Budgetron(BudgetronDeclaration):
         if weight > 0:
             weight = min(weight, MAX_WEIGHT)
             # Calibration and mixture learn before the parts do, from margins that have not seen the label.
-            self.calibration.learn(mixed, margins, code, weight)
+            self.calibration.learn(mixed, code, weight)
             self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
             if self._learn_parts(parts, e, f, code, weight):
                 outcome |= Outcome.UPDATED
@@ -276,7 +276,8 @@ class Budgetron(BudgetronDeclaration):
     def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
 
-        s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b.
+        s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. The
+        lapse rate, which makes margins smaller, is left out.
         """
         e, _ = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
@@ -298,12 +299,15 @@ class Budgetron(BudgetronDeclaration):
         for located in examples:
             e, _ = self.see(*located)
             columns, fourier = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
-            margins = self.predict(*located)
+            parts, beliefs = self.awake()
+            mixed = mixture.margins(self.values(e, parts), self.w[beliefs])
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
-            for name, values in zip(collected, (margins, columns, fourier, offset), strict=True):
-                collected[name].append(values.ravel())
-        parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
-        return parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
+            collected["margins"].append(self.calibration.margins(mixed))
+            shrinkage = self.calibration.shrinkage(mixed)
+            for name, values in (("columns", columns), ("fourier", fourier), ("offsets", offset)):
+                collected[name].append(shrinkage * values.ravel())
+        of_parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
+        return of_parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
 
     def forget(self, task_id: int) -> None:
         """Remove the task's row. Its cells in hashed arrays stay, since they may belong to other tasks too."""

@@ -108,7 +108,7 @@ class HashedTable:
         norms = np.sqrt((v**2).sum(axis=1, keepdims=True))
         root = OWN if self.shared else 1.0
         related = e.related if self.own else ()
-        # ~: a hash of a pair is symmetric, and without it feature 2 of task 5 would have the cell of feature 5 of task 2.
+        # ~: a hash of a pair is symmetric; without it feature 2 of task 5 would have the cell of feature 5 of task 2.
         own = [(root * r, self._cells(mixed(h, mix64(~np.int64(task_id))))) for r, task_id, _ in related]
         return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, has_cell)
 
