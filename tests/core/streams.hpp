@@ -271,6 +271,7 @@ void for_each_config(Use use) {
                 count("cells", rows ? 40 : 400);  // 40: too few for all features; 400: enough
                 c.parameters.set("rates", std::vector<double>{0.15, 1.0});
                 c.parameters.set("signs", std::vector<double>{0.0, 1.0});
+                c.parameters.set("keeps", std::vector<double>{0.98, 1.0});
               } else {
                 count("full_covariance", full_covariance);
                 count("latent", 3);

@@ -57,7 +57,7 @@ void Budgetron::make_parts() {
   const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), full_covariance = config_.parameters.flag("full_covariance", true);
   const std::size_t columns = config_.d + 1, rank = config_.parameters.count("latent", 0);
   if (config_.sparse) {
-    add_part<HashedTable>(rates, config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
+    add_part<HashedTable>(rates, config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
     return;
   }
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
@@ -197,7 +197,7 @@ void Budgetron::end_reserve() noexcept {
 namespace {
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
-                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
+                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 
 }  // namespace

@@ -10,8 +10,8 @@
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k;
 //   M_jc += |phi_j|
 //
-// keep is 0.98 for beliefs on the sizes |x|, so that their steps do not shrink to nothing and they follow a stream that drifts; it is 1,
-// as in AdaGrad, for beliefs on the signs and for b and k, which converge.
+// keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller one, the steps do not shrink to nothing, and it follows a stream
+// that drifts. For b and k it is 1.
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
@@ -42,12 +42,12 @@ class HashedTable final : public Part {
   static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
   static constexpr double kOwnShare = 0.3, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
   static constexpr double kPriorMass = 0.1;  // is added to every M_jc, so that a class without the feature keeps some probability
-  static constexpr float kKeep = 0.98f;  // the share of G kept at a step; it lowers the error without drift too: early gradients are large
   static constexpr double kMaxSize = 1e38;  // larger |x| count as this: typical sizes are float32 and must stay finite; rows may be float64
 
-  HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
+  // keeps: the share of G that each belief keeps at a step of a weight.
+  HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& keeps, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
-      : rates_(rates), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
+      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
         own_(own), own_factor_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
         total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), gradient_(bytes, width()) {
@@ -230,7 +230,7 @@ class HashedTable final : public Part {
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       const double phi = r * entry.phi[values_[b]];
       const auto rate = static_cast<float>(rates_[b]);
-      const float keep = values_[b] == 1 ? 1.0f : kKeep;  // value 1 is the sign
+      const auto keep = static_cast<float>(keeps_[b]);
       for (std::size_t k = b * outputs_; k < (b + 1) * outputs_; ++k) {
         const auto gradient = static_cast<float>(phi * gradient_[k]);
         if (gradient == 0) continue;
@@ -264,7 +264,7 @@ class HashedTable final : public Part {
     }
   }
 
-  std::vector<double> rates_;
+  std::vector<double> rates_, keeps_;
   std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
   std::size_t outputs_, classes_, cells_;
   bool single_, shared_, own_;

@@ -30,6 +30,7 @@ from budgetron.errors import input_error
 from budgetron.graphs import Clique, Explicit
 
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
+Share = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 FilterVariances = tuple[NotNegative, NotNegative, NotNegative]
 
@@ -60,6 +61,8 @@ class Parameters(RuleParameters, frozen=True):
     rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - step size λ of each AdaGrad belief
     owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each AdaGrad belief
     signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1: the belief sees only signs
+    # The share of the sums of squared gradients that each belief on sparse rows keeps at a step; 1 in AdaGrad.
+    keeps: Annotated[list[Share], Meta(max_length=64)] = []  # noqa: RUF012
     own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # cells of the hashed table, for sparse rows
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
@@ -74,7 +77,7 @@ def make_parts(settings: Settings) -> list[Part]:
     shared, own = parameters.shared, parameters.own
     if settings.sparse:
         signs = [sign != 0 for sign in parameters.signs]
-        return [HashedTable(parameters.rates, signs, outputs, parameters.cells, shared, own)]
+        return [HashedTable(parameters.rates, parameters.keeps, signs, outputs, parameters.cells, shared, own)]
     parts: list[Part] = []
     for k, belief in enumerate(parameters.filters):
         bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
@@ -121,7 +124,9 @@ class BudgetronDeclaration(Rule):
         require(
             bool(parameters.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(parameters.cells)
         )
-        require(not settings.sparse or len(parameters.signs) == len(parameters.rates) > 0, "signs", "as many as rates")
+        for name in ("signs", "keeps"):
+            as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
+            require(not settings.sparse or as_many, name, "as many as rates")
         require(settings.sparse or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
         if isinstance(graph, Explicit) and parameters.max_task_rows is not None and not settings.sparse:
             rows_per_example = shapes.rows_together(graph)

@@ -18,8 +18,8 @@ features in class c.
 
 In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
 
-keep is 0.98 for beliefs on the sizes |x|, so that their steps do not shrink to nothing and they follow a stream that
-drifts; it is 1, as in AdaGrad, for beliefs on the signs and for b and κ, which converge.
+keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller `keeps`, the steps do not shrink to nothing, and
+it follows a stream that drifts. For b and κ it is 1.
 
 Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words
 of a text occur only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature)
@@ -49,9 +49,6 @@ TYPICAL_RATE = 1 / 8
 """Step size of the running mean a_j."""
 BAYES_RATE = 0.3
 """Step size of κ."""
-KEEP = 0.98
-"""The share of G that is kept at each step of a weight, in beliefs on the sizes. It also lowers the error on streams
-without drift, because early gradients are much larger than later ones."""
 MIN_ERROR = 1e-5
 """A belief that gives the true class a probability above 99.999 % does not update its weights."""
 MAX_SIZE = 1e38
@@ -70,15 +67,19 @@ class Entries:
 
 
 class HashedTable:
-    """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features."""
+    """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features.
+
+    `keeps[b]` is the share of G that belief b keeps at each step of a weight.
+    """
 
     name = "table"
     # This part has no Fourier features and no numbers in the rows of tasks: its own weights are in the table.
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
 
-    def __init__(self, rates: list[float], signs: list[bool], outputs: int, cells: int, shared: bool,
-                 own: bool) -> None:  # fmt: skip
-        self.rates, self.signs, self.outputs, self.cells = rates, np.array(signs), outputs, cells
+    def __init__(self, rates: list[float], keeps: list[float], signs: list[bool], outputs: int, cells: int,
+                 shared: bool, own: bool) -> None:  # fmt: skip
+        self.rates, self.keeps, self.signs = rates, keeps, np.array(signs)
+        self.outputs, self.cells = outputs, cells
         self.shared, self.own, self.count = shared, own, len(rates)
         classes = max(2, outputs)
         self.w, self.squares = (np.zeros((cells, self.count, outputs), np.float32) for _ in range(2))
@@ -192,7 +193,7 @@ class HashedTable:
             changes = g[b] != 0
             w, squares = self.w[cell, b], self.squares[cell, b]
             new_w, new_squares = w.copy(), squares.copy()
-            adagrad(new_w, new_squares, g[b], rate, 1.0 if self.signs[b] else KEEP)
+            adagrad(new_w, new_squares, g[b], rate, self.keeps[b])
             w[changes], squares[changes] = new_w[changes], new_squares[changes]
 
     def _remember(self, e: Seen, entries: Entries, code: int) -> None:
