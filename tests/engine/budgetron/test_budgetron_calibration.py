@@ -55,8 +55,9 @@ def test_the_share_of_random_labels_is_found(lapse, classes):
     if classes == 2:
         m = m[:, 1:] - m[:, :1]
     calibration = calibrated(m, codes)
-    assert calibration.lapse == pytest.approx(lapse, abs=0.06)
-    assert calibration.scale == pytest.approx(1.0, abs=0.3)
+    assert calibration.curves[1].lapse == pytest.approx(lapse, abs=0.06)
+    assert calibration.curves[1].scale == pytest.approx(1.0, abs=0.3)
+    assert lapse == 0 or calibration.w[1] > 0.95
     far = np.array([40.0]) if classes == 2 else np.array([0.0, -40.0, -40.0])
     top = calibration.margins(far)
     p = 1 / (1 + np.exp(-top[0])) if classes == 2 else np.exp(top[0])
@@ -67,26 +68,46 @@ def test_the_share_of_random_labels_is_found(lapse, classes):
 def test_neither_scale_nor_lapse_rate_changes_the_predicted_class(outputs):
     rng = np.random.default_rng(4)
     calibration = Calibration(outputs)
-    calibration.scale, calibration.lapse = 3.0, 0.5
+    calibration.curves[0].scale, calibration.curves[1].scale, calibration.curves[1].lapse = 0.7, 3.0, 0.5
     for m in 5 * rng.normal(size=(200, outputs)):
         corrected = calibration.margins(m)
         assert corrected.argmax() == m.argmax()
         assert outputs > 1 or np.sign(corrected[0]) == np.sign(m[0])
 
 
+def test_rare_labels_are_not_taken_for_random_ones():
+    """One label in a hundred is positive, and hardly predictable: the curve without random labels has most weight."""
+    rng = np.random.default_rng(5)
+    m = rng.normal(size=(8000, 1)) - 5.0
+    calibration = calibrated(m, rng.random(8000) < 1 / (1 + np.exp(-m[:, 0])))
+    assert calibration.w[0] > 0.5
+    assert calibration.margins(np.array([-7.0])) < calibration.margins(np.array([-5.0])) - 1
+
+
+def test_explanations_shrink_as_the_margin_does():
+    calibration = Calibration(1)
+    calibration.w[:] = 0.0, 1.0
+    calibration.curves[1].lapse = 0.2
+    m = np.array([6.0])
+    straight = calibration.scale * m + calibration.offset
+    assert calibration.margins(m) == pytest.approx(calibration.shrinkage(m) * straight)
+    assert 0.3 < calibration.shrinkage(m) < 0.5
+
+
 def test_a_new_calibration_corrects_nothing():
     m = np.array([3.7])
-    assert Calibration(1).margins(m) == m
+    assert Calibration(1).margins(m) == pytest.approx(m, rel=1e-12)
 
 
 def test_no_example_moves_the_calibration_far():
     """The step is bounded for every margin and every weight of the example."""
     calibration = Calibration(1)
     calibration.learn(np.array([13.0]), 0, 1e9)
-    assert 0.9 <= calibration.scale < 1 and abs(calibration.offset[0]) < 0.01
+    for curve in calibration.curves:
+        assert 0.9 <= curve.scale < 1 and abs(curve.offset[0]) < 0.01
     for _ in range(1000):
         calibration.learn(np.array([13.0]), 0, 1e9)
-    assert calibration.scale >= MIN_SCALE
+    assert min(curve.scale for curve in calibration.curves) >= MIN_SCALE
     for _ in range(1000):
         calibration.learn(np.array([0.5]), 1, 1.0)
-    assert calibration.scale <= MAX_SCALE
+    assert max(curve.scale for curve in calibration.curves) <= MAX_SCALE

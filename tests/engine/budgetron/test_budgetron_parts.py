@@ -163,12 +163,12 @@ def test_similarities_have_the_right_signs(engine):
 def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
     """With one linear belief they are the slopes of the margin, computed here from differences of margins.
 
-    Without lapses, because those make the margin a curved function of the weights.
+    Of the curves of the calibration, only the straight one has weight.
     """
     engine = kind(make_settings(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed_tasks(200)
     learn(engine, X, y, tasks)
-    state = engine.state() | {"calibration_lapse": 0.0}
+    state = engine.state() | {"calibration_weight": np.array([1.0, 0.0])}
     engine = kind.restore(engine.settings, state)
     sd, mean = np.sqrt(state["scaler_variance"]), state["scaler_mean"]
     for task in range(3):

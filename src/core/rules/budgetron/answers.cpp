@@ -46,7 +46,7 @@ void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
     parts_[p]->variances(work.seen, v.data() + at);
     at += parts_[p]->count();
   }
-  const double squared_scale = calibration_.scale * calibration_.scale, total = mixture_.weight_of(work.awake);
+  const double squared_scale = calibration_.scale() * calibration_.scale(), total = mixture_.weight_of(work.awake);
   for (std::size_t o = 0; o < outputs(); ++o) {
     double mean = 0, square = 0;
     for (std::size_t k = 0; k < work.awake.size(); ++k) {
@@ -63,7 +63,7 @@ void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
 void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
-  const double scale = calibration_.scale / mixture_.weight_of(awake);
+  const double scale = calibration_.scale() / mixture_.weight_of(awake);
   std::size_t b = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const Part& part = *parts_[p];
@@ -83,7 +83,7 @@ void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::siz
         fourier[at_fourier + so] += weight * terms.fourier(so / outputs(), row);
       }
   }
-  for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset[o];
+  for (std::size_t o = 0; o < outputs(); ++o) columns[first + (kShared * outputs() + o + 1) * n - 1] += calibration_.offset(o);
 }
 
 // Appends the weights of the linear features for the task, outputs × (d + 1). These are the terms of a row whose features are all 1.
@@ -113,9 +113,9 @@ State Budgetron::explain(const Query& query) const {
     const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     const auto& work = s.rule_scratch<Working>();
-    const double shrinkage = calibration_.shrinkage(work.mixed.data());
+    const double shrinkage = calibration_.shrinkage(work.mixed.data(), s.margins[0]);
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
-      answer.reals["offsets"].push_back(shrinkage * calibration_.scale * x.rows->offsets[i * outputs() + o]);
+      answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * x.rows->offsets[i * outputs() + o]);
     const std::size_t first_column = columns.size(), first_fourier = fourier.size();
     add_terms(work.seen, work.awake, n + 1, columns, fourier);
     for (std::size_t k = first_column; k < columns.size(); ++k) columns[k] *= shrinkage;

@@ -118,7 +118,7 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
   Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
   mixture_.margins(work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
-  calibration_.margins(work.mixed.data(), s.margins.data());
+  calibration_.margins(work.mixed.data(), work.calibrated.data(), s.margins.data());
 }
 
 // Larger example weights are reduced to this one, so that products stay finite. With it, a step already ends just past the boundary.
@@ -132,7 +132,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
   const double omega = std::min(example.weight, kMaxWeight);
   rows_.add_missing(example.task, parts_, work.seen, n_seen_);
   rows_.find(example.task, parts_, work.related.data(), work.priors.data(), work.seen);
-  calibration_.learn(work.mixed.data(), example.label, omega);
+  calibration_.learn(work.mixed.data(), work.calibrated.data(), example.label, omega);
   mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
   const double* f = work.values.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -167,6 +167,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.values.resize(n_beliefs() * outputs());
   work.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
   work.mixed.resize(outputs());
+  work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(outputs());
   work.awake.reserve(n_beliefs());
   if (config_.sparse) work.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily

@@ -23,13 +23,14 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
+      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
   Vec<double> features;
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
   Vec<double> columns, phases;
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture, before calibration
+  Vec<double> calibrated;  // working memory of the calibration
   Vec<double> evidence;
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
   Vec<TableEntry> entries;

@@ -1,72 +1,144 @@
 // Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 //
-//   z_c = s m_c + b_c,   q_c = e/C + (1 - e) p_c(z)      s: scale, b_c: offset of class c, e: lapse rate, C: number of classes
+// There are two curves. The first believes every label. The second believes that a share e of the labels is drawn at random, such as
+// mistakes of annotators: without e, no probability could stay below 1 far from the boundary, and all others would be too small to make up
+// for it. Where labels are rare, e would be taken for them, and the first is better. The curves are mixed as beliefs are (mixture.hpp).
+//
+//   z_c = s m_c + b_c,   q_c = e/C + (1 - e) p_c(z)      s: scale, b_c: offset of class c, C: number of classes
 //   r = (1 - e) p_y/q_y,   g = r ([y] - p)               [y]: 1 for the true class y and 0 for the others
-//   P <- max(P/(1 + h P), kMinVariance),   s += P sum_c g_c m_c,   b += kRate g,   e += step (1 - r - e)
+//   P <- max(P/(1 + h P), floor),   s += P sum_c g_c m_c,   b += kRate g,   e += step (1 - r - e)
 //
-// q are the corrected probabilities, from which the corrected margins are computed. e is the share of labels that are drawn at random,
-// such as mistakes of annotators. Without it, no probability could stay below 1 far from the boundary, and all others would be too small
-// to make up for it. r is the probability that the label of the example is no lapse. e is learned by online expectation maximisation. A
-// new model has e = 0; its first example sets it to a prior.
-//
-// s is learned by a Bayesian filter; P is its posterior variance and h is r times the variance of m under p. P has a lower bound, so that
-// s keeps following a mixture that becomes more confident as it learns. Neither s nor e changes the predicted class. An example weight
-// above 1 counts as 1.
+// q are the corrected probabilities. r is the probability that the label was not drawn at random. e is learned by online expectation
+// maximisation; it is 0 until the first example sets it to a prior. s is learned by a Bayesian filter; P is its posterior variance, and h
+// is r times the variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns.
+// Neither s nor e changes the predicted class. An example weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
+#include <vector>
 
 #include "memory.hpp"
+#include "rules/budgetron/mixture.hpp"
 #include "rules/budgetron/parts/steps.hpp"
+#include "state.hpp"
 
 namespace budgetron {
 
 class Calibration {
  public:
-  static constexpr double kFirstVariance = 0.5, kMinVariance = 0.02, kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;
-  // Lapse rate: above 0 so that it can grow again, below 1 so that margins are not 0. Its step is 1/(20 + n) for example n, at least kMinStep.
-  static constexpr double kFirstLapse = 0.05, kMinLapse = 1e-5, kMaxLapse = 0.9, kFirstStep = 0.05, kMinStep = 0.005;
+  static constexpr std::size_t kCurves = 2;
+  static constexpr double kFirstVariances[] = {0.02, 0.5}, kMinVariances[] = {0.006, 0.02};  // with e, the scale has further to go
+  static constexpr double kFirstLapses[] = {0.0, 0.05};  // e at the first example; from 0 it never moves
+  static constexpr double kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;
+  // e: above 0 so that it can grow again, below 1 so that margins are not 0. Its step is 1/(20 + n) for example n, at least kMinStep.
+  static constexpr double kMinLapse = 1e-5, kMaxLapse = 0.9, kFirstStep = 0.05, kMinStep = 0.005;
 
-  Calibration(Bytes& bytes, std::size_t outputs) : offset(bytes, outputs), p_(bytes, std::max<std::size_t>(2, outputs)) {}
+  Calibration(Bytes& bytes, std::size_t outputs)
+      : mixture(bytes, kCurves), offsets(bytes, kCurves * outputs), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), both_(bytes, kCurves), p_(bytes, classes_) {
+    for (std::size_t k = 0; k < kCurves; ++k) {
+      both_[k] = k;
+      curves[k].variance = kFirstVariances[k];
+    }
+  }
+
+  // How many numbers the working memory of margins() and learn() has.
+  static std::size_t scratch_size(std::size_t outputs) { return kCurves * (outputs + std::max<std::size_t>(2, outputs)); }
 
   // Corrects the mixture's margins m. For more than two classes, both m and the result are log probabilities.
-  void margins(const double* m, double* out) const {
-    const std::size_t outputs = offset.size();
-    for (std::size_t c = 0; c < outputs; ++c) out[c] = scale * m[c] + offset[c];
-    if (outputs == 1) {
-      if (lapse == 0) return;
+  void margins(const double* m, double* scratch, double* out) const {
+    double* logs = scratch + kCurves * outputs_;
+    for (std::size_t k = 0; k < kCurves; ++k) correct(k, m, scratch + k * outputs_);
+    Mixture::logs(scratch, kCurves, outputs_, logs);
+    mixture.margins(scratch, logs, both_, outputs_, out);
+    // The mixture raises tiny probabilities; those of more than two classes must add up to 1.
+    if (outputs_ > 1) log_probabilities(out, outputs_, out);
+  }
+
+  // Learns from an example with margins m of the mixture. `scratch` is what margins() left there.
+  void learn(const double* m, const double* scratch, std::size_t label, double omega) {
+    const double weight = std::min(omega, 1.0);
+    mixture.learn(scratch + kCurves * outputs_, both_, outputs_, label, weight);
+    for (std::size_t k = 0; k < kCurves; ++k) learn_curve(k, m, label, weight);
+  }
+
+  // s and b, averaged over the curves, for explanations.
+  double scale() const { return mixture.weights[0] * curves[0].scale + mixture.weights[1] * curves[1].scale; }
+  double offset(std::size_t output) const { return mixture.weights[0] * offsets[output] + mixture.weights[1] * offsets[outputs_ + output]; }
+
+  // The corrected margin of two classes divided by s m + b: how much e shrinks it, at most 1. 1 for more classes, of which no margin is a
+  // multiple of s m + b.
+  double shrinkage(const double* m, double margin) const {
+    const double z = scale() * m[0] + offset(0);
+    return outputs_ > 1 || z == 0 ? 1.0 : std::max(0.0, std::min(1.0, margin / z));
+  }
+
+  void save(State& state) const {
+    state.reals["calibration_weight"].assign(mixture.weights.begin(), mixture.weights.end());
+    state.reals["calibration_offset"].assign(offsets.begin(), offsets.end());
+    for (const Curve& curve : curves) {
+      state.reals["calibration_scale"].push_back(curve.scale);
+      state.reals["calibration_variance"].push_back(curve.variance);
+      state.reals["calibration_lapse"].push_back(curve.lapse);
+      state.reals["calibration_lapse_step"].push_back(curve.lapse_step);
+    }
+  }
+
+  void load(const State& state) {
+    const auto copy = [](const std::vector<double>& from, Vec<double>& to) {
+      if (from.size() != to.size()) throw std::invalid_argument("saved model: wrong size of the calibration");
+      std::copy(from.begin(), from.end(), to.begin());
+    };
+    copy(state.reals.at("calibration_weight"), mixture.weights);
+    copy(state.reals.at("calibration_offset"), offsets);
+    for (std::size_t k = 0; k < kCurves; ++k) {
+      const auto value = [&](const char* name) { return state.reals.at(name).at(k); };
+      curves[k] = {value("calibration_scale"), value("calibration_variance"), value("calibration_lapse"), value("calibration_lapse_step")};
+    }
+  }
+
+  struct Curve {
+    double scale = 1.0, variance = 0.0, lapse = 0.0, lapse_step = kFirstStep;
+  };
+  Curve curves[kCurves];
+  Mixture mixture;
+  Vec<double> offsets;  // curves × outputs
+
+ private:
+  void correct(std::size_t k, const double* m, double* out) const {
+    const Curve& curve = curves[k];
+    for (std::size_t c = 0; c < outputs_; ++c) out[c] = curve.scale * m[c] + offsets[k * outputs_ + c];
+    const auto with_lapses = [&](double log_p) { return std::log(curve.lapse / static_cast<double>(classes_) + (1.0 - curve.lapse) * std::exp(log_p)); };
+    if (outputs_ == 1) {
+      if (curve.lapse == 0) return;
       double logs[2];
       log_probabilities(out, 1, logs);
-      out[0] = with_lapses(logs[1], 2) - with_lapses(logs[0], 2);
+      out[0] = with_lapses(logs[1]) - with_lapses(logs[0]);
       return;
     }
-    log_probabilities(out, outputs, out);
-    for (std::size_t c = 0; lapse > 0 && c < outputs; ++c) out[c] = with_lapses(out[c], outputs);
+    log_probabilities(out, outputs_, out);
+    for (std::size_t c = 0; curve.lapse > 0 && c < outputs_; ++c) out[c] = with_lapses(out[c]);
   }
 
-  // The corrected margin of two classes divided by z: how much the lapse rate shrinks it. 1 for more classes, of which no margin is a
-  // multiple of z.
-  double shrinkage(const double* m) const {
-    const double z = scale * m[0] + offset[0];
-    if (offset.size() > 1 || z == 0) return 1.0;
-    double corrected = 0;
-    margins(m, &corrected);
-    return corrected / z;
-  }
-
-  // Learns from an example with margins m of the mixture.
-  void learn(const double* m, std::size_t label, double omega) {
-    const double weight = std::min(omega, 1.0);
-    if (lapse == 0) lapse = kFirstLapse;
-    const std::size_t outputs = offset.size(), first = p_.size() - outputs;  // one output belongs to the second of two classes
-    for (std::size_t c = 0; c < outputs; ++c) p_[c] = scale * m[c] + offset[c];
-    log_probabilities(p_.data(), outputs, p_.data());
+  void learn_curve(std::size_t k, const double* m, std::size_t label, double weight) {
+    Curve& curve = curves[k];
+    double* offset = offsets.data() + k * outputs_;
+    if (curve.lapse == 0) curve.lapse = kFirstLapses[k];
+    const std::size_t first = classes_ - outputs_;  // one output belongs to the second of two classes
+    if (outputs_ == 1) {
+      const double z = curve.scale * m[0] + offset[0];
+      log_probabilities(&z, 1, p_.data());
+    } else {
+      for (std::size_t c = 0; c < outputs_; ++c) p_[c] = curve.scale * m[c] + offset[c];
+      log_probabilities(p_.data(), outputs_, p_.data());
+    }
     for (double& p : p_) p = std::exp(p);
-    const double kept = (1.0 - lapse) * p_[label], r = kept / (lapse / static_cast<double>(p_.size()) + kept);
+    const double kept = (1.0 - curve.lapse) * p_[label];
+    const double r = curve.lapse > 0 ? kept / (curve.lapse / static_cast<double>(classes_) + kept) : 1.0;
     double slope = 0, mean = 0, square = 0;
-    for (std::size_t c = 0; c < outputs; ++c) {
+    for (std::size_t c = 0; c < outputs_; ++c) {
       const double p = p_[first + c], g = r * ((first + c == label ? 1.0 : 0.0) - p);
       mean += p * m[c];
       square += p * m[c] * m[c];
@@ -74,22 +146,16 @@ class Calibration {
       offset[c] += kRate * weight * g;
     }
     const double h = weight * r * std::max(0.0, square - mean * mean);
-    variance = std::max(variance / (1.0 + h * variance), kMinVariance);
-    const double change = std::max(-kMaxChange, std::min(kMaxChange, weight * variance * slope));
-    scale = std::max(kMinScale, std::min(kMaxScale, scale + change));
-    lapse_step = std::max(lapse_step / (1.0 + lapse_step), kMinStep);
-    lapse = std::max(kMinLapse, std::min(kMaxLapse, lapse + weight * lapse_step * (1.0 - r - lapse)));
+    curve.variance = std::max(curve.variance / (1.0 + h * curve.variance), kMinVariances[k]);
+    const double change = std::max(-kMaxChange, std::min(kMaxChange, weight * curve.variance * slope));
+    curve.scale = std::max(kMinScale, std::min(kMaxScale, curve.scale + change));
+    if (curve.lapse == 0) return;
+    curve.lapse_step = std::max(curve.lapse_step / (1.0 + curve.lapse_step), kMinStep);
+    curve.lapse = std::max(kMinLapse, std::min(kMaxLapse, curve.lapse + weight * curve.lapse_step * (1.0 - r - curve.lapse)));
   }
 
-  double scale = 1.0, variance = kFirstVariance, lapse = 0.0, lapse_step = kFirstStep;
-  Vec<double> offset;
-
- private:
-  // log q_c from log p_c
-  double with_lapses(double log_p, std::size_t classes) const {
-    return std::log(lapse / static_cast<double>(classes) + (1.0 - lapse) * std::exp(log_p));
-  }
-
+  std::size_t outputs_, classes_;
+  Vec<std::size_t> both_;  // the indices of the curves, as Mixture asks for them
   Vec<double> p_;
 };
 

@@ -12,11 +12,7 @@ void Budgetron::save_rule(State& state) {
   state.integers["part_idle"].assign(idle_.begin(), idle_.end());
   state.integers["spare_bytes"] = {static_cast<std::int64_t>(spare_)};
   state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
-  state.reals["calibration_scale"] = {calibration_.scale};
-  state.reals["calibration_variance"] = {calibration_.variance};
-  state.reals["calibration_lapse"] = {calibration_.lapse};
-  state.reals["calibration_lapse_step"] = {calibration_.lapse_step};
-  state.reals["calibration_offset"].assign(calibration_.offset.begin(), calibration_.offset.end());
+  calibration_.save(state);
   for (const auto& part : parts_) part->save(state);
   if (!config_.sparse) scaler_.save(state);
   rows_.save(state);
@@ -34,17 +30,12 @@ void Budgetron::load_rule(const State& state) {
       drop_part(p);
     }
   const auto& weights = state.reals.at("belief_weight");
-  const auto& offset = state.reals.at("calibration_offset");
   const std::int64_t spare = state.integers.at("spare_bytes").at(0);
-  require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && offset.size() == outputs() && spare >= 0);
+  require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && spare >= 0);
   require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // at least one part must not be idle: some part is always awake
   std::copy(idle.begin(), idle.end(), idle_.begin());
   std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
-  std::copy(offset.begin(), offset.end(), calibration_.offset.begin());
-  calibration_.scale = state.reals.at("calibration_scale").at(0);
-  calibration_.variance = state.reals.at("calibration_variance").at(0);
-  calibration_.lapse = state.reals.at("calibration_lapse").at(0);
-  calibration_.lapse_step = state.reals.at("calibration_lapse_step").at(0);
+  calibration_.load(state);
   spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);
   fourier_.resize(frequencies_in_use());

@@ -16,7 +16,6 @@ from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron import calibration
-from budgetron.engine.reference.rules.budgetron.calibration import Calibration
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
@@ -158,8 +157,7 @@ class BudgetronDeclaration(Rule):
                   "belief_weight": Field("float64", (beliefs,)), "row_id": Field("int64", (rows,)),
                   "row_common": Field("int64", (rows,)), "row_values": Field("float64", (rows, width)),
                   "row_limit": Field("int64"), "spare_bytes": Field("int64"),
-                  "calibration_offset": Field("float64", (settings.n_outputs,)),
-                  **{f"calibration_{name}": Field("float64") for name in Calibration.NAMES}}  # fmt: skip
+                  **calibration.fields(settings.n_outputs)}  # fmt: skip
         if not settings.sparse:
             fields |= {f"scaler_{name}": Field("float64", (settings.n_features,))
                        for name in ("centre", "spread", "mean", "variance")}  # fmt: skip
@@ -177,13 +175,7 @@ class BudgetronDeclaration(Rule):
         # The weights add up to 1, so at least one part is not idle.
         are_counts = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
         require(are_counts, "state.part_idle", "counts of at most n_seen, at least one of them 0")
-        ranges = {"scale": (calibration.MIN_SCALE, calibration.MAX_SCALE),
-                  "variance": (calibration.MIN_VARIANCE, calibration.FIRST_VARIANCE),
-                  "lapse": (0.0, calibration.MAX_LAPSE),
-                  "lapse_step": (calibration.MIN_STEP, calibration.FIRST_STEP)}  # fmt: skip
-        for name, (low, high) in ranges.items():
-            value = float(arrays[f"calibration_{name}"][0])
-            require(low <= value <= high, f"state.calibration_{name}", f"from {low:g} to {high:g}", str(value))
+        calibration.verify(arrays)
         ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
         limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])
         planned = parameters.max_task_rows or 0

@@ -18,8 +18,8 @@ features in class c.
 
 In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
 
-keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller `keeps`, the steps do not shrink to nothing, and
-it follows a stream that drifts. For b and κ it is 1.
+keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller `keeps`, the steps do not shrink to nothing,
+and it follows a stream that drifts. For b and κ it is 1.
 
 Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words
 of a text occur only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature)

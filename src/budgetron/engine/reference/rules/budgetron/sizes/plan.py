@@ -69,7 +69,9 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
     parameters = settings.parameters
     settings = replace(settings, kernel=None, capacity=1)
     if settings.sparse:
-        return settings.with_parameters(rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1)
+        return settings.with_parameters(
+            rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1
+        )
     full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
     filters = [belief for k, belief in enumerate(FILTERS) if kernel or k != FOURIER_FILTER]
     tasks = has_tasks(settings)

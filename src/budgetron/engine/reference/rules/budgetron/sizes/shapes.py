@@ -89,7 +89,7 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
     total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
-    total += 3 * 8 * outputs  # of the calibration
+    total += 8 * (4 * outputs + 3 * classes + 4)  # of the calibration, with its working memory
     if settings.sparse:
         # The table also has three numbers per belief and output, two per belief, and one per class.
         total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (3 * outputs + 2) * beliefs + 8 * classes
