@@ -30,7 +30,7 @@ namespace budgetron {
 class Calibration {
  public:
   static constexpr std::size_t kCurves = 2;
-  static constexpr double kFirstVariances[] = {0.02, 0.5}, kMinVariances[] = {0.006, 0.02};  // with e, the scale has further to go
+  static constexpr double kFirstVariances[] = {0.02, 1.0}, kMinVariances[] = {0.006, 0.04};  // with e, the scale has further to go
   static constexpr double kFirstLapses[] = {0.0, 0.05};  // e at the first example; from 0 it never moves
   static constexpr double kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;
   // e: above 0 so that it can grow again, below 1 so that margins are not 0. Its step is 1/(20 + n) for example n, at least kMinStep.

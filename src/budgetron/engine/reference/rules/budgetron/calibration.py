@@ -30,7 +30,7 @@ from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
 from budgetron.engine.saved_state import Field, Layout, require
 
-FIRST_VARIANCES, MIN_VARIANCES = (0.02, 0.5), (0.006, 0.02)
+FIRST_VARIANCES, MIN_VARIANCES = (0.02, 1.0), (0.006, 0.04)
 """P before the first example, and its lower bound, of each curve. With ε, the scale has further to go."""
 FIRST_LAPSES = (0.0, 0.05)
 """ε at the first example, of each curve. From 0 it never moves."""
