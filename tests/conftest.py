@@ -12,6 +12,7 @@ import functools
 import itertools
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -99,8 +100,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    # Tests that declare a longer timeout come first, so that no worker begins one when the others have finished.
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    # Files are mixed by a hash of their paths: in the order of folders, the tests of the service would be the last, and
+    # the processors idle while all workers wait for processes. Tests that declare a longer timeout come first, so that
+    # no worker begins one when the others have finished.
+    mixed = {item.location[0]: zlib.crc32(item.location[0].encode()) for item in items}
+    items.sort(key=lambda item: (item.get_closest_marker("timeout") is None, mixed[item.location[0]]))
     if not _is_long(config):
         for item in items:
             if "long" in item.keywords:

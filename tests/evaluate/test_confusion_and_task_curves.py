@@ -40,7 +40,7 @@ def test_no_confusion_table_for_too_many_classes() -> None:
     assert evaluate.progressive(RandomBudgetPerceptron(3, kernels.Linear()), stream).confusion is None
 
 
-@pytest.mark.parametrize("window", [1, 7, 100, 5000])
+@pytest.mark.parametrize("window", [pytest.param(1, marks=pytest.mark.long), 7, 100, 5000])
 def test_curves_per_task_equal_plain_counts(window: int) -> None:
     wrong = (model().predict_then_learn(X, Y, tasks=TASKS) > 0) != Y
     result = evaluate.progressive(model(), (X, Y, TASKS), window=window)

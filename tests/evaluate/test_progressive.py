@@ -69,7 +69,7 @@ def test_zero_margins_count_as_mistakes() -> None:
     assert never_right.overall.mistakes == 7 and never_right.overall.error == pytest.approx(2 / 7)
 
 
-@pytest.mark.parametrize("window", [1, 97, 900, 5000])
+@pytest.mark.parametrize("window", [pytest.param(1, marks=pytest.mark.long), 97, 900, 5000])
 def test_the_window_size_does_not_change_the_totals(window: int) -> None:
     model = learner()
     result, margins = evaluate.progressive(model, (X, Y, TASKS), window=window), plain_margins()

@@ -13,7 +13,7 @@ SPAM = {"examples": [{"features": [1.0, 2.0], "label": "spam", "task": "ann"},
                      {"features": [2.0, 1.0], "label": "ham", "task": "bob"}]}  # fmt: skip
 
 
-MODELS = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetron budget=20")
+MODELS = ("RandomBudgetPerceptron budget=30 kernel=gaussian:0.5", "flag=Budgetron budget=30")
 
 
 @pytest.fixture(scope="module")
