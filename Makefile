@@ -49,7 +49,7 @@ demo: $(VENV)/.installed
 # because many tests wait for another process.
 test: browser
 	$(MAKE) --no-print-directory -j2 lint sanitize
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal --durations=10
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=10
 
 test-long: $(VENV)/.tested portability $(SANITIZED)/core_stress $(SANITIZED)/core_faults
 	$(SANITIZED)/core_stress

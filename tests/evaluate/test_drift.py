@@ -11,7 +11,7 @@ from budgetron import Budgetron, Forgetron, evaluate, kernels
 from budgetron.evaluate.drift import Adwin, DriftMonitor, words
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3])
+@pytest.mark.parametrize("share", [0.01, pytest.param(0.3, marks=pytest.mark.long)])
 def test_false_alarms_are_as_rare_as_stated(share: float) -> None:
     """200 streams of 10,000 losses without a change, tested at every bucket: at most about δ = 10 % may have alarms."""
     rng = np.random.default_rng(0)
