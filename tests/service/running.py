@@ -14,7 +14,17 @@ import threading
 import time
 
 import httpx
+import preloaded
 from child_signals import default_signals
+from preloaded import ForkedService
+
+
+def _started(options, env):
+    with default_signals():
+        return subprocess.Popen(
+            [sys.executable, "-m", "budgetron", "serve", *options],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})},
+        )  # fmt: skip
 
 
 class Running:
@@ -22,12 +32,8 @@ class Running:
 
     def __init__(self, data, *arguments, env=None, port=0):
         self.data = data
-        options = [*arguments, "--data", data, "--port", port]
-        command = [sys.executable, "-m", "budgetron", "serve", *map(str, options)]
-        with default_signals():
-            self.process = subprocess.Popen(
-                command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})}
-            )
+        options = [str(option) for option in (*arguments, "--data", data, "--port", port)]
+        self.process = ForkedService(options) if env is None and preloaded.is_possible() else _started(options, env)
         self.log, self._serving = [], threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

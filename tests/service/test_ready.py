@@ -16,8 +16,7 @@ from budgetron.durable import Host
 EXAMPLES = [{"features": [i / 50, 1.0], "label": i % 2, "task": f"t{i % 4}"} for i in range(50)]
 LOCAL = ("RandomBudgetPerceptron budget=30",)
 SHARDS = ("Budgetron budget=30 graph=disconnected", "--shards", 2)
-LONG_SHARDS = pytest.param(SHARDS, marks=pytest.mark.long)
-BOTH = pytest.mark.parametrize("arguments", [LOCAL, LONG_SHARDS], ids=["one model", "shards"])
+BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 
 
 def learn(client):

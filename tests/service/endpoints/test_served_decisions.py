@@ -52,7 +52,7 @@ def learn(client: httpx.Client, n: int, seed: int) -> None:
     assert client.post("/v1/learn", json={"examples": body}).status_code == 200
 
 
-@pytest.mark.parametrize("shards", [pytest.param(0, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("shards", [0, 3])
 def test_an_operating_point_is_set_while_the_service_runs(tmp_path, shards) -> None:
     options = ["--shards", shards] if shards else []
     learner = ["Budgetron budget=20 graph=disconnected", *options]

@@ -20,9 +20,7 @@ def lines(n, start=0):
     ]
 
 
-@pytest.mark.parametrize(
-    "arguments", [pytest.param(LOCAL, marks=pytest.mark.long), SHARDS], ids=["one model", "shards"]
-)
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
     sent = lines(1500)
     service = Running(tmp_path, *arguments, "--grace", 120)
@@ -46,9 +44,7 @@ def test_a_stream_cut_by_a_clean_stop_is_learned_once(tmp_path, arguments):
         assert seen(client) == 1500
 
 
-@pytest.mark.parametrize(
-    "arguments", [LOCAL, pytest.param(SHARDS, marks=pytest.mark.long)], ids=["one model", "shards"]
-)
+@pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path, arguments):
     sent = lines(300)
     with running(tmp_path, *arguments) as service, service.client() as client:

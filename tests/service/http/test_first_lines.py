@@ -11,8 +11,7 @@ from ndjson_client import NDJSON, SHARDS, Stream, learn, seen
 from running import Running, running
 
 LOCAL = ("Forgetron budget=20",)
-LONG_SHARDS = pytest.param(SHARDS, marks=pytest.mark.long)
-BOTH = pytest.mark.parametrize("arguments", [LOCAL, LONG_SHARDS], ids=["one model", "shards"])
+BOTH = pytest.mark.parametrize("arguments", [LOCAL, SHARDS], ids=["one model", "shards"])
 
 
 def line(number, label=None, width=2, **others):
