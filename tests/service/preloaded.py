@@ -12,12 +12,12 @@ import atexit
 import functools
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 from child_signals import default_signals
 
@@ -56,14 +56,15 @@ while True:
                 os._exit(code)
         os.close(files[0])
     else:
-        answer = os.waitstatus_to_exitcode(os.waitpid(request["ended"], 0)[1])
+        ended, status = os.waitpid(request["poll"], os.WNOHANG)
+        answer = os.waitstatus_to_exitcode(status) if ended else None
     requests.send(json.dumps(answer).encode())
 """
 
 
 def is_possible() -> bool:
     """Whether services can be forked here: on Linux, unless coverage must follow the processes."""
-    return hasattr(os, "pidfd_open") and not any(name.startswith("COVERAGE_") for name in os.environ)
+    return sys.platform == "linux" and not any(name.startswith("COVERAGE_") for name in os.environ)
 
 
 class _Server:
@@ -103,27 +104,28 @@ class ForkedService:
         self.pid = _server().ask(request, write_end)
         os.close(write_end)
         self.stderr, self.returncode = os.fdopen(log, "rb"), None
-        self._pidfd = os.pidfd_open(self.pid)
+        # Timers of some tests send signals while the test waits. A process id that was waited for may belong to another
+        # process.
+        self._lock = threading.RLock()
 
     def poll(self):
-        if self.returncode is None and select.select([self._pidfd], [], [], 0)[0]:
-            self._ended()
-        return self.returncode
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = _server().ask({"poll": self.pid})
+            return self.returncode
 
     def wait(self, timeout=None):
-        if self.returncode is None:
-            if not select.select([self._pidfd], [], [], timeout)[0]:
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            if end is not None and time.monotonic() > end:
                 raise subprocess.TimeoutExpired("budgetron serve", timeout)
-            self._ended()
+            time.sleep(0.01)
         return self.returncode
 
-    def _ended(self) -> None:
-        self.returncode = _server().ask({"ended": self.pid})
-        os.close(self._pidfd)
-
     def send_signal(self, number) -> None:
-        if self.poll() is None:
-            signal.pidfd_send_signal(self._pidfd, number)
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
