@@ -108,6 +108,8 @@ def test_an_error_has_the_message_of_the_service(service):
                 client.predict(bad)
         with pytest.raises(InputError, match="as long as X"):
             client.learn_many([[1.0]], [1, 2])
+        with pytest.raises(InputError, match="as long as X"):
+            client.learn_many([[1.0]], [1, 2], tasks=(task for task in "a"))  # a generator has no length
         with pytest.raises(InputError, match="batch"):
             client.learn_many([[1.0]], [1], batch=0)
 

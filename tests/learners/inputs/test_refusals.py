@@ -252,3 +252,15 @@ def test_rows_of_a_model_without_a_kernel(is_sparse, value):
         assert "X" in refused(call, model)
     row = {"a": value} if is_sparse else rows_with(value)[2]
     refused(lambda: model.learn_one(row, 1), model)
+
+
+@pytest.mark.parametrize("column", [-1, 3])
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_column_numbers_out_of_range_are_refused(engine, column):
+    """SciPy does not check them; in NumPy, −1 would silently be the last column."""
+    rows = sparse.csr_matrix(np.abs(X) + 1)
+    model = Budgetron("64 KiB", engine=engine).fit(rows, Y, tasks=TASKS)
+    bad = rows.copy()
+    bad.indices[2 if column == 3 else 0] = column  # still ascending
+    message = refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
+    assert "column numbers from 0 to 2" in message

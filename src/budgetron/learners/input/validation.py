@@ -205,6 +205,13 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
         )
     _check_extent(who, X.shape)
     csr = X.tocsr()
+    # SciPy does not check the column numbers of a matrix that is built from arrays.
+    if len(csr.indices) and not 0 <= csr.indices.min() <= csr.indices.max() < X.shape[1]:
+        raise input_error(
+            who, "X", f"a sparse matrix with column numbers from 0 to {X.shape[1] - 1}",
+            f"numbers from {csr.indices.min()} to {csr.indices.max()}",
+            "X.check_format() of SciPy finds such errors.",
+        )  # fmt: skip
     # The engines need sorted columns without duplicates, and no stored zeros. A matrix that is like this already is
     # not copied, because a copy would double the memory of a large block.
     has_zeros = np.count_nonzero(csr.data) != csr.nnz or len(csr.data) != csr.nnz
