@@ -89,7 +89,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash: two rounds of xor, multiply and shift. Whoever does not know the seed cannot choose values that collide.
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. Without the seed, nobody can choose values that collide.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

@@ -171,6 +171,7 @@ INVALID = [
     ("budgetron", set_entry("state.calibration_scale", 9.0), "calibration_scale"),
     ("budgetron", set_entry("state.calibration_variance", 0.0), "calibration_variance"),
     ("budgetron", set_entry("state.calibration_lapse", 1.0), "calibration_lapse"),
+    ("budgetron", set_entry("state.calibration_weight", 0.9), "calibration_weight"),
     ("budgetron", set_entry("state.calibration_lapse_step", 0.0), "calibration_lapse_step"),
     ("budgetron", set_field(2**40, "settings", "parameters", "latent"), "latent"),
     ("budgetron", set_field(-1, "settings", "parameters", "frequencies"), "frequencies"),

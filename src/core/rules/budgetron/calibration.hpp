@@ -1,8 +1,9 @@
 // Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 //
-// There are two curves. The first believes every label. The second believes that a share e of the labels is drawn at random, such as
-// mistakes of annotators: without e, no probability could stay below 1 far from the boundary, and all others would be too small to make up
-// for it. Where labels are rare, e would be taken for them, and the first is better. The curves are mixed as beliefs are (mixture.hpp).
+// There are two curves, mixed as beliefs are (mixture.hpp). The second assumes that a share e of the labels is drawn at random, such as
+// mistakes of annotators. Then probabilities far from the boundary are below 1. A curve without e would approach 1 there, and to avoid it,
+// the scale would become too small everywhere. The first curve assumes e = 0. It is better where one label is rare, because the second
+// curve takes rare labels for random ones.
 //
 //   z_c = s m_c + b_c,   q_c = e/C + (1 - e) p_c(z)      s: scale, b_c: offset of class c, C: number of classes
 //   r = (1 - e) p_y/q_y,   g = r ([y] - p)               [y]: 1 for the true class y and 0 for the others
@@ -11,7 +12,7 @@
 // q are the corrected probabilities. r is the probability that the label was not drawn at random. e is learned by online expectation
 // maximisation; it is 0 until the first example sets it to a prior. s is learned by a Bayesian filter; P is its posterior variance, and h
 // is r times the variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns.
-// Neither s nor e changes the predicted class. An example weight above 1 counts as 1.
+// s and e change probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +31,8 @@ namespace budgetron {
 class Calibration {
  public:
   static constexpr std::size_t kCurves = 2;
-  static constexpr double kFirstVariances[] = {0.02, 1.0}, kMinVariances[] = {0.006, 0.04};  // with e, the scale has further to go
-  static constexpr double kFirstLapses[] = {0.0, 0.05};  // e at the first example; from 0 it never moves
+  static constexpr double kFirstVariances[] = {0.02, 1.0}, kMinVariances[] = {0.006, 0.04};  // with e the best scale is larger, often above 2
+  static constexpr double kFirstLapses[] = {0.0, 0.05};  // e at the first example; if it is 0, it stays 0
   static constexpr double kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;
   // e: above 0 so that it can grow again, below 1 so that margins are not 0. Its step is 1/(20 + n) for example n, at least kMinStep.
   static constexpr double kMinLapse = 1e-5, kMaxLapse = 0.9, kFirstStep = 0.05, kMinStep = 0.005;
@@ -53,7 +54,7 @@ class Calibration {
     for (std::size_t k = 0; k < kCurves; ++k) correct(k, m, scratch + k * outputs_);
     Mixture::logs(scratch, kCurves, outputs_, logs);
     mixture.margins(scratch, logs, both_, outputs_, out);
-    // The mixture raises tiny probabilities; those of more than two classes must add up to 1.
+    // The mixture raises tiny probabilities, so the sum over more than two classes may exceed 1.
     if (outputs_ > 1) log_probabilities(out, outputs_, out);
   }
 

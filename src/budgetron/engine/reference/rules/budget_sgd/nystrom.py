@@ -11,7 +11,7 @@ the largest are left out. M k(x) are the r Nyström features of x. A linear mode
 w ← w + τ y M k_t is the one above. So a prediction costs B kernel values, as for all other learners.
 
 M belongs to this S and this kernel. So when a task is forgotten or γ changes, M is discarded. New examples are then
-stored until the budget is full again, and M is computed anew.
+stored until the budget is full again, and M is computed again.
 """
 
 from __future__ import annotations

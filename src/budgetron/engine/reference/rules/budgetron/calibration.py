@@ -1,9 +1,9 @@
 """Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 
-There are two `Curve`s. The first believes every label. The second believes that a share ε of the labels is drawn at
-random, such as mistakes of annotators: without ε, no probability could stay below 1 far from the boundary, and all
-others would be too small to make up for it. Where labels are rare, ε would be taken for them, and the first is better.
-The curves are mixed by how well they predict, as beliefs are (see `mixture`).
+There are two `Curve`s, mixed by how well they predict, as beliefs are (see `mixture`). The second assumes that a share
+ε of the labels is drawn at random, such as mistakes of annotators. Then probabilities far from the boundary are below
+1. A curve without ε would approach 1 there, and to avoid it, the scale would become too small everywhere. The first
+curve assumes ε = 0. It is better where one label is rare, because the second curve takes rare labels for random ones.
 
     z_c = s m_c + b_c,   q_c = ε/C + (1 − ε) p_c(z)
     r = (1 − ε) p_y/q_y,   g = r ([y] − p)
@@ -14,8 +14,8 @@ the others. q are the corrected probabilities of the C classes. r is the probabi
 random. ε is learned by online expectation maximisation; it is 0 until the first example sets it to a prior.
 
 s is learned by a Bayesian filter, P is its posterior variance, and h is r times the variance of m under p. P has a
-lower bound, so that s keeps following a mixture that becomes more confident as it learns. Neither s nor ε changes the
-predicted class. An example weight above 1 counts as 1.
+lower bound, so that s keeps following a mixture that becomes more confident as it learns. s and ε change
+probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabili
 from budgetron.engine.saved_state import Field, Layout, require
 
 FIRST_VARIANCES, MIN_VARIANCES = (0.02, 1.0), (0.006, 0.04)
-"""P before the first example, and its lower bound, of each curve. With ε, the scale has further to go."""
+"""P before the first example, and its lower bound, of each curve. With ε the best scale is larger, often above 2, so P
+is larger too."""
 FIRST_LAPSES = (0.0, 0.05)
-"""ε at the first example, of each curve. From 0 it never moves."""
+"""ε at the first example, of each curve. If it is 0, it stays 0."""
 MIN_LAPSE, MAX_LAPSE = 1e-5, 0.9
 """Bounds of ε: above 0 so that it can grow again, and below 1 so that margins are not 0."""
 FIRST_STEP, MIN_STEP = 0.05, 0.005
@@ -93,7 +94,7 @@ class Calibration:
     def margins(self, m: Array) -> Array:
         """Return the corrected margins. For more than two classes, both m and the result are log probabilities."""
         mixed = mixture.margins(self._of_curves(m), self.w)
-        # The mixture raises tiny probabilities; those of more than two classes must add up to 1.
+        # The mixture raises tiny probabilities, so the sum over more than two classes may exceed 1.
         return log_probabilities(mixed) if len(mixed) > 1 else mixed
 
     def _of_curves(self, m: Array) -> Array:
