@@ -11,6 +11,10 @@ CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 SANITIZED := build/sanitized
 
+# Some machines set this variable. Then every process that a test starts would compile all modules that it imports, which takes longer
+# than many tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test browser test-long test-oldest portability lint sanitize stubs coverage docs bench clean
 
 $(BIN)/python:
