@@ -1,8 +1,9 @@
 """The learners: scikit-learn estimators.
 
 `estimators` has one file per learning rule; `learner` is their base class, `block_learner` its part for blocks of
-examples, and `registry` lists them. `input` checks and encodes what callers pass, `inspection` shows what was learned,
-`lifecycle` creates, locks, resizes, saves and loads models. The rules themselves are in `budgetron.engine`.
+examples, and `registry` lists them. `input` checks and encodes the arguments of calls, `inspection` shows the content
+of a fitted model, `lifecycle` creates, locks, resizes, saves and loads models. The rules themselves are in
+`budgetron.engine`.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Active learning: choose the examples whose labels are worth asking for, a given share of the stream.
+"""Active learning: choose a given share of a stream's examples to ask labels for.
 
 `Learner.should_ask` and the service's labelling queue use it. It asks for the labels of the examples that the model is
 least certain about, and for some labels at random.
 
     lead ℓ = |f| with two classes, otherwise the largest margin minus the second largest
-    ask if ℓ ≤ θ, or at random with probability c s; s is the share of labels that can be had
+    ask if ℓ ≤ θ, or at random with probability c s; s is the share of labels that the caller can afford
     θ ← θ + 2 η_n ℓ̄ ((1 − c) s − [ℓ ≤ θ]),   η_n = ½/√n, at least 0.01,   ℓ̄ the running mean of ℓ
 
 The step on θ is stochastic approximation: θ tends to the quantile of the recent leads below which a share (1 − c) s of
 them lies. It follows the margins as the model becomes more certain.
 
-Labels at random have two reasons. A model that is confidently wrong would otherwise never find out. And where classes
-overlap, examples near the boundary teach no more than others. "Every tenth" instead of "at random" could always pick
-the same task. c is four times the error rate that the leads predict, clipped to [0.1, 1].
+There are two reasons to ask for some labels at random. A model that is confidently wrong would otherwise never find
+out. And where classes overlap, examples near the boundary teach no more than others. Asking for every tenth label
+instead could always pick the same task. c is four times the error rate that the leads predict, clipped to [0.1, 1].
 
-The first 50 labels are all asked for, because early labels save most errors. Afterwards s is reduced by a twentieth
-until the share of all labels asked for is down to s again.
+The first 50 labels are all asked for, because early labels prevent the most errors. Afterwards s is reduced by a
+twentieth until the share of all labels asked for is down to s again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Asking:
         """Return whether to ask for the label of an example. `n_labels` is the number of labels learned so far."""
         with self._lock:
             self.n += 1
-            if self.asked > share * self.n:  # too many so far, because of the first labels: ask a little less
+            if self.asked > share * self.n:  # too many so far, because of the first labels: ask a little less often
                 share = 0.95 * share
             # The probability of an error, if the lead is in log odds. Beyond 700, exp would overflow.
             error = 1 / (1 + math.exp(min(lead, 700.0)))
@@ -76,7 +76,7 @@ class Asking:
             random_part = min(max(_RANDOM_PER_ERROR * self.mean_error, _MIN_RANDOM), 1.0)
             by_chance = self._random.random() < share * random_part
             self.mean_lead += (lead - self.mean_lead) / min(self.n, _WINDOW)
-            # The first lead is the first threshold: any other start could ask for everything or nothing at first.
+            # The threshold starts at the first lead. A fixed start might ask for everything or nothing at first.
             threshold = lead if self.threshold is None else self.threshold
             uncertain = lead <= threshold
             # Steps are proportional to the mean lead, because the scale of margins differs between learners.

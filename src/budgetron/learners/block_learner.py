@@ -262,7 +262,7 @@ class BlockLearner(Deciding, Start):
         return np.concatenate(pieces)
 
     def _rows_for_engine(self, examples: Examples) -> Any:
-        """Return the rows, dense or sparse and in the precision of the engine. Reject other columns than at first."""
+        """Return the rows in the engine's format and precision. Reject columns that differ from the first block's."""
         rows, X = examples.rows, examples.source
         settings = self._engine.settings
         # A model of sparse rows also accepts dense blocks, and vice versa.
@@ -329,7 +329,7 @@ class BlockLearner(Deciding, Start):
         for i in stored[firsts].tolist():
             self._names.keep(int(task_ids[i]), names[i], lambda: engine.task_ids, n_stored)
 
-    # ---- what learners with further parameters override
+    # ---- methods that learners with further parameters override
 
     def check_streaming(self) -> None:
         """Reject parameters that need all examples at once and so work only in `fit`. Overridden by such learners."""

@@ -198,7 +198,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return explain(self, x, task, offset, label, names, nearest)
 
     def should_ask(self, x: Any, *, task: Hashable = None, offset: Any = None, share: float = 0.1) -> bool:
-        """Return whether the label of this example is worth asking for, if only a share of all labels can be had.
+        """Return whether to ask for the label of this example, if you can afford only a share of all labels.
 
         Call it once for each example of a stream, before learning. It returns True for about `share` of them: the
         examples that the model is least certain about, the first 50, and some at random. The counts that it needs are
@@ -254,7 +254,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
             return None
         return bytes_of(settings, self._engine_kind(settings.kernel) is native.Engine)
 
-    # ---- what `fit` needs
+    # ---- helper of `fit`
 
     def _classes_to_fit(self, examples: Examples) -> NDArray[Any]:
         """Return the classes that occur in the labels. Reject fewer than two classes, and weights that are all zero."""

@@ -39,7 +39,7 @@ def scorer(scoring: str | Callable[..., Any]) -> TaskScorer:
     """
     try:
         scorer = get_scorer(scoring)
-    except ValueError:  # also what scikit-learn raises for a parameter of a wrong type
+    except ValueError:  # scikit-learn raises it for an unknown name, and also for a value of a wrong type
         scorer = None
     if scorer is None or not callable(scorer):
         accepted = 'the name of a scorer of scikit-learn, such as "roc_auc", or a scorer'

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from budgetron.engine.records import SparseRow
+from budgetron.engine.records import Outcome, SparseRow
 from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.learners.block_learner import BlockLearner
 from budgetron.learners.input import rejections, validation
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_row, hashed_rows
+
+_STORED = int(Outcome.STORED)  # as an integer, because operations on an enum are slow
 
 
 class SingleExamples(BlockLearner):
@@ -44,18 +46,18 @@ class SingleExamples(BlockLearner):
         needs_block = classes is not None or offset is not None or self._point is not None
         if self._engine is None or needs_block or not self._takes_single_rows():
             return self._learn_block_of_one(x, y, task, classes, sample_weight, offset)
-        # Weights and missing tasks are handled by the general path below.
+        # `_learn_converted` handles weights, and reports a missing task.
         if sample_weight is not None or self.class_weight is not None or (task is None and self._tasked):
             return self._learn_converted(x, y, task, sample_weight)
         guard = self._guard
-        if guard.waiting or not guard.held.acquire(False):  # another thread learns: this one has to queue
+        if guard.waiting or not guard.held.acquire(False):  # another thread is learning: this one has to queue
             return self._learn_converted(x, y, task, sample_weight)
         try:
             learned = self._engine.learn_example(x, y, task, self._classes.by_label)
             if learned is not None and learned is not NotImplemented:
                 margin, flags = learned
                 # Only stored examples, and the first example with a task, change anything besides the engine.
-                if task is not None and (flags & 4 or not self._tasked):  # Outcome.STORED; the enum would be slow
+                if task is not None and (flags & _STORED or not self._tasked):
                     self._learned_task(task, flags)
                 return margin
         finally:
@@ -65,7 +67,8 @@ class SingleExamples(BlockLearner):
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:
         """Predict the label of one example: a row of numbers or a dict of features."""
-        return self._classes.of_margin(self._margin_of_one(x, task, offset))
+        margin = self._margin_of_one(x, task, offset)  # raises NotFittedError before the first example
+        return self._classes.of_margin(margin)
 
     def _learn_converted(self, x: Any, y: Any, task: Hashable, sample_weight: Any) -> Any:
         """Learn one row that has to be converted, or that has a weight."""
@@ -93,7 +96,7 @@ class SingleExamples(BlockLearner):
     def _learned_task(self, task: Hashable, flags: int) -> None:
         """Record that the model has tasks, and remember the name of a task whose example was stored."""
         self._tasked = True
-        if flags & 4 and type(task) is not int:  # an integer is its own task id and needs no name
+        if flags & _STORED and type(task) is not int:  # an integer is its own task id and needs no name
             engine = self._engine
             self._names.keep(self._graph.locate_one(task)[0], task, lambda: engine.task_ids, engine.n_stored)
 
@@ -140,7 +143,7 @@ class SingleExamples(BlockLearner):
             return engine.margin_one(row, task_id, cluster)
 
     def _converted_row(self, x: Any) -> Any:
-        """Convert one row for the engine. None if only the steps for blocks can: from sparse to dense or vice versa."""
+        """Convert one row for the engine. Return None if it is sparse and the model dense, or vice versa."""
         engine = self._engine
         settings = engine.settings
         if isinstance(x, Mapping):

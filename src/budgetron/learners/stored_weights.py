@@ -1,4 +1,4 @@
-"""Base classes of learners that store weights instead of examples: inspecting a task's weights, and comparing tasks."""
+"""Base classes of learners that store weights instead of examples. They show a task's weights and compare tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WithoutExamples(Inspection):
 
 
 class ComparableTasks(WithoutExamples):
-    """A learner that can tell how similar the functions of its tasks are."""
+    """A learner that can compute how similar the functions of its tasks are."""
 
     task_similarity: Any
 

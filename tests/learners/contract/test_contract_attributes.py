@@ -60,8 +60,10 @@ def test_attributes_need_a_first_example(learner):
         model.predict(X)
     for name in ("n_stored_", "n_seen_", "n_mistakes_", "memory_bytes_"):
         assert not hasattr(model, name)
-    with pytest.raises((NotFittedError, AttributeError)):
+    with pytest.raises(NotFittedError):
         _ = model.active_set_
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        model.predict_one(X[0])
 
 
 def test_forget_task_removes_the_examples_of_the_task(storing_learner):

@@ -37,9 +37,9 @@ def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
         "ample_budget_is_perceptron": "its steps are not those of the Perceptron",
     }
     if model.step in ("root", "pegasos") or model.regularization or model.radius:
-        reasons["disconnected_is_separate"] = "step sizes count, and the norm bounds, all tasks together"
+        reasons["disconnected_is_separate"] = "the step size or the bound on the norm depends on all tasks"
     if model.maintenance == "merge":
-        reasons["gaussian_only"] = "merged examples are those of a Gaussian kernel"
+        reasons["gaussian_only"] = "only a Gaussian kernel has a formula for merged examples"
     return reasons
 
 

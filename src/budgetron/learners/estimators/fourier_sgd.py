@@ -85,7 +85,7 @@ class FourierSgd(WithoutExamples, Learner):
         "no_mistake_no_change": "it also learns from right predictions with a small margin",
         "ample_budget_is_perceptron": "it approximates the kernel",
         "gaussian_only": "its random features are those of a Gaussian kernel",
-        "closed_form_is_general": "the random signs of a closed form are others than those of a matrix",
+        "closed_form_is_general": "a graph in closed form and the same graph as a matrix draw different random signs",
         "disconnected_is_separate": "tasks share the features, and random signs separate them approximately",
         "renaming_tasks": "the random signs are hashes of the task ids",
     }
@@ -124,7 +124,7 @@ class FourierSgd(WithoutExamples, Learner):
                 raise input_error(self._who, name, "a finite number above 0", shown(getattr(self, name)))
         if not isinstance(settings.kernel, Gaussian):
             raise input_error(
-                self._who, "kernel", "Gaussian, because only Gaussian random features exist", shown(settings.kernel),
+                self._who, "kernel", "Gaussian, the only kernel with random features here", shown(settings.kernel),
                 "BudgetSgd takes every kernel.",
             )  # fmt: skip
         B = settings.capacity

@@ -144,7 +144,7 @@ class Projectron(Learner):
         if self.plus and eta == 0 and self.convention != "budget":
             raise input_error(
                 self._who, "eta", "above 0 with plus=True", shown(self.eta),
-                'Margins are compared with distances in units of eta; convention="budget" needs none.',
+                'The step divides by eta; with convention="budget" it does not.',
             )  # fmt: skip
         return settings.with_parameters(
             eta=eta, plus=bool(self.plus), convention=float(CONVENTIONS.index(self.convention)),

@@ -194,7 +194,7 @@ class RelationPerceptron(LinearWeights, Learner):
         if not is_real(self.power) or not 1 <= self.power <= 64:
             raise input_error(who, "power", "a number from 1 to 64", shown(self.power))
         if not is_integer(self.start) or self.start < 0:
-            raise input_error(who, "start", "a number of examples, from 0 on", shown(self.start))
+            raise input_error(who, "start", "an integer >= 0, a number of examples", shown(self.start))
         for name in ("n_tasks", "rank"):
             value = getattr(self, name)
             if value is not None and (not is_integer(value) or not 1 <= value <= 2**20):

@@ -76,7 +76,7 @@ class SecondOrderPerceptron(Learner):
     """
 
     rule: ClassVar[str] = "second_order_perceptron"
-    exemptions: ClassVar[Mapping[str, str]] = {"ample_budget_is_perceptron": "its steps are those of second order"}
+    exemptions: ClassVar[Mapping[str, str]] = {"ample_budget_is_perceptron": "it takes second-order steps"}
 
     def __init__(
         self,

@@ -128,12 +128,12 @@ class ShiftingPerceptron(Learner):
         if rate is None:
             if self.decay == "fixed" and self.budget is None:
                 raise input_error(
-                    self._who, "rate", "a number where there is neither a budget nor a polynomial decay", "None",
+                    self._who, "rate", "a number, because the decay is fixed and there is no budget", "None",
                     'Set rate=0.01, or decay="polynomial", or a budget.',
                 )  # fmt: skip
             rate = DEFAULT_LAMBDA if self.decay == "polynomial" else None
         elif not is_real(rate) or rate < 0 or (self.decay == "fixed" and rate >= 1):
-            accepted = "a number from 0 on" + (" and below 1" if self.decay == "fixed" else "")
+            accepted = "a number >= 0" + (" and below 1" if self.decay == "fixed" else "")
             raise input_error(self._who, "rate", accepted, shown(rate))
         amount = None if rate is None else float(rate)
         return settings.with_parameters(shrink=DECAYS[self.decay], amount=amount)

@@ -125,7 +125,7 @@ def classes_of_first_block(who: str, y: NDArray[Any]) -> Classes:
         ) from None
     if len(values) > 1:
         return Classes(values)
-    return _assumed(who, values[0])
+    return _guessed_classes(who, values[0])
 
 
 def updated_classes(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
@@ -141,7 +141,7 @@ def updated_classes(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
     return Classes(classes.values)
 
 
-def _assumed(who: str, label: Any) -> Classes:
+def _guessed_classes(who: str, label: Any) -> Classes:
     """Guess both classes from a single label that is −1, 0, 1, False or True; reject any other."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, (bool, int, float)) and value in (-1, 0, 1):

@@ -81,7 +81,7 @@ def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]
             "Pass a single row, such as X[0]. partial_fit, predict and predict_then_learn take many.",
         )
     if n_features is not None and len(x) != n_features:
-        raise input_error(who, "x", f"a row of {n_features} numbers, as many as the first", f"{len(x)}")
+        raise input_error(who, "x", f"a row of {n_features} numbers, like the first row", f"{len(x)}")
     return np.ascontiguousarray(x, dtype=dtype)
 
 

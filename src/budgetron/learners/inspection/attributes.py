@@ -65,7 +65,7 @@ class Inspection:
 
     @property
     def n_seen_(self) -> int:
-        """How many examples were learned from."""
+        """How many examples were learned."""
         return self._fitted_engine().n_seen
 
     @property
@@ -80,7 +80,7 @@ class Inspection:
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes that are allocated for the model now. Descriptions of the columns of files do not count."""
+        """Bytes allocated for the model now, without the column types of files (`budgetron.io`)."""
         return self._fitted_engine().memory_bytes() + self._names.bytes
 
     @property
@@ -122,13 +122,13 @@ class Inspection:
 
     def _check_fitted(self) -> None:
         """Raise NotFittedError before the first example."""
-        if not self._is_fitted:
+        # NotFittedError is an AttributeError, so hasattr(model, "n_seen_") is False before the first example.
+        if self._engine is None:
             raise NotFittedError(
                 f"{self._who}: this instance is not fitted yet. Call fit, partial_fit or learn_one first."
             )
 
     def _fitted_engine(self) -> Engine:
-        """Return the engine; raise AttributeError before the first example."""
-        if not self._is_fitted:  # an AttributeError, so that hasattr(model, "n_seen_") is False before fitting
-            raise AttributeError(f"{self._who} has learned nothing yet")
+        """Return the engine. Raise NotFittedError before the first example."""
+        self._check_fitted()
         return self._engine

@@ -53,7 +53,7 @@ class Plots(Inspection):
         return matrix(axes_for(self._who, ax), chosen, shades, "similarity", signed=bool((shades < 0).any()))
 
     def _html_repr(self) -> str:
-        """Return scikit-learn's diagram followed by a table of what was learned."""
+        """Return scikit-learn's diagram, followed by a table with the model's content."""
         diagram: str = estimator_html_repr(self)
         return diagram + learned_table(self) if self._is_fitted else diagram
 

@@ -39,7 +39,7 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
         Replaces the engine that the model was saved with. Each engine reads what the other wrote.
     """
     limit = budget_of("load", max_bytes, "max_bytes")
-    if limit == budget_of("load", None):  # a budget may be None, the limit of a file may not
+    if limit == budget_of("load", None):  # a model's budget may be None, but a file must have a limit
         raise input_error("load", "max_bytes", 'a number of bytes or a size such as "1 GiB"', shown(max_bytes))
     if engine not in (None, "auto", "core", "numpy"):
         raise input_error("load", "engine", '"auto", "core", "numpy" or None', shown(engine))

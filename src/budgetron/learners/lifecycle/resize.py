@@ -2,10 +2,10 @@
 
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
     BudgetProjectron, SharedProjectron
-                                      evict the example of least loss, projected on the others, as in learning
-    Budgetron                         stores no examples: its parts get other sizes (`Rule.resized`)
-    Forgetron                         cannot go below what is stored: its eviction shrinks all weights, and its mistake
-                                      bound allows that only after a mistake
+                                      project the example of least loss on the others and evict it, as in learning
+    Budgetron                         stores no examples: its parts change their sizes (`Rule.resized`)
+    Forgetron                         cannot go below the number of stored examples: its eviction shrinks all weights,
+                                      and its mistake bound allows that only after a mistake
 
 Called by `Learner.resize`. Resizing is rare, so eviction is implemented once, in the NumPy engine; the compiled engine
 continues from the state that it leaves. The given engine is never changed: a failed resize leaves the model as it was.
@@ -33,7 +33,7 @@ def resized(who: str, engine: Engine, budget: Any) -> Engine:
 
 
 def name_limit(who: str, budget: Any) -> int | None:
-    """Return the bytes for names of tasks within a budget; None: not limited."""
+    """Return how many bytes of a budget are for task names; None if there is no limit."""
     size = budget_of(who, budget).bytes
     return None if size is None else name_bytes(size)
 

@@ -127,7 +127,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     settings = engines.settings_of(learner.rule, saved.settings, graphs[0])
     if saved.columns is not None:
         check_columns(saved.columns, columns, settings)
-    require(saved.columns is not None or not columns, "the tensors", "without columns.… where there are none", "some")
+    require(saved.columns is not None or not columns, "the tensors", "without columns.… if there is no plan", "some")
     classes = _classes(saved.labels)
     require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs", str(len(classes.values)))
     engines.checked_state(settings, state)

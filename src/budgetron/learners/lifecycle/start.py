@@ -55,7 +55,7 @@ class Start(Plots):
                 self._who,
                 "budget",
                 "small enough for this machine's memory",
-                f"one that needs {bytes_of(settings)} bytes",
+                f"a budget that needs {bytes_of(settings)} bytes",
                 "Lower the budget.",
             ) from None
         check_rows(self._who, engine, rows, getattr(X, "columns", None))
