@@ -1,4 +1,4 @@
-"""The engines, which implement the learning rules, and what both of them need.
+"""The two engines, which implement the learning rules, and the modules that they share.
 
 `settings` are the inputs of a new engine, `registry` finds rules by name, `memory` plans byte budgets, `saved_state`
 describes and checks the arrays of a state, `records` are the results of a step. `reference` defines every rule in

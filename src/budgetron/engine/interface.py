@@ -1,7 +1,7 @@
-"""The interface of an engine: what learners call, and both engines implement.
+"""The interface of an engine: the methods that learners call and both engines implement.
 
 `native.Engine` runs the compiled core, `reference.Engine` is the definition in NumPy. mypy checks both against
-`Engine` (see the end of `reference/engine.py`). Learners use nothing of an engine but this interface.
+`Engine` (see the end of `reference/engine.py`). Learners use an engine only through this interface.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Engine(Protocol):
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
-        Returns what `learn_one` does; NotImplemented if x is not a row of this model's precision or a plain dict, if
-        the task is not an integer, a string or None, if only the graph knows its cluster, or if the label is unknown.
+        Returns the same as `learn_one`. Returns NotImplemented if x is neither a row of this model's precision nor a
+        plain dict, if the task is not an integer, a string or None, if only the graph knows its cluster, or if the
+        label is unknown.
         """
         ...
 

@@ -67,8 +67,8 @@ def budget_of(who: str, budget: Any, parameter: str = "budget", accepted: str = 
 def planned(who: str, settings: Settings, budget: int, nonzeros: float, compiled: bool = True) -> Settings:
     """Turn a byte budget into settings. The memory of the model, task names included, never exceeds the budget.
 
-    `nonzeros` is the expected number of non-zeros per sparse row; a longer row takes the space of several. The NumPy
-    engine (not `compiled`) stores full matrices where the core stores triangles.
+    `nonzeros` is the expected number of non-zeros per sparse row; a longer row takes the space of several rows. The
+    NumPy engine (not `compiled`) stores full matrices where the core stores triangles.
     """
     # Parts of the budget that do not depend on the rule are set first, as fixed shares: 1/32 for task names, 1/8 of
     # the rest for cached columns of a large graph.
@@ -163,7 +163,7 @@ def _graph_bytes(settings: Settings) -> int:
     """
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available:
-        return 0  # other graphs are two numbers, and without the core there is no copy
+        return 0  # a clique is just two numbers, and without the core there is no copy
     if rule_class(settings.rule).follows_factor:
         return 0  # the factor of the graph belongs to the graph, and all its models share it
     if graph.dense is not None:

@@ -63,7 +63,7 @@ hashed_rows = _core.hashed_rows if available else None  # for `budgetron.learner
 
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
-    """Whether the core implements the rule and the kernel; others, such as subclasses, need the NumPy engine."""
+    """Whether the core implements the rule and the kernel. Other kernels, such as subclasses, need the NumPy engine."""
     return rule in _core.rules() and (kernel is None or type(kernel) in (Linear, Polynomial, Gaussian))
 
 
@@ -293,7 +293,7 @@ def graph_bytes(graph: Explicit) -> int:
 
 
 def _similarity_for(settings: Settings) -> _core.Similarity:
-    """Return the core's form of the graph, as the rule needs it: the factor of A, or what `_similarity_of` returns."""
+    """Return the core's form of the graph: the factor of A if the rule needs it, otherwise see `_similarity_of`."""
     graph = settings.graph
     if isinstance(graph, Explicit) and rule_class(settings.rule).follows_factor:
         factor = factor_of(graph)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Outcome(IntFlag):
-    """What one example did to the model. The values are the compiled engine's bits."""
+    """The effects of one example on the model. The values are the bits that the compiled engine returns."""
 
     MISTAKE = 1
     UPDATED = 2

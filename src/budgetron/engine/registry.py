@@ -28,5 +28,5 @@ def rule_class(name: str) -> Any:
         if isinstance(value, type) and vars(value).get("name") == name:
             return value
     raise input_error(
-        "engine", "rule", f"defined in {module.replace('.', '/')}.py, by a class with this name", shown(name)
+        "engine", "rule", f"defined in {module.replace('.', '/')}.py, by a class with that `name`", shown(name)
     )

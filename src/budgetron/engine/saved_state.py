@@ -1,9 +1,9 @@
 """The state of an engine as named arrays: their dtypes and shapes, and checks of the numbers in them.
 
 Rules declare their fields with these functions. `engine.native` converts states by these declarations, and `persist`
-saves and validates by them. A file with a correct digest may still be hostile. Weights may have any finite value, since
-some stream leads to it. But indices must stay within the stored examples, nothing may be listed twice, and counts,
-variances and scales must have values that learning can produce, because the compiled engine uses them unchecked.
+saves and validates by them. A file with a correct digest may still be hostile. Weights may have any finite value,
+because some stream leads to it. But indices must stay within the stored examples, nothing may be listed twice, and
+counts, variances and scales must have values that learning can produce: the compiled engine uses them unchecked.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def length(arrays: Arrays, name: str) -> int:
 
 
 def triangle(n: int) -> int:
-    """Return the number of entries of the lower triangle of an n × n matrix, as which symmetric matrices are stored."""
+    """Return the number of entries of the lower triangle of an n × n matrix. Symmetric matrices are stored this way."""
     return n * (n + 1) // 2
 
 

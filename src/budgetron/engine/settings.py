@@ -26,7 +26,7 @@ class Settings:
     capacity: int | None = None  # B, or None for unbounded
     pool: int | None = None  # sparse rows: the non-zeros of all stored rows together, or None for no limit
     column_cache: int = 64 * 2**20  # bytes for columns of A⁻¹ of a large sparse graph
-    parameters: Any = None  # the rule's own, an instance of its `Parameters`; None stands for their defaults
+    parameters: Any = None  # the rule's own parameters, an instance of `Rule.Parameters`; None stands for its defaults
 
     def __post_init__(self) -> None:
         if self.parameters is None:

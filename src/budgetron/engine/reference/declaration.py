@@ -1,11 +1,12 @@
-"""What a rule declares about itself, and who reads it.
+"""The declarations of a rule: the class attributes and class methods by which other modules know a rule.
 
     name, Parameters        model files, the compiled core, `Settings.parameters`
     layout, verify          model files: names, dtypes and shapes of the state's arrays, and which numbers are possible
     bytes_beyond, planned   the memory planner (`engine.memory`)
     to_core, from_core      the compiled engine, if its arrays differ from those of the NumPy engine
 
-`Rule` inherits these class methods; a rule overrides those that its own state or memory requires.
+The right column says which modules read them. `Rule` inherits them; a rule overrides those that its own state or memory
+requires.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RuleParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Declaration:
-    """The class methods of a rule that others read."""
+    """The declarations of a rule, with defaults for a rule that stores examples and has no state of its own."""
 
     name: ClassVar[str]
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters

@@ -82,8 +82,8 @@ class Engine:
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
-        # The product of two larger kernel values would overflow. Inner products in float32 overflow much earlier. The
-        # comparison below is False for NaN, so that NaN is rejected too.
+        # The product of two kernel values above 1e150 would overflow. Inner products in float32 overflow much earlier.
+        # The comparison below is False for NaN, so NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             for t, x in enumerate(self.rule.store.instances(X)):

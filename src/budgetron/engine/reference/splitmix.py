@@ -1,4 +1,4 @@
-"""splitmix64, the random number generator of the rules. It is written out, because both engines must draw the same."""
+"""splitmix64, the random number generator of the rules. Both engines implement it, so they draw the same numbers."""
 
 from __future__ import annotations
 

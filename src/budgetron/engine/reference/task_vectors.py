@@ -65,7 +65,7 @@ class TaskVectors:
 
 
 def columns(x: Instance) -> Any:
-    """Return which columns the values of x belong to."""
+    """Return the columns of the values of x, as an index for arrays."""
     return slice(None) if x.indices is None else x.indices
 
 

@@ -59,7 +59,7 @@ class Store:
         sizes = self.rows.sizes[order]
         pool = int(sizes.sum()) if self.settings.pool is None else self.settings.pool
         m = max(len(self) - B, 0)
-        # Oldest first, whatever their length.
+        # The oldest are evicted first, whatever their length.
         while int(sizes[m:].sum()) > pool:
             m += 1
         return [int(arrival) for arrival in self.arrival[order[:m]]]

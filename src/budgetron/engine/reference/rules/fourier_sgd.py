@@ -9,7 +9,7 @@ closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sig
 sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
 (`graphs.factor_of`) and random signs s_l. A and c_G are defined in `reference.rule`.
 
-    frequencies  u, in units of √(2γ)/32: small integers, as in `budgetron.features.fourier_features`
+    frequencies  u, in units of √(2γ)/32: small integers, as in `rules.budgetron.features.fourier_features`
     coupling(i)  g_i
     w            w
 
@@ -38,7 +38,7 @@ from budgetron.errors import input_error
 from budgetron.graphs import Clique, Explicit, factor_of
 from budgetron.kernels import Gaussian
 
-UNIT = 32.0
+UNIT = 32.0  # frequencies are stored as integers in units of √(2γ)/UNIT
 
 
 class Parameters(RuleParameters, frozen=True):
@@ -102,6 +102,7 @@ class FourierSgd(Rule):
         self.frequencies = None if settings.sparse else self.frequencies_of(np.arange(settings.n_features))
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
         if self.factor is not None:
+            # c_G, the largest norm of a row of R: (A⁻¹)_ii is the squared norm of row i.
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
     def frequencies_of(self, columns: Any) -> Array:

@@ -60,7 +60,7 @@ class Parameters(RuleParameters, frozen=True):
 
 
 class RelationPerceptron(Rule):
-    """Every mistake changes the weights of related tasks, and the relations."""
+    """Every mistake changes the weights of related tasks, and the relations between tasks."""
 
     name = "relation_perceptron"
     Parameters = Parameters

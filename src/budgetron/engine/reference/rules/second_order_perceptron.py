@@ -63,7 +63,7 @@ class SecondOrderPerceptron(MistakeDriven):
         require(bool((np.abs(arrays["labels"]) <= 1).all()), "state.labels", "from −1 to 1")
         n = len(arrays["key"])
         diagonal = arrays["precision"][np.cumsum(np.arange(1, n + 1)) - 1]
-        require(bool((diagonal >= 0).all()), "state.precision", "with a diagonal from 0 on")
+        require(bool((diagonal >= 0).all()), "state.precision", "without negative numbers on its diagonal")
         if settings.capacity is not None:
             verify_gram(arrays)
 
@@ -158,7 +158,7 @@ class SecondOrderPerceptron(MistakeDriven):
             self.gram.remove(r)
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's examples as if they had never been learned, except what was projected on other examples."""
+        """Remove a task's examples as if they had never been learned. Their projections on other examples remain."""
         while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             r = int(slots[0])
             if self.R[r, r] > 0:
@@ -167,7 +167,7 @@ class SecondOrderPerceptron(MistakeDriven):
                 self.R = self.R - np.outer(row, self.R[r])
             self.remove(r)
 
-    # ---- the kernel has changed
+    # ---- called after the kernel values of stored examples have changed
 
     def rows_moved(self) -> None:
         if self.gram is not None:

@@ -21,7 +21,7 @@ STORED = Outcome.UPDATED | Outcome.STORED
 
 
 class Method(ABC):
-    """One method to stay within the budget: what it does with a step, its state and its memory.
+    """One method to stay within the budget: how it learns an example and evicts one, its state and its memory.
 
     Every method implements `evict`. The other steps have defaults, which most methods keep.
     """
@@ -70,7 +70,7 @@ class Method(ABC):
     def evict(self) -> int:
         """Evict one stored example and return its slot."""
 
-    # ---- the store has changed
+    # ---- called after the store has changed
 
     def appended(self, t: Example) -> None:
         """Called after x_t has been stored in the last slot."""

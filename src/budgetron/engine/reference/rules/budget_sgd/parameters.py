@@ -1,4 +1,4 @@
-"""The parameters of BudgetSgd as numbers, as in model files; `learners.budget_sgd` has names for them."""
+"""The parameters of BudgetSgd as numbers, as in model files. The estimator `BudgetSgd` has names for these numbers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 r is the example to evict, t the new example, S the stored examples. The other symbols are those of `rule`.
 
-    remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples;  S ← S \\ {r}.  Of several minima the oldest.
+    remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples, among ties the oldest;  S ← S \\ {r}
     oldest     r = the example that arrived first;  S ← S \\ {r}
     random     before t is stored:  draw r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  then clip
                clip: each ‖β_j‖ to at most ηγ, where η is `rate` and γ is `clip`.  With `rescale`, all β_j are

@@ -7,8 +7,8 @@
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
 
 η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps; the other symbols are those of
-`reference.rule`. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. Stored and
-displayed are the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
+`reference.rule`. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. The model stores
+and displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
 
     y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin, ‖K_t‖² is then 2K_tt
     tau   τ      unit  c_G²      weights.beta  b      k_jj  K_jj      norm2  ‖K̃_t‖²
@@ -64,8 +64,9 @@ class BudgetSgd(KernelRule):
         p = settings.parameters
         needs_lambda = p.step == Step.PEGASOS and p.regularization == 0
         require(not needs_lambda, "regularization", "above 0 for Pegasos steps", "0")
-        shrinks = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
-        require(not shrinks, "rate", "below 1 / regularization", str(p.rate))
+        # The factor 1 − η_t λ must stay positive, also in the first step, which is the longest.
+        loses_all = p.step in (Step.CONSTANT, Step.ROOT) and p.rate * p.regularization >= 1
+        require(not loses_all, "rate", "below 1 / regularization", str(p.rate))
         METHODS[p.maintenance].check(settings)
 
     @classmethod
@@ -100,7 +101,6 @@ class BudgetSgd(KernelRule):
         self.k_jj: Array = np.empty(0)
         self.method = METHODS[self.p.maintenance](self)
         self.eta2 = self.p.eta**2 * self.unit if self.method.projects else 0.0
-
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         t = self.with_kernel_row(x, task_id, cluster)
