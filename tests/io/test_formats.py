@@ -160,6 +160,12 @@ def test_an_empty_line_in_a_file_of_tasks_leaves_the_other_tasks_where_they_are(
     assert [bad.number for bad in stream.bad] == [empty + 1]
 
 
+def test_an_invalid_line_in_a_file_of_tasks_leaves_the_other_tasks_where_they_are(tmp_path):
+    (tmp_path / "tasks").write_bytes(b"\xff\nann\nbob\n")
+    _, (block,) = read_all(b"# comment\n1 1:1\n0 1:2\n", task=f"file:{tmp_path / 'tasks'}", format="svmlight")
+    assert block.tasks.tolist() == ["ann", "bob"]
+
+
 @pytest.mark.parametrize("line", [b"1 2", b"1 x:2", b"1 1:x", b"1 -1:2", b"1 1:inf", b"1 99999999999:1"])
 def test_invalid_svmlight_lines_are_skipped(line):
     stream, _ = read_all(SVMLIGHT + line + b"\n", on_error="skip", format="svmlight")

@@ -54,7 +54,7 @@ def stream_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--weight", metavar="COLUMN", help="The column with the weight of an example, a number >= 0."),
         click.option("--offset", metavar="COLUMN", help="The column with another model's score, in log odds."),
         click.option(
-            "--decimal", type=click.Choice([".", ","]), help="The decimal sign of numbers.  [default: detected]"
+            "--decimal", type=click.Choice([".", ","]), help="The decimal separator of numbers.  [default: detected]"
         ),
         click.option("--na-values", multiple=True, metavar="VALUES", help="More codes for missing values: -999,k.A."),
         click.option("--classes", metavar="LABELS", help="All labels, as in ham,spam, if the first rows lack some."),

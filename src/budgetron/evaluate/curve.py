@@ -1,6 +1,6 @@
-"""Record error and memory over time, in a bounded number of points because a stream may be endless.
+"""Record error and memory over time. The number of points is bounded, because a stream may be endless.
 
-If there are too many points, each two neighbours are merged, which doubles the window.
+If there are too many points, neighbours are merged in pairs, which doubles the window.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Point:
 
 @dataclass(frozen=True)
 class _End:
-    """What is recorded at the end of a window."""
+    """The record of one window, made at its end."""
 
     position: int
     counts: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Compare recorded runs: test whether the figures of two runs differ by more than chance."""
+"""Compare recorded runs: test whether the figures of two runs differ significantly."""
 
 from __future__ import annotations
 

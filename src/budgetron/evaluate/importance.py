@@ -1,10 +1,11 @@
 """Feature importance: average explanations over a stream, in bounded memory.
 
-The importance of a feature is the mean of |what it adds to the margin| over all examples; an example without the
-feature counts as 0. Hashed features may have any number of names, so only the most important ones are kept, by the
-Space-Saving algorithm (Metwally et al., 2005) in batches: when there are twice as many names as the limit, the less
-important half is dropped. A name that appears later may have been dropped before, and its sum starts again from 0. So
-the sum may be too low, by at most the largest sum that was dropped so far; `missed` is this bound.
+The importance of a feature is the mean absolute value of its term, the number that it adds to the margin, over all
+examples; an example without the feature counts as 0. Hashed features may have any number of names, so only the most
+important ones are kept, by the Space-Saving algorithm (Metwally et al., 2005) in batches: when there are twice as many
+names as the limit, the less important half is dropped. A name that appears later may have been dropped before, and its
+sum starts again from 0. So the sum may be too low, by at most the largest sum that was dropped so far; `missed` is this
+bound.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Importance:
     ----------
     name : str
     mean : float
-        The mean of |what it adds to the margin| over all examples.
+        The mean absolute value of its term, the number that it adds to the margin, over all examples.
     shared, own, related : float
         The mean of the absolute value of each part. Parts may cancel, so these three add up to at least `mean`.
     direction : float
-        The mean of what it adds, with its sign. It equals `mean` if the feature always speaks for the explained label.
+        The mean of its term, with its sign. It equals `mean` if the feature is always evidence for the explained label.
     missed : float
         How much larger the true `mean` may be, because the name may have been dropped for a while.
     """

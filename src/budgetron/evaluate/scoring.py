@@ -1,4 +1,4 @@
-"""Compute what each example adds to the counts, given its margin and its label. `Tally` uses it."""
+"""Compute the row that each example adds to the counts, given its margin and its label. `Tally` uses it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Scored(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What examples add to the counts, their true classes, and their scores: (n, 1), or (n, k) for k > 2 classes."""
+    """The rows that examples add to the counts, their true classes, and their scores.
+
+    Scores have the shape (n, 1) for two classes, and (n, k) for k > 2 classes.
+    """
 
     rows: NDArray[np.float64]
     truth: NDArray[np.intp]
@@ -34,7 +37,7 @@ class Counted(NamedTuple):
 def count_increments(
     classes: NDArray[Any], part: Scored, calibration: Calibration | None, confusion: ConfusionCounts
 ) -> Counted:
-    """Return what each example adds to the counts. The calibration and the confusion matrix are updated here."""
+    """Return the row that each example adds to the counts, and update the calibration and the confusion matrix."""
     truth = np.searchsorted(classes, in_known_spelling(classes, part.y))
     if len(classes) > 2:
         return _multiclass_increments(part, truth, len(classes), calibration, confusion)

@@ -32,7 +32,7 @@ class Tally:
         self._in_window: Any = 0.0
 
     def add(self, classes: NDArray[Any], part: Scored) -> NDArray[np.float64]:
-        """Count examples, and return what each adds to the counts."""
+        """Count examples, and return the row that each adds to the counts."""
         rows, truth, scores = count_increments(
             classes, part, self.calibration if self.probabilistic else None, self.confusion
         )

@@ -2,8 +2,8 @@
 
     bytes → `source` (decompression) → reader of the format → `table` (numbers, coded text) → `columns` → X, y, tasks
 
-`read` opens a file for one pass in bounded memory. `infer_types` decides from the first rows what each column is;
-`columns` remembers that decision and is saved with the model; `encode` and `running_scale` turn rows into X.
+`read` opens a file for one pass in bounded memory. `infer_types` infers the type of each column from the first rows;
+`columns` holds these types and is saved with the model; `encode` and `running_scale` turn rows into X.
 
 The command line and the service read their input through this package. It must never hold more than one block of
 rows, and it must never pass on a row that it could not parse: such a row is reported as a `BadLine`.

@@ -49,7 +49,7 @@ def load_model(
 def columns_of(model: Any) -> Columns | None:
     """Return the columns that a model was saved or loaded with; None if it has none.
 
-    They belong to the model: if they learn further scales, the model saves these too.
+    They belong to the model: if further rows update their scales, the model saves the updated scales.
     """
     columns = getattr(model, "_columns", None)
     if columns is not None and not isinstance(columns, Columns):  # `SavedColumns`, as `load` read them

@@ -1,7 +1,7 @@
 """Read bytes from a path, standard input or an open file; decompress gzip and Zstandard, and count progress.
 
-Compression is detected by the first bytes and not by the name. Every reader gets its bytes from here. A read
-does not wait for more bytes than are there, so that rows from a pipe are available as soon as they arrive.
+Compression is detected by the first bytes and not by the name. Every reader gets its bytes from here. A read returns
+the bytes that are there and does not wait for more, so that rows from a pipe are available as soon as they arrive.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def read(
     drop, text, categorical : names of columns to leave out, to read as free text, or to read as categories.
     weight : name of the column with the weight of each example, a number >= 0; `Block.weights` has them.
     offset : name of the column with another model's score, in log odds; `Block.offsets` has them.
-    decimal : the decimal sign of numbers, "." or ","; the other one and blanks may separate thousands. By default it is
-        detected for each column.
+    decimal : the decimal separator of numbers, "." or ","; the other one and blanks may separate thousands. By default
+        it is detected for each column.
     na_values : further values that mean "missing" in numbers, dates and categories, such as "k.A." or "-999".
     encoding : the encoding of text, such as "cp1252" or "utf-16".
     columns : the columns of a saved model. Then nothing is inferred, and other columns of the file are ignored.
@@ -288,7 +288,7 @@ def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
 
 
 def _task_argument(task: str | None, columns: Columns | None) -> str | None:
-    """Return the task argument of the reader: that of the saved model, unless its tasks came from a separate file."""
+    """Return the task argument of the reader: the saved model's task, unless its tasks came from a separate file."""
     if columns is None or (columns.task == "file" and task is not None):
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":

@@ -52,7 +52,7 @@ def rare_sentence(label: str, share: float) -> str:
     """Return advice on which figures to read if this label is rare."""
     return (
         f"Only {100 * share:.1f} % of the labels are {label}, so the error says little: always predicting the other "
-        "label has nearly the same. Read AUC and average precision."
+        "label has nearly the same error. Read AUC and average precision."
     )
 
 

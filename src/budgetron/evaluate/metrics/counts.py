@@ -92,7 +92,7 @@ def increments(
     n_classes: int,
     losses: tuple[Floats, Floats] | None,
 ) -> Floats:
-    """Return what each example adds to the counts of its task. `truth` and `predicted` are class codes.
+    """Return the row that each example adds to the counts of its task. `truth` and `predicted` are class codes.
 
     `losses` are the log losses and the squared errors (Brier); None for a model without probabilities.
     """

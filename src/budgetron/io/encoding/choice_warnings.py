@@ -1,4 +1,4 @@
-"""Warnings about choices that may be wrong when a file is read: the task, the types of columns, the labels.
+"""Warnings about inferences from a file that may be wrong: the task, the types of columns, the labels.
 
 `infer_types` collects them, `stream.read` logs them, and the command line prints them. A warning says what was chosen,
 why it may be wrong, and which argument of `io.read` changes it. The command line replaces arguments by options.
@@ -54,10 +54,10 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def about_number(name: str, value: str) -> str:
-    """Warn that the decimal sign of a column of numbers cannot be inferred."""
+    """Warn that the decimal separator of a column of numbers cannot be inferred."""
     return (
-        f'Column {shown(name)} is taken for a category, because {shown(value)} may be written with decimal="," or with '
-        'decimal=".": say which.'
+        f"Column {shown(name)} is taken for a category, because the decimal separator of {shown(value)} is unclear. "
+        'Set decimal="," or decimal=".".'
     )
 
 
@@ -90,7 +90,7 @@ def about_repeated(name: str, renamed: str, same: bool) -> str:
 def about_identifier(name: str, n: int) -> str:
     """Warn that a column of identifiers is left out, if the caller named another column as the task."""
     return (
-        f"Column {shown(name)} is left out, because by its name its {n:,} numbers are identifiers. Use it with "
+        f"Column {shown(name)} is left out, because its name says that its {n:,} numbers are identifiers. Use it with "
         f"categorical=[{_quoted(name)}]."
     )
 

@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -230,7 +230,7 @@ class _Inference:
         missing = MISSING.union(options.na_values)
         # How often each value of a column occurs in the first rows, without missing values.
         self.present = {name: _value_counts(sample.texts[name], missing) for name in names}
-        # Only columns whose type is inferred can tell the decimal sign of the file.
+        # The decimal separator of the file is inferred only from columns whose type is inferred.
         free = {name: values for name, values in self.present.items()
                 if name not in (*options.drop, *options.text, *options.categorical)}  # fmt: skip
         self._formats = infer_formats(free, options.decimal, typed)
@@ -294,7 +294,7 @@ class _Inference:
         missing = self._missing_codes(like_na)
         form = number_format.format
         note = _note(f"written as {form}" if form else "", missing, options)
-        return Column(name, "number", gaps=self._has_missing(name, missing), note=note, format=_as_format(form),
+        return Column(name, "number", gaps=self._has_missing(name, missing), note=note, format=cast(Any, form),
                       missing=missing)  # fmt: skip
 
     def _missing_codes(self, detected: Iterable[str]) -> list[str]:
@@ -324,9 +324,6 @@ class _Inference:
         is_one_hot = len(seen) <= MAX_ONE_HOT and all(len(value) <= MAX_ONE_HOT_LENGTH for value in seen)
         return Column(name, "category", values=sorted(seen) if is_one_hot else None, note=note, missing=missing)
 
-
-def _as_format(text: str) -> Any:
-    return text  # typed as Any, because the schema has a Literal of the formats
 
 
 def _note(number_format: str, missing: list[str], options: ColumnOptions) -> str:

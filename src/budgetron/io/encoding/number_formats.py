@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, looks_numeric, parse_number
 
 COMMA, POINT = "1.234,5", "1,234.5"
-ENOUGH = 0.95  # a column is of numbers (or dates) if at least this share of its values are
-# Words that programs and people write for missing values among numbers and dates, in lower or upper case. In a column
-# of categories they are values like any other, because "unknown" may be informative.
+ENOUGH = 0.95  # the share of a column's values that must be numbers (or dates) to make it a column of numbers (or dates)
+# Common notations for missing values in columns of numbers and dates, in lower or upper case. In a column of categories
+# they are values like any other, because "unknown" may be informative.
 NA_LIKE = frozenset(
     {
         "-", "--", "---", ".", "..", "*", "na", "n/a", "n.a.", "n. a.", "n.a", "#na", "#n/a", "nan", "-nan", "1.#qnan",
@@ -104,7 +104,8 @@ def infer_formats(columns: Mapping[str, Mapping[str, int]], decimal: str | None,
     """Return the format of each column whose numbers are not plain; None if it cannot be decided.
 
     `columns` maps each column to its values and how often they occur, without missing values. `decimal` is the decimal
-    sign that the caller named. `typed` says that the file format has numbers (JSON, Parquet), which are always plain.
+    separator that the caller named. `typed` says that the file format has numbers (JSON, Parquet), which are always
+    plain.
     """
     # The first test is quick and true for most values: no common word for a missing value begins with a digit.
     values_of = {name: {value: n for value, n in values.items()
@@ -123,7 +124,7 @@ def infer_formats(columns: Mapping[str, Mapping[str, int]], decimal: str | None,
     has_point = POINT in formats.values() or any(map(_has_decimal_point, plain.values()))
     for name, fits in fitting.items():
         if len(fits) == 2:
-            # If other columns have both decimal signs or none, the format stays undecided.
+            # If other columns have both decimal separators or none, the format stays undecided.
             formats[name] = None if has_comma == has_point else COMMA if has_comma else POINT
     if has_comma and not typed:  # in a file with 12,5 a value such as 1.234 means 1234
         formats |= {name: COMMA for name, values in plain.items() if _has_only_grouped_points(values)}

@@ -1,9 +1,9 @@
 """Find the column that is the task, by its name.
 
-A wrong task changes everything that is learned. So only four names are accepted: task, user, customer and device, also
-with an ending such as _id. Other columns whose names say that they identify something, such as shop or account_no, are
-identifiers. An identifier whose values repeat is a candidate for the task: the caller is told about it, and its
-integers are not used as numbers.
+With a wrong task, the model learns something else. So only four names are accepted: task, user, customer and device,
+also with an ending such as _id. Other columns whose names say that they identify something, such as shop or account_no,
+are identifiers. An identifier whose values repeat is a candidate for the task: a warning names it, and its integers are
+not used as numbers.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def wrong_rows(
 
 
 def _not_a_number(columns: Columns, index: int) -> str:
-    """Return what is expected of this column of numbers."""
+    """Return the sentence for a value that is not a number in this column."""
     names = columns.selection(True).numbers
     number_format = next((column.format for column in columns.plan.columns if column.name == names[index]), "")
     example = f" such as {number_format}" if number_format else ""

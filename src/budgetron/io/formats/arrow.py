@@ -109,7 +109,7 @@ class Arrow:
         self._source.progress(1.0)
 
     def _translate_errors(self, action: Callable[[], Any]) -> Any:
-        """Run an action, and turn what pyarrow raises for an unreadable file into an `InputError`."""
+        """Run an action, and turn pyarrow's errors about an unreadable file into an `InputError`."""
         try:
             return action()
         except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:

@@ -19,7 +19,7 @@ from budgetron.io.formats.line_reader import LineReader, ParsedLines
 from budgetron.io.formats.records import Chunk
 from budgetron.io.table import Selection, Table
 
-ROW, NO_ROW, LEFT_TO_PYTHON = range(3)  # what the core says of a line: parsed, a comment, or left to `row`
+ROW, NO_ROW, LEFT_TO_PYTHON = range(3)  # the core's verdict on a line: parsed, a comment, or left to `row`
 Ints = NDArray[np.int64]
 
 

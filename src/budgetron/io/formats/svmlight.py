@@ -88,9 +88,9 @@ class _TaskFile:
         while self._last < number:
             # Without kinds of fields a line is one record, so the delimiter is not used.
             scan, content, offset = self._records.next(",", b"", 4096, 1)
-            if not len(scan.first_lines):
-                return ""
+            if not len(scan.first_lines) and not scan.bad:
+                return ""  # the end of the file
             extents = zip(scan.first_lines.tolist(), scan.begins.tolist(), scan.ends.tolist(), strict=True)
             self._task_of = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
-            self._last = int(scan.first_lines[-1])
-        return self._task_of.get(number, "")  # an empty line is no record, so it has no entry
+            self._last = max([*scan.first_lines.tolist()[-1:], *(bad.line for bad in scan.bad)])
+        return self._task_of.get(number, "")  # an empty line is no record, and a bad line has no task
