@@ -1,4 +1,4 @@
-"""`Entry`: describes a data set in the registry. `Examples`: what the parser of a data set returns."""
+"""`Entry` describes a data set in the registry. `Examples` is the result of parsing its files."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def import_extra(module: str) -> Any:
 
 
 def mirrored(name: str, url: str) -> str:
-    """Return the URL to download a file from: that of the mirror if one is set, otherwise the file's own."""
+    """Return the URL to download a file from: on the mirror if one is set, otherwise the file's own URL."""
     mirror = os.environ.get(MIRROR_VARIABLE)
     return f"{mirror.rstrip('/')}/{name}" if mirror else url
 

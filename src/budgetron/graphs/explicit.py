@@ -32,7 +32,7 @@ DENSE_LIMIT = 1024
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explicit(TaskGraph):
-    """A graph with a fixed list of tasks.
+    """A graph with a fixed list of tasks, which stores A or A⁻¹.
 
     Created by `from_edges`, `from_networkx`, `from_laplacian` and `from_similarity`.
 
@@ -183,7 +183,7 @@ class Explicit(TaskGraph):
         tasks = tuple(self.tasks[i] for i in indices.tolist())
         present, component = np.unique(self.component[indices], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(indices):
-            came = f"{len(indices)} tasks that are not"
+            came = f"{len(indices)} tasks that cut a component"
             raise input_error("graph", "restricted", "a union of whole components", came)
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(indices, indices)])

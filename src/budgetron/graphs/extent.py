@@ -1,4 +1,4 @@
-"""Compute bounds of the largest diagonal entry of A⁻¹ for a large graph, without computing A⁻¹.
+"""Compute bounds on the largest diagonal entry of A⁻¹ for a large graph, without computing A⁻¹.
 
 `Explicit.c_g_range` calls `largest_diagonal` for each component. The bounds are proved and not estimated, because the
 Forgetron's guarantee depends on the upper bound.

@@ -83,7 +83,7 @@ def resistance_distances(graph: TaskGraph) -> Floats:
         raise input_error(
             "graphs.resistance_distances",
             "graph",
-            "one with A = I + L, L a graph's Laplacian",
+            "a graph with A = I + L, where L is a Laplacian",
             shown(graph),
             "Make it with graphs.from_edges, or with graphs.complete(n_tasks=...).",
         )
@@ -129,7 +129,7 @@ def _known_size(graph: TaskGraph) -> int:
         raise input_error(
             "graphs",
             "graph",
-            "one with a known number of tasks",
+            "a graph with a known number of tasks",
             shown(graph),
             "Name the tasks with tasks=[...], or pass n_tasks to graphs.complete.",
         )

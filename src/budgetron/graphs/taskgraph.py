@@ -58,7 +58,10 @@ class TaskGraph(ABC):
 
     @property
     def c_g(self) -> float:
-        """c_G = √(max_i (A⁻¹)_ii), the largest norm of an example [x, i] under a kernel with K'(x, x) = 1."""
+        """c_G = √(max_i (A⁻¹)_ii), the largest norm of an example [x, i] under a kernel with K'(x, x) = 1.
+
+        If only bounds are known, this is the upper bound, because the mistake bounds must hold.
+        """
         return self.c_g_range[1]
 
     def similarity(self, task: Hashable, other: Hashable) -> float:

@@ -23,13 +23,13 @@ _MAX_ROWS = 2.0**62
 
 
 class SavedColumns(NamedTuple):
-    """The column plan and its running state, as stored in a model file; `budgetron.io` makes columns of it."""
+    """The column plan and its scales, as stored in a model file. `budgetron.io` turns them into `Columns`."""
 
     plan: Plan
     arrays: dict[str, NDArray[Any]]
 
     def saved(self) -> SavedColumns:
-        """Return what a model file stores, as `budgetron.io.encoding.columns.Columns.saved` does."""
+        """Return this object, so that it can be saved like `budgetron.io.encoding.columns.Columns`."""
         return self
 
 
@@ -50,11 +50,12 @@ def is_hashed(column: Column) -> bool:
 def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
     """Reject a plan that contradicts itself, its state or the model."""
     names = [column.name for column in plan.columns]
-    others = (plan.label, plan.task, plan.weight)
+    others = (plan.label, plan.task, plan.weight, plan.offset)
     used_names = [*names, *(name for name in others if name is not None and plan.layout == "table")]
     require(len(set(used_names)) == len(used_names), "columns", "of different names")
     require(not (plan.whole_labels and plan.truth_labels), "columns", "with labels of one kind")
-    require(plan.layout == "table" or plan.weight is None, "columns", "without a weight if columns have no names")
+    for role in (plan.weight, plan.offset):
+        require(plan.layout == "table" or role is None, "columns", "without weight and offset if columns have no names")
     require(plan.layout == "table" or not names, "columns", "empty if the layout has no column names")
     for column in plan.columns:
         require(column.kind in SCALED or not column.gaps, "columns", "with gaps in columns of numbers and dates only")

@@ -44,11 +44,12 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Read a regular file of at most `limit` bytes."""
-    descriptor = os.open(os.fspath(path), _READ)  # non-blocking, because opening a named pipe would wait for a writer
+    # `_READ` is non-blocking, because opening a named pipe would otherwise wait for a writer.
+    descriptor = os.open(os.fspath(path), _READ)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise invalid("path", "that of a regular file", f"{os.fspath(path)!r}, which is not one")
+            raise invalid("path", "a regular file", f"{os.fspath(path)!r}, a folder, pipe or device")
         with open(descriptor, "rb", closefd=False) as file:
             content = b"" if status.st_size > limit else file.read(limit + 1)  # the file may grow while it is read
         if status.st_size > limit or len(content) > limit:
@@ -70,7 +71,7 @@ def _mode_of(target: Path) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise input_error("save", "path", "that of a regular file", f"{str(target)!r}, which is not one")
+        raise input_error("save", "path", "a regular file", f"{str(target)!r}, a folder, pipe or device")
     return stat.S_IMODE(mode)
 
 

@@ -1,7 +1,7 @@
 """Settings and state of an engine as JSON records and arrays, and back.
 
 Called by `budgetron.learners.lifecycle.saved`. The rule declares its parameters and the arrays of its state
-(`engine.reference.declaration`); this module knows no rule by name. Each engine reads what the other wrote.
+(`engine.reference.declaration`); this module knows no rule by name. Each engine reads states that the other wrote.
 `check_size` must run before an engine is created from settings of a file.
 """
 
@@ -113,11 +113,11 @@ def check_size(settings: Settings, arrays: Mapping[str, Array], limit: int, comp
         matrix = settings.graph.dense if settings.graph.dense is not None else settings.graph.matrix.data
         needed += 4 * matrix.nbytes  # for copies that are made while the graph is validated
     if needed > limit:
-        raise invalid("the settings", f"of a model that needs at most {limit} bytes", f"one that needs {needed}",
+        raise invalid("the settings", f"of a model that needs at most {limit} bytes", f"a model that needs {needed}",
                   "If you trust the file and have the memory, raise max_bytes.")
 
 
 def restored(kind: Any, settings: Settings, state: dict[str, Any]) -> Any:
     """Create an engine of class `kind` that continues from the state."""
-    with reported_as_file_error("the state", "one that an engine can continue from"):
+    with reported_as_file_error("the state", "a state that an engine can continue from"):
         return kind.restore(settings, state)

@@ -1,7 +1,7 @@
 """Kernels and task graphs as JSON records and arrays, and back, for a closed list of kinds.
 
-Also the checks of arrays that other modules share (`check_arrays`, `check_csr`). Kernels and graphs from a file go
-through the same public constructors as those of a caller, so that the same validation applies.
+The module also has the checks of arrays that other modules share (`check_arrays`, `check_csr`). Kernels and graphs from
+a file go through the same public constructors as those of a caller, so the same validation applies.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[
         arrays = {} if tasks is None else {"clusters": described["clusters"]}
         return schema.Clique(coupling, graph.n_tasks, tasks), arrays
     if type(graph) is not graphs.Explicit or tasks is None:
-        raise input_error(who, "graph", "one from budgetron.graphs in a saved model", shown(graph), PICKLE)
+        raise input_error(who, "graph", "a graph from budgetron.graphs in a saved model", shown(graph), PICKLE)
     if "similarity" in described:
         names = ("component", "similarity")
         return schema.Similarity(tasks), {name: described[name] for name in names}
