@@ -92,7 +92,7 @@ def usual_cases(learner: Any) -> list[Case]:
 
 
 def accepts(case: Case) -> bool:
-    """Return whether the learner takes the kernel, the graph and the kind of rows of this case."""
+    """Return whether the learner accepts the kernel, the graph and the kind of rows of this case."""
     limits, kernel = _exemptions(case.learner).keys(), case.kernel
     return not (
         ("explicit_graphs" in limits and not case.graph(range(4)).is_open)

@@ -150,7 +150,7 @@ def wrong(margins: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """Return the state of a model as named arrays: that of its engine or, if it has none, its public attributes."""
+    """Return the state of a model as named arrays: its engine's state or, without an engine, its public attributes."""
     if getattr(model, "_engine", None) is not None:
         return dict(model._engine.state())
     active = model.active_set_
@@ -181,8 +181,8 @@ def require_same(before: dict[str, Any], after: dict[str, Any], what: str, but: 
 def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, case: Case | None = None) -> None:
     """Require the margins of two models to be equal bit for bit or, with a case, within its tolerance.
 
-    With a case, margins are compared only up to the first tie at which they differ: rounding decides a tie, so that the
-    models may go different ways afterwards although both are correct.
+    With a case, margins are compared only up to the first tie at which they differ. Rounding decides a tie, so the
+    models may differ afterwards although both are correct.
     """
     tolerance, tie_tolerance = (0.0, 0.0) if case is None else (case.tolerance, case.tie_tolerance)
     require(a.shape == b.shape, f"{what}: shapes {a.shape} and {b.shape}")

@@ -7,8 +7,9 @@
 >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
 True
 
-A wrapper is needed because river and scikit-learn differ in what a copy keeps, in whether a model predicts before it
-has learned anything, and in what `learn_one` returns (nothing in river; the margin here).
+A wrapper is needed because river differs from scikit-learn and from this library: in whether a copy keeps the learned
+state, in whether a model predicts before it has learned anything, and in the result of `learn_one` (None in river, the
+margin here).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     Parameters
     ----------
     model : a learner, such as Budgetron()
-        It is copied with all it has learned and is not changed; the copy is `learner`.
+        It is copied, with its learned state, and is not changed itself; the copy is `learner`.
     task : str, optional
         The feature that names the task; it is removed from x. Without it, pass `task=` to each call: river's pipelines
         and evaluation forward it if an example of the stream is ``(x, y, {"task": ...})``.
@@ -142,7 +143,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     # ---- rows
 
     def _row(self, x: Mapping[str, Any], task: Hashable) -> tuple[Any, Hashable]:
-        """Return the features of x as the learner takes them, without the task, and the task."""
+        """Return the features of x without the task, in the form that the learner accepts, and the task."""
         if self.task is not None:
             if task is None:
                 if self.task not in x:
@@ -168,7 +169,8 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         return row
 
     def _rows(self, X: Any, task: Sequence[Any] | None) -> tuple[Any, Any]:
-        """Return the rows of a data frame as the learner takes them, without the task column, and the tasks."""
+        """Return the rows of a data frame without the task column, in the form that the learner accepts, and the tasks.
+        """
         tasks: Any = task
         if self.task is not None:
             if task is None:

@@ -8,7 +8,7 @@ algorithms the rows of the table
 runs       run one algorithm on one random order of one block, and write one JSON file
 schedule   perform all runs on several processes
 table      compute mean and standard error over the orders, from the JSON files only
-findings   check what the table was expected to show
+findings   check our expectations about the table
 render     show the table in the terminal, as Markdown and as HTML; `plotting` draws F against the budget
 
 Numbers in rendered files come from the JSON files and are never edited by hand.

@@ -1,6 +1,6 @@
 """Compute the paper's mistake bounds for your own run: choose a comparator, and see how many mistakes are allowed.
 
-A comparator is a reference classifier per task that is chosen in advance. The theorems bound the learner's mistakes by
+A comparator has one reference classifier per task, chosen in advance. The theorems bound the learner's mistakes by
 the comparator's hinge loss and norm. `guarantee` computes the bound for a run, `bounds` has the paper's theorems,
 `classic` the bounds of related learners, and `plotting` draws the paper's remarks.
 

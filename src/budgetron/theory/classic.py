@@ -18,7 +18,7 @@ K_tt ≤ 1, and with ε = (1−a)^B, q = 2a − a², R = (ε + √(ε² + (1−�
     M (1 − 1/(2ν) − aνU²/(2(2−a)) − (ε/ν)(R + νU + 1 + aR) − ε²/(2ν)) ≤ L + νU²/2 + V(R + νU)
 
 R bounds the norm of the learner's f. The bracket is 1 minus a multiple of U. It is positive for U below a radius, and
-only then the inequality bounds M. This bound was derived for this library; it is not that of a published variant.
+only then does the inequality bound M. This bound was derived for this library; it is not published elsewhere.
 
 CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 """

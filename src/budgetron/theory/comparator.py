@@ -136,7 +136,7 @@ class Shifting:
 
 
 def model_comparator(model: Any, tasks: Iterable[Any]) -> Comparator:
-    """Make a comparator from what a fitted model of two classes has learned about these tasks."""
+    """Make a comparator from the classifiers that a fitted model of two classes has for these tasks."""
     names = tuple(dict.fromkeys(plain(task) for task in tasks))
     weights = np.array([model.task_weights(task) for task in names])
     graph = complete() if model.graph is None else model.graph

@@ -28,8 +28,8 @@ class Guarantee:
     """The bound of a theorem for one run, with all quantities it depends on.
 
     `hinge_loss`, `norm` and `total_shift` are those of the comparator multiplied by `scale`. `c_g` includes the largest
-    √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if the paper proves none for this
-    learner, or if the norm of the comparator is too large for the theorem; `reason` says why.
+    √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if no bound is proved for this learner,
+    or if the norm of the comparator is too large for the theorem; `reason` says why.
     """
 
     learner: str
@@ -75,7 +75,7 @@ def guarantee(
     Parameters
     ----------
     model : a fitted RandomBudgetPerceptron (Theorem 1), Forgetron (Theorem 2) or ShiftingPerceptron with a fixed decay
-        (`fixed_shrink_bound`, which is not of the paper). For other learners the quantities are computed, but there is
+        (`fixed_shrink_bound`, which is not in the paper). For other learners the quantities are computed, but there is
         no bound.
     stream : (X, y, tasks) or a data set, exactly as the model learned it.
     comparator : a `Comparator`, or a `Shifting` one.
@@ -172,7 +172,7 @@ class _Terms:
     def reason(self, scale: float, bound: Bound) -> str:
         """Return why there is no finite bound."""
         if self._theorem is None and not self._shrink:
-            return "the paper proves one only for mtrbp and mtforg"
+            return "the paper proves a bound only for mtrbp and mtforg"
         if self._budget is None:
             return "the theorems need a budget in examples, and this run had none"
         if self._theorem == 2:

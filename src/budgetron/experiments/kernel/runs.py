@@ -1,7 +1,7 @@
 """Run one learner on one order of one data set, and write one JSON file.
 
-A run is skipped if its file exists and was written with the same parameters by the same version. *The study* is the one
-that docs/reproduce-kernel.md reproduces.
+A run is skipped if its file exists and was written with the same parameters by the same version. *The study* is Lu et
+al. (JMLR 2016).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KernelRun:
             # The error of always predicting the most frequent class.
             "majority": round(1 - float(np.bincount(y - y.min()).max()) / len(y), 6),
             "stored": model.n_stored_, "bytes": model.memory_bytes_, "seconds": round(seconds, 3),
-            # Whether the order is one that the study published with the data; otherwise it is random.
+            # Whether the study published this order with the data; otherwise the order is random.
             "stored_order": self.order < len(arrays.orders),
         }  # fmt: skip
         write_json(

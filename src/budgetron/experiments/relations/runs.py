@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from budgetron.experiments.relations.rows import Row, rows_for
 from budgetron.experiments.relations.streams import TRAIN, Drawn, stream_named
 from budgetron.experiments.runs import load_json, machine, write_json
+from budgetron.learners.stored_weights import cosines
 from budgetron.version import __version__
 
 Json = dict[str, Any]
@@ -103,9 +104,7 @@ def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats
     w = np.array([model.decision_function(np.eye(d), tasks=[task] * d) for task in tasks])
     if centred:
         w = w - w.mean(axis=1, keepdims=True)
-    sizes = np.linalg.norm(w, axis=1)
-    w = w / np.where(sizes > 0, sizes, 1.0)[:, None]
-    return np.asarray(w @ w.T)
+    return cosines(w)
 
 
 def _correlations(C: Floats) -> Floats:
