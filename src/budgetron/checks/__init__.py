@@ -5,9 +5,12 @@ class, with the reason:
 
     exemptions: ClassVar[Mapping[str, str]] = {"no_mistake_no_change": "it learns from every example"}
 
-`LAWS` maps names to laws. `exemptions` accepts more names: ``"explicit_graphs"`` for a learner that accepts only
-graphs in closed form, ``"any_kernel"`` for one that accepts only `Gaussian` and `Linear` kernels, ``"gaussian_only"``
-and ``"dense_only"``.
+`LAWS` maps names to laws. `exemptions` accepts four more names, for learners that do not accept everything:
+
+    "explicit_graphs"   the learner accepts only graphs in closed form
+    "any_kernel"        it accepts only `Gaussian` and `Linear` kernels
+    "gaussian_only"     it accepts only `Gaussian` kernels
+    "dense_only"        it accepts only dense rows
 
 >>> from budgetron import RandomBudgetPerceptron
 >>> report = check_learner(RandomBudgetPerceptron)
@@ -131,7 +134,7 @@ def check_learner(learner: Any, cases: Iterable[Case] | None = None) -> Report:
     Parameters
     ----------
     learner : a class whose constructor needs no argument, or an instance.
-    cases : the cases to test it in; those of `usual_cases` if None.
+    cases : the cases to test it in; by default `usual_cases(learner)`.
 
     Returns
     -------

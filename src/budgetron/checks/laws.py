@@ -91,7 +91,7 @@ def closed_form_is_general(case: Case) -> None:
 
 
 def disconnected_is_separate(case: Case) -> None:
-    """Without edges and with a large enough budget, a task's margins equal those of a separate learner for it."""
+    """Without edges and with a large enough budget, each task has the same margins as with a learner of its own."""
     stream = case.stream()
     together = case.model(graph=graphs.disconnected(), budget=len(stream))
     separate: dict[Any, Any] = {}
@@ -136,7 +136,7 @@ def block_cuts(case: Case) -> None:
 
 
 def stop_and_continue(case: Case) -> None:
-    """A model that is pickled and unpickled in mid-stream continues exactly like one that was not."""
+    """Pickling and unpickling a model in mid-stream does not change how it continues."""
     if isinstance(case.kernel, Gaussian) and case.kernel.gamma != "scale":
         stop_and_continue(case.but(kernel=Gaussian(), n=case.n // 2))  # also while γ is still being estimated
     stream, half = case.stream(), case.n // 2

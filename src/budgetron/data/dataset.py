@@ -35,7 +35,7 @@ class DataSet:
     licence: str = "unknown"
     citation: str = ""
     source: str = ""
-    time_ordered: bool = False  # whether the rows are in the order of time, so that shuffling would lose information
+    time_ordered: bool = False  # whether the rows are in order of time; shuffling would lose this information
     shuffle_seed: int | None = None
 
     def __post_init__(self) -> None:

@@ -162,7 +162,7 @@ def _power_law(count: int, power: float) -> Floats:
 
 
 def _names(n_tasks: int | None, graph: TaskGraph | None) -> list[Any]:
-    """Return the names of the tasks: those of the graph, otherwise 0, 1, …."""
+    """Return the names of the tasks: the tasks of the graph, otherwise 0, 1, …."""
     graph_tasks = None if graph is None else graph.tasks
     if graph_tasks is None:
         n_in_graph = None if graph is None else graph.n_tasks

@@ -4,7 +4,7 @@ Learners call it with validated blocks: only contiguous arrays and plain setting
 and with the GIL released. A single example may also be passed as the user wrote it (`learn_example`).
 
 `available` is False if the package was built without a compiler; then learners use the NumPy engine. State dicts have
-the same names in both engines, so that each restores the other's.
+the same names in both engines, so each engine restores the other's states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds learning rules by name. A rule's name is the name of its files, so that no list of rules is needed.
+"""Finds learning rules by name. A rule's name is the name of its files, so no list of rules is needed.
 
 engine/reference/rules/NAME.py    the definition in NumPy: a subclass of `Rule` with `name = NAME`
 src/core/rules/NAME.cpp           the same rule in the compiled core, registered under the same name

@@ -119,7 +119,7 @@ def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) 
     if isinstance(graph, Explicit):
         k = graph.n_tasks
         require(((task_ids >= 0) & (task_ids < k)).all(), name, f"numbers of the graph's {k} tasks")
-        require(np.array_equal(clusters, graph.component[task_ids]), f"clusters of {name}", "those of the graph")
+        require(np.array_equal(clusters, graph.component[task_ids]), f"clusters of {name}", "as in the graph")
         return
     assert isinstance(graph, Clique)
     is_task = ((task_ids > -_INTEGERS) & (task_ids < _INTEGERS)) | ((task_ids >= HASHED) & (task_ids < NOT_A_TASK))
@@ -127,7 +127,7 @@ def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) 
     expected = clusters_of(graph, task_ids)
     # `tasks=None` is task 0 in cluster 0, even if the graph puts a task named 0 into another cluster.
     without_task = (task_ids == 0) & (clusters == 0)
-    require(((clusters == expected) | without_task).all(), f"clusters of {name}", "those of the graph")
+    require(((clusters == expected) | without_task).all(), f"clusters of {name}", "as in the graph")
 
 
 def clusters_of(graph: Clique, task_ids: Ints) -> Ints:

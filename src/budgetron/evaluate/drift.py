@@ -8,7 +8,7 @@ losses in buckets. If for some cut the means of the older and the newer part dif
 the older part is dropped; n₀ and n₁ are the numbers of losses in the two parts. If the newer mean is higher, an alarm
 is raised. If it is lower, the model has improved.
 
-All tasks share one table with a row of buckets per task, so that a block of examples costs a few array operations. A
+All tasks share one table with a row of buckets per task, so a block of examples costs only a few array operations. A
 row has at most 32 buckets. When it is full, neighbours are merged, and new buckets become twice as large.
 
 δ' is the part of δ that one test gets (a union bound). Half of δ is for the row of all examples; the other half is

@@ -1,6 +1,6 @@
 """Check our table against expectations: the paper's table, its claims, and our own goals for Budgetron.
 
-Every check is reported, also if the expectation does not hold. *Printed* values are those of the paper's table.
+Every check is reported, also if the expectation does not hold. *Printed* values are from the paper's table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOISE = 2.0  # a paired difference of at most this many standard errors counts a
 
 @dataclass(frozen=True)
 class Finding:
-    """An expectation, what was measured, whether the expectation holds, and the cells that contradict it."""
+    """An expectation, the measured result, whether the expectation holds, and the cells that contradict it."""
 
     expected: str
     found: str

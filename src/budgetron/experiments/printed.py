@@ -6,7 +6,7 @@ The columns are the complete (C) and the disconnected (D) graph, at budgets of 2
 from __future__ import annotations
 
 GRAPHS = ("C", "D")  # complete, disconnected
-SHARES = (25, 10, 5)  # the budget in per cent of what the baseline stores
+SHARES = (25, 10, 5)  # the budget, in per cent of the number of examples that the baseline stores
 COLUMNS = tuple((graph, share) for share in SHARES for graph in GRAPHS)
 
 BASELINE = {"spam": 92.0, "school": 39.1, "sentiment": 71.5}

@@ -50,7 +50,7 @@ class TaskGraph(ABC):
 
     @abstractmethod
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """Return the connected components as lists of tasks: of the given tasks, or of all that the graph lists."""
+        """Return the connected components of the given tasks, or of all tasks that the graph lists, as lists of tasks."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Source:
     def _next(self, size: int) -> bytes:
         """Read the next decompressed bytes. Errors of all decompressors become errors of this library."""
         try:
-            # `read1` returns what is available; `read` would wait for `size` bytes of a pipe.
+            # `read1` returns the bytes that are available; `read` would wait for `size` bytes of a pipe.
             content: bytes = getattr(self._file, "read1", self._file.read)(size)
         except BudgetronError:
             raise

@@ -292,7 +292,7 @@ def _task_argument(task: str | None, columns: Columns | None) -> str | None:
     if columns is None or (columns.task == "file" and task is not None):
         return task
     if columns.task == "file" and columns.plan.layout == "svmlight":
-        remedy = "The model learned its tasks from a separate file; name the one for this input."
+        remedy = "The model learned its tasks from a separate file; name the file with the tasks of this input."
         raise input_error(WHO, "task", '"file:PATH"', shown(task), remedy)
     return columns.task
 

@@ -31,7 +31,7 @@ _SHOWN = 200  # how many characters of a bad line are shown
 
 
 class BadLine(NamedTuple):
-    """A line that was left out: its number in the file (from 1), its content, and what is wrong with it."""
+    """A line that was left out: its number in the file (from 1), its content, and its problem."""
 
     number: int
     content: str

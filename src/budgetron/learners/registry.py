@@ -2,7 +2,7 @@
 
     random_budget_perceptron.py    RandomBudgetPerceptron
 
-Listing the learners imports none of them, so that `budgetron --help` does not wait for scikit-learn. The list is
+Listing the learners imports none of them, so `budgetron --help` does not wait for scikit-learn. The list is
 closed: a model file may name these classes and no others.
 """
 

@@ -62,7 +62,7 @@ class SingleExamples(BlockLearner):
                 return margin
         finally:
             guard.leave()
-        # The core cannot read this example. Convert it in Python, or raise an error that says what is wrong with it.
+        # The core cannot read this example. Convert it in Python, or raise an error that names the problem.
         return self._learn_converted(x, y, task, sample_weight)
 
     def predict_one(self, x: Any, *, task: Hashable = None, offset: Any = None) -> Any:

@@ -84,7 +84,7 @@ class SettingsRecord(Part, frozen=True):
     capacity: Count | None
     pool: Count | None
     column_cache: Annotated[int, Meta(ge=0, le=2**40)]
-    parameters: dict[str, Any] | UnsetType = UNSET  # those of the rule, which declares their types and ranges
+    parameters: dict[str, Any] | UnsetType = UNSET  # parameters of the rule, which declares their types and ranges
     # Format 1 has these in place of `parameters`.
     eta: Any = UNSET
     seed: Any = UNSET
@@ -130,7 +130,7 @@ class Plan(Part, frozen=True):
 
 
 class SavedCosts(Part, frozen=True):
-    """What wrong decisions cost, and what a question costs."""
+    """The costs of a false positive, of a false negative, and of asking a person."""
 
     fp: Annotated[float, Meta(gt=0, le=1e100)]
     fn: Annotated[float, Meta(gt=0, le=1e100)]
@@ -167,7 +167,7 @@ class ModelRecord(Part, frozen=True):
 
     learner: Annotated[str, Meta(max_length=100)]
     version: Annotated[str, Meta(max_length=100)]  # the version of budgetron that wrote the file; for display only
-    parameters: dict[str, Any]  # those of the constructor, validated by `learners.lifecycle.saved`
+    parameters: dict[str, Any]  # parameters of the constructor, validated by `learners.lifecycle.saved`
     settings: SettingsRecord
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels

@@ -60,7 +60,7 @@ def p_norm_bound(hinge_loss: float, weights: ArrayLike, largest: float) -> float
 def second_order_bound(hinge_loss: float, norm: float, agreement: ArrayLike, eigenvalues: ArrayLike) -> float:
     """Return the bound of the multitask second-order Perceptron with a = 1 and without a budget.
 
-    `agreement` are the comparator's values g(x_t) on the mistakes, `eigenvalues` those of the mistakes' Gram matrix.
+    `agreement` has the comparator's values g(x_t) on the mistakes, `eigenvalues` the eigenvalues of their Gram matrix.
     """
     squares = norm**2 + float((np.asarray(agreement, dtype=np.float64) ** 2).sum())
     logs = float(np.log1p(np.maximum(np.asarray(eigenvalues, dtype=np.float64), 0.0)).sum())

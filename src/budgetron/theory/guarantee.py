@@ -27,7 +27,7 @@ _WHO = "theory.guarantee"
 class Guarantee:
     """The bound of a theorem for one run, with all quantities it depends on.
 
-    `hinge_loss`, `norm` and `total_shift` are those of the comparator multiplied by `scale`. `c_g` includes the largest
+    `hinge_loss`, `norm` and `total_shift` belong to the comparator multiplied by `scale`. `c_g` includes the largest
     √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if no bound is proved for this learner,
     or if the norm of the comparator is too large for the theorem; `reason` says why.
     """

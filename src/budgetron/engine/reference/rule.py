@@ -104,7 +104,7 @@ class Rule(Declaration, ABC):
         """Adapt the stored state to another γ; called during the first rows under ``gamma="scale"``."""
 
     def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
-        """Run a query that this rule defines, such as "variances", without changing what the model predicts."""
+        """Run a query that this rule defines, such as "variances". Queries do not change predictions."""
         if name != "explain":
             raise ValueError(f"{self.name} has no query {name!r}")
         collected: dict[str, list[Array]] = {"margins": [], "similarity": [], "terms": []}
@@ -219,7 +219,7 @@ class MistakeDriven(KernelRule):
 
     @abstractmethod
     def correct(self, t: Example, y: Array) -> Outcome:
-        """Update the model after a mistake. y is +1 for the output to raise, −1 for the one to lower, otherwise 0."""
+        """Update the model after a mistake. y is +1 for the output to raise, −1 for the output to lower, else 0."""
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         t = self.with_kernel_row(x, task_id, cluster)

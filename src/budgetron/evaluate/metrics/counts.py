@@ -96,7 +96,7 @@ def increments(
 
     `losses` are the log losses and the squared errors (Brier); None for a model without probabilities.
     """
-    # With two classes, precision and recall are those of the positive class.
+    # With two classes, only the positive class counts for precision and recall.
     counted = [1] if n_classes == 2 else range(n_classes)
     rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
     rows[:, SEEN] = 1.0

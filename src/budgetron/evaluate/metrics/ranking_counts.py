@@ -1,6 +1,6 @@
 """ROC-AUC, average precision and precision at k of a stream: overall, per task and per window, in bounded memory.
 
-The first scores are stored, so that the metrics of a short stream are exact. Beyond `EXACT` scores, all scores are
+The first scores are stored, so the metrics of a short stream are exact. Beyond `EXACT` scores, all scores are
 counted in fixed bins instead: 1,024 bins overall and 256 per task (1/16 and 1/4 wide in log odds near 0). `ranking`
 computes the metrics from the counts, and the largest error that the bins can cause. In practice the error of AUC is
 below 0.001 overall, and below 0.005 per task. `Tally` calls this.

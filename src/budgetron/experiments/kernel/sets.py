@@ -129,7 +129,7 @@ def _verified(entry: KernelSet, path: Path) -> Arrays:
     """Read a data set, and reject it if its content does not have the expected SHA-256."""
     X, y, orders = _read(path)
     sha = hashlib.sha256()
-    # The digest is over the arrays in fixed types, so that .npz and .mat copies have the same one.
+    # The digest is over the arrays in fixed types, so .npz and .mat copies have the same digest.
     for values, kind in ((X, "<f4"), (y, "|i1"), (orders, "<i4")):
         sha.update(np.ascontiguousarray(values).astype(kind).tobytes())
     if sha.hexdigest() != entry.digest:

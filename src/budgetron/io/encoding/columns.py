@@ -135,7 +135,7 @@ class Columns:
         return columns + sum(map(sys.getsizeof, texts)) + sum(array.nbytes for array in self.saved().arrays.values())
 
     def describe(self) -> list[ColumnSummary]:
-        """Return one summary per column: its role, its kind, what it becomes in X, and why."""
+        """Return one summary per column: its role, its kind, its columns of X, and why."""
         plan = self.plan
         lines = []
         if plan.label is not None:
@@ -298,7 +298,7 @@ class Columns:
         return np.ascontiguousarray(table.numbers[:, -1])
 
     def offsets_in(self, table: Table) -> NDArray[np.float64] | None:
-        """Return the offsets: the column of numbers after those of the features. None if there are no offsets."""
+        """Return the offsets: the column of numbers after the features. None if there are no offsets."""
         n = len(self._features().numbers)
         if self.offset is None or table.numbers.shape[1] == n:  # `encode` reads only the features
             return None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from budgetron.io.encoding.values import LARGEST, MISSING, is_numeric_literal, looks_numeric, parse_number
 
 COMMA, POINT = "1.234,5", "1,234.5"
-ENOUGH = 0.95  # the share of a column's values that must be numbers (or dates) to make it a column of numbers (or dates)
+ENOUGH = 0.95  # a column is numeric if at least this share of its values are numbers; the same holds for dates
 # Common notations for missing values in columns of numbers and dates, in lower or upper case. In a column of categories
 # they are values like any other, because "unknown" may be informative.
 NA_LIKE = frozenset(
@@ -51,7 +51,7 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 
 _PATTERNS = {COMMA: _pattern(",", "." + _BLANKS), POINT: _pattern(r"\.", "," + _BLANKS)}
 _PATTERNS[""] = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-# The possessive *+ never backtracks, so that a hostile file cannot make the match of a block slow.
+# The possessive *+ never backtracks, so a hostile file cannot make the match of a block slow.
 _LINES = {format: re.compile(f"(?:{pattern.pattern}\n)*+", re.ASCII) for format, pattern in _PATTERNS.items()}
 _TRANSLATIONS = {"": {}, COMMA: str.maketrans(",", ".", "." + _BLANKS), POINT: str.maketrans("", "", "," + _BLANKS)}
 

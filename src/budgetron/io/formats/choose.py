@@ -28,7 +28,7 @@ _VW = re.compile(rb"([+-]?[0-9][0-9.eE+-]*([ \t]+[0-9.]+){0,2})?[ \t]*('?\S+)?\|
 
 
 def reader_of(source: Source, format: str, header: bool | None, task: str | None, columns: Columns | None) -> Reader:
-    """Return a reader for the file; `columns` are those of a saved model."""
+    """Return a reader for the file; `columns` are the columns of a saved model, if there is one."""
     if format not in FORMATS:
         raise input_error(WHO, "format", f"one of {', '.join(FORMATS)}", shown(format))
     file_format = _by_name(source.name) or _by_content(source.peek(1 << 16)) if format == "auto" else format

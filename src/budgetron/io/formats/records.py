@@ -66,7 +66,7 @@ class Records:
 
     def next(self, delimiter: str, kinds: bytes, rows: int, max_bad: int) -> Chunk:
         """Return the next records, none at the end of the file."""
-        # A pipe has no size: take what it has now, because waiting for a full block would delay its rows.
+        # A pipe has no size. Take the bytes that it has now, because waiting for a full block would delay its rows.
         if self._source.bytes_total is not None:
             self._fill_bytes(min(int(rows * self._line_bytes), MAX_BYTES))
         while True:

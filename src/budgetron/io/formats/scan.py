@@ -22,14 +22,14 @@ from budgetron.errors import BudgetronError, shown
 from budgetron.io.encoding.values import CodedColumn, code_texts, parse_number
 
 IGNORED, NUMBER, TEXT = range(3)  # how a field is to be returned
-# What can be wrong with a record. The core returns these codes, so their order is fixed.
+# The problems that a record can have. The core returns these codes, so their order is fixed.
 FIELD_COUNT, NOT_A_NUMBER, TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, NUL_BYTE, NOT_UTF8, TOO_LONG = range(7)
 UNKNOWN_FIELD = -1  # for `BadRecord.field`
 MAX_LINE = 1 << 20  # the longest record, in bytes
 
 
 class BadRecord(NamedTuple):
-    """A record that was left out, and what is wrong with it. Positions count as in `Scan`."""
+    """A record that was left out, and its problem. Positions count as in `Scan`."""
 
     line: int  # the line on which it begins, from 0
     begin: int  # its first byte
@@ -85,7 +85,7 @@ def split_record(record: bytes, delimiter: str) -> list[str]:
 def describe_problem(
     bad: BadRecord, names: list[str], record: bytes, delimiter: str, max_line: int = MAX_LINE
 ) -> str:
-    """Describe what is wrong with a record, and name the column if it is known."""
+    """Describe the problem of a record, and name the column if it is known."""
     column = names[bad.field] if 0 <= bad.field < len(names) else None
     where = "a field" if column is None else f"column {column!r}"
     if bad.problem == FIELD_COUNT:
@@ -194,7 +194,7 @@ def _fields(data: bytes, begin: int, end: int, last: bool, delimiter: str, max_l
 
 
 def _problem(record: bytes, fields: list[str], kinds: bytes) -> tuple[int, int] | None:
-    """Return what is wrong with a complete record and in which field, or None."""
+    """Return the problem of a complete record and the field that has it, or None."""
     if 0 in record:
         return NUL_BYTE, 0
     try:

@@ -34,7 +34,7 @@ def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
     """Return the laws that the learner does not obey with these parameters, and why."""
     reasons = {
         "no_mistake_no_change": "it also learns from right predictions with a small margin",
-        "ample_budget_is_perceptron": "its steps are not those of the Perceptron",
+        "ample_budget_is_perceptron": "its steps differ from the Perceptron's",
     }
     if model.step in ("root", "pegasos") or model.regularization or model.radius:
         reasons["disconnected_is_separate"] = "the step size or the bound on the norm depends on all tasks"

@@ -102,7 +102,7 @@ class Budgetron(ComparableTasks, Learner):
         "no_mistake_no_change": "it learns from every example",
         "ample_budget_is_perceptron": "it is not a Perceptron",
         "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
-        "any_kernel": "its random features are those of a Gaussian kernel",
+        "any_kernel": "its random features approximate a Gaussian kernel",
         "closed_form_is_general": "how much tasks share is learned for a closed form, and fixed by an explicit matrix",
         "disconnected_is_separate": "weights of beliefs and scales of columns depend on the examples of all tasks",
         "renaming_tasks": "a hash of the task id decides where its weights are, and at which point it starts",

@@ -84,7 +84,7 @@ class FourierSgd(WithoutExamples, Learner):
     exemptions: ClassVar[Mapping[str, str]] = {
         "no_mistake_no_change": "it also learns from right predictions with a small margin",
         "ample_budget_is_perceptron": "it approximates the kernel",
-        "gaussian_only": "its random features are those of a Gaussian kernel",
+        "gaussian_only": "its random features approximate a Gaussian kernel",
         "closed_form_is_general": "a graph in closed form and the same graph as a matrix draw different random signs",
         "disconnected_is_separate": "tasks share the features, and random signs separate them approximately",
         "renaming_tasks": "the random signs are hashes of the task ids",

@@ -26,7 +26,7 @@ def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:
     """Return the laws that the learner does not obey with these parameters, and why."""
     reasons = {"ample_budget_is_perceptron": "it has no kernel; with a linear one they agree"}
     if model.norm is not None:
-        reasons["disconnected_is_separate"] = "the norm is that of the weights of all tasks"
+        reasons["disconnected_is_separate"] = "the norm is over the weights of all tasks"
     return reasons
 
 

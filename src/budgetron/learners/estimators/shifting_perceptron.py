@@ -1,4 +1,4 @@
-"""ShiftingPerceptron: all weights shrink at every mistake, so that it follows a stream that changes.
+"""ShiftingPerceptron: all weights shrink at every mistake, so it follows a stream that changes.
 
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
     φ = M/(λ + M) (polynomial decay)   or   φ = 1 − a (fixed decay)

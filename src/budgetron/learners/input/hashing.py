@@ -1,7 +1,7 @@
 """Feature hashing: turns dicts of features into sparse rows. Every feature name is hashed to a column.
 
 Used wherever examples may be dicts: `learn_one`, `predict_one`, the service, river. The hash is the same in every
-process and on every machine, so that a saved model reads the same features again. The core reads plain dicts (names are
+process and on every machine, so a saved model finds the same features again. The core reads plain dicts (names are
 strings or integers, values are numbers or strings) by the same rules as `_entries`; other mappings are read here.
 """
 
@@ -91,7 +91,7 @@ def _joined(values: Sequence[Any]) -> str:
 
 
 def _as_float(who: str, name: Any, value: Any) -> float:
-    """Convert the value of a feature to a float; reject what is not a number."""
+    """Convert the value of a feature to a float; reject a value that is not a number."""
     if not isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         raise input_type_error(who, f"the value of feature {shown(name)}", "a number or a string", shown(value))
     try:

@@ -1,6 +1,6 @@
 """Flatten nested records: {"geo": {"lat": 1}} becomes {"geo.lat": 1}.
 
-Files, the service, `learn_one` and `inspect` call it, so that all of them name a feature in the same way.
+Files, the service, `learn_one` and `inspect` call it, so all of them name a feature in the same way.
 """
 
 from __future__ import annotations

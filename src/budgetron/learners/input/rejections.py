@@ -30,4 +30,4 @@ def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
 def check_same_classes(who: str, classes: Any, values: NDArray[Any]) -> None:
     """Reject `classes=` that differs from the classes of the first call."""
     if not np.array_equal(np.unique(np.asarray(classes)), values):
-        raise input_error(who, "classes", f"those of the first call, {shown(values.tolist())}", shown(classes))
+        raise input_error(who, "classes", f"the same as in the first call, {shown(values.tolist())}", shown(classes))

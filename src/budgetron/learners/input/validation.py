@@ -225,7 +225,7 @@ def _csr(who: str, X: Any) -> sparse.csr_matrix:
 
 
 def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
-    """Convert values to an array of float32 or float64; say what is wrong with values that are not numbers."""
+    """Convert values to an array of float32 or float64; raise an error that names the problem if this fails."""
     try:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError:

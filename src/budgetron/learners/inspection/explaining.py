@@ -19,7 +19,7 @@ from budgetron.learners.inspection.explanation import Explanation, NearestExampl
 if TYPE_CHECKING:
     from budgetron.learners.learner import Learner
 
-SOURCES = 3  # where weights come from: shared by all tasks, the task's own, those of related tasks
+SOURCES = 3  # the sources of weights: shared by all tasks, the task's own, and of related tasks
 
 
 def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: Any, nearest: Any) -> Explanation:
@@ -42,7 +42,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         code = label_code if label_code is not None else 1 if is_binary else int(margins.argmax())
         # Task names are read while the lock is held: an eviction could drop them.
         examples = () if "columns" in answer else _nearest(model, answer, 0 if is_binary else code, int(nearest))
-    # With two classes there is one margin, that of the second class. The margin of the first is its negative.
+    # With two classes there is one margin, for the second class. The margin for the first class is its negative.
     output, sign = (0, 1.0 if code else -1.0) if is_binary else (code, 1.0)
     margin, explained_label = sign * float(margins[output]), classes.values[code].item()
     # An answer without columns comes from a learner with stored examples, or from FourierSgd, which has only random

@@ -51,7 +51,7 @@ def split_term(name: str, parts: Sequence[float], kind: str) -> Term:
 
 
 class NearestExample(NamedTuple):
-    """A stored example: its position in the stream, its task, its kernel value, and what it adds to the margin."""
+    """A stored example: its position in the stream, its task, its kernel value, and its term of the margin."""
 
     arrival: int
     task: Hashable
@@ -126,7 +126,7 @@ class Terms(Sequence[Term]):
 
 
 class Explanation:
-    """Why a model predicts what it does for one example. Made by `Learner.explain`.
+    """The reasons for the prediction of one example. Made by `Learner.explain`.
 
     Attributes
     ----------

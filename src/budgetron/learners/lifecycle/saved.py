@@ -2,7 +2,7 @@
 
 The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
 A learner restored from it continues bit for bit. `content_of` (for saving) and `model_of` (for loading) run the same
-validation, so that every file that was written can be read. Called by `Learner.save`, `load`, and by durable and
+validation, so every file that was written can be read. Called by `Learner.save`, `load`, and by durable and
 distributed models.
 """
 
@@ -215,7 +215,8 @@ def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]
     """Return the constructor's arguments from the parameters in a model file."""
     # The file must have exactly the constructor's parameters: a missing one would silently get its default.
     expected = set(learner._get_param_names())
-    require(parameters.keys() == expected, "parameters", f"those of {learner.__name__}", f"{sorted(parameters)}")
+    accepted = f"the parameters of {learner.__name__}"
+    require(parameters.keys() == expected, "parameters", accepted, f"{sorted(parameters)}")
     for name, value in parameters.items():
         _check_parameter(learner, name, value)
     parameters = dict(parameters)

@@ -111,7 +111,7 @@ class Start(Plots):
         return self.kernel
 
     def _checked_graph(self) -> TaskGraph:
-        """Return the graph; reject what is not a task graph."""
+        """Return the graph; reject a value that is not a task graph."""
         if not isinstance(self.graph, TaskGraph):
             raise input_type_error(self._who, "graph", "a task graph from budgetron.graphs", shown(self.graph))
         return self.graph

@@ -169,7 +169,7 @@ class LinearPerceptron(Rule):
     def forget(self, task_id: int) -> None:
         """Remove the task's vector; in a clique also subtract it from the sum.
 
-        On an explicit graph, other tasks keep what they learned from it.
+        On an explicit graph, the updates that its mistakes made to other tasks remain.
         """
         r = self.rows.where.get(task_id)
         if r is None:

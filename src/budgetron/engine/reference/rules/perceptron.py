@@ -4,7 +4,7 @@
 
     on a mistake:  S ← S ∪ {t},  β_t = y_t
 
-With a disconnected graph of k tasks these are k independent Perceptrons. The symbols are those of `reference.rule`.
+With a disconnected graph of k tasks these are k independent Perceptrons. `reference.rule` explains the symbols.
 
     y  y_t (or +1 and −1 for the two classes of the mistake)     `append` stores x_t with β_t = y
 """

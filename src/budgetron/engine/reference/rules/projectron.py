@@ -10,7 +10,7 @@
 
 η and the steps of Projectron++ refer to K̃ = K/c_G², because the margin is compared with 1. Projectron++ stores the
 coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under
-`budget`, as in the tables of Lu et al.). Other symbols are those of `reference.rule`.
+`budget`, as in the tables of Lu et al.). `reference.rule` explains the other symbols.
 
     unit  c_G², or 1 without margin updates      eta2  η² c_G²
 """

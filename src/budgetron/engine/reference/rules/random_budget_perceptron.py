@@ -5,7 +5,7 @@
 
     y   y_t, one number per output       generator   splitmix64, started from the seed; one draw per eviction
 
-The symbols are those of `reference.rule`.
+`reference.rule` explains the symbols.
 
 If sparse rows share a pool of non-zeros, further random examples are evicted until x_t fits. A row that does not fit
 into an empty pool is not stored.

@@ -261,7 +261,7 @@ class RelationPerceptron(Rule):
     # ---- state
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's weights and relations. Other tasks keep what they learned from it."""
+        """Remove a task's weights and relations. The updates that its mistakes made to other tasks remain."""
         r = self.rows.where.get(task_id)
         if r is None:
             return

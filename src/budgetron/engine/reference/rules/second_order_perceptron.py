@@ -5,10 +5,10 @@
         R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s,   S ← S ∪ {t}
 
 f is the margin of the paper multiplied by s/a. This factor is positive, so both make the same mistakes. The a of the
-paper is 1. The symbols S, B, K, k_t and K_tt are those of `reference.rule`.
+paper is 1. `reference.rule` explains S, B, K, k_t and K_tt.
 
-Within a budget, f and R are those of a Gaussian process that is restricted to the span of S. With the Gram matrix H of
-S, P = H⁻¹, α = P k_t:
+Within a budget, f and R belong to a Gaussian process that is restricted to the span of S. With the Gram matrix H of S,
+P = H⁻¹ and α = P k_t:
     an x_t in the span of S (δ² = 0) is not stored:   e = ρ − α,  and R and β as above
     if |S| = B + 1:   r = argmin ‖β_j‖/√P_jj over all,   γ = −P_·r/P_rr,   β_j ← β_j + γ_j β_r,
                       R_ij ← R_ij + γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j,   S ← S \\ {r}

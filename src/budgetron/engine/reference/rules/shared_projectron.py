@@ -8,9 +8,9 @@
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
             (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
 
-It is mtbprj with K' in place of K and a table of weights in place of β: (β_l)_j is the weight of x_j for task l. The
-steps are those of `BudgetProjectron`; the table is `SharedTable`, which stores C with β = A⁻¹C. Other symbols are those
-of `reference.rule`.
+It is mtbprj with K' in place of K and a table of weights in place of β: (β_l)_j is the weight of x_j for task l.
+`BudgetProjectron` implements the steps; the table is `SharedTable`, which stores C with β = A⁻¹C. `reference.rule`
+explains the other symbols.
 """
 
 from __future__ import annotations

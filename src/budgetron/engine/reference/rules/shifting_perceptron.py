@@ -1,4 +1,4 @@
-"""ShiftingPerceptron: all weights shrink at every mistake, so that recent examples count more.
+"""ShiftingPerceptron: all weights shrink at every mistake, so recent examples count more.
 
     on a mistake, after M earlier ones:   β ← φ β,   S ← S ∪ {t},  β_t = y_t;   if |S| = B + 1, the oldest is removed
 

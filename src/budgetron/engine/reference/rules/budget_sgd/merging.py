@@ -7,8 +7,8 @@
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
-otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Of equal
-maxima, the one with the lower h is taken. If m is the only example of its task, it is removed.
+otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Among
+equal maxima, the lowest h is taken. If m is the only example of its task, it is removed.
 
 A merged sparse row has the features of both, so it has at most as many non-zeros as both: merging never exceeds a pool.
 But merging frees few non-zeros. If a new row does not fit into the pool, the smallest examples are removed.

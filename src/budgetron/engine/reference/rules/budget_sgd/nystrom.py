@@ -7,8 +7,8 @@ on the example x_t has the length τ and the direction y (see `rule`), and k_t =
     this step and all later ones:       β ← β + τ y MᵀM k_t
 
 Λ has the eigenvalues of H, Λ_r the r largest of them, and V_r their eigenvectors. Eigenvalues of at most 1e-10 times
-the largest are left out. M k(x) are the r Nyström features of x. A linear model w on them is β = Mᵀw, and the step
-w ← w + τ y M k_t is the one above. So a prediction costs B kernel values, as for all other learners.
+the largest are left out. M k(x) are the r Nyström features of x. A linear model w on them is β = Mᵀw, and its step
+w ← w + τ y M k_t gives the update of β above. So a prediction costs B kernel values, as for all other learners.
 
 M belongs to this S and this kernel. So when a task is forgotten or γ changes, M is discarded. New examples are then
 stored until the budget is full again, and M is computed again.

@@ -22,15 +22,15 @@ class Step(IntEnum):
 class Maintenance(IntEnum):
     """The method of budget maintenance: what happens when more than B examples are stored."""
 
-    # "Smallest" means the smallest norm of the example's term of f, except for MERGE: the smallest coefficient.
-    REMOVE = 0  # the smallest is evicted
-    OLDEST = 1  # the oldest is evicted
-    RANDOM = 2  # a random one is evicted; the coefficients of the others grow, so that f keeps its expectation (BOGD)
-    WEIGHTED = 3  # as RANDOM, but small ones are evicted with higher probability (BOGD++)
-    REPLACE = 4  # one is projected on the new example alone, which replaces it (BPA-S)
-    PROJECT = 5  # the one whose projection changes f least is projected on all others
-    PROJECT_SMALLEST = 6  # the smallest is projected on all others
-    MERGE = 7  # the smallest is merged with another one (Gaussian kernel)
+    # The smallest example has the smallest norm of its term of f; for MERGE, the smallest coefficient.
+    REMOVE = 0  # the smallest example is evicted
+    OLDEST = 1  # the oldest example is evicted
+    RANDOM = 2  # a random example is evicted; the other coefficients grow, so that f keeps its expectation (BOGD)
+    WEIGHTED = 3  # as RANDOM, but small examples are evicted with higher probability (BOGD++)
+    REPLACE = 4  # one example is projected on the new example alone, which replaces it (BPA-S)
+    PROJECT = 5  # the example whose projection changes f least is projected on all others
+    PROJECT_SMALLEST = 6  # the smallest example is projected on all others
+    MERGE = 7  # the smallest example is merged with another one (Gaussian kernel)
     HALVE = 8  # the smaller half is projected on the larger half (Ahpatron)
     NYSTROM = 9  # the stored examples stay; steps are projected on their leading eigenvectors (NOGD)
 

@@ -6,9 +6,9 @@
     project-smallest   r = argmin ‖β_j‖ √K_jj
     both               β_j ← β_j + β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S \\ {r}
 
-H is the Gram matrix of S; other symbols are those of `rule`. r is one of all B + 1 examples. With passive-aggressive
-steps it is one of the B old ones (BPA-P), and the new one is skipped if ½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in
-`removal`.
+H is the Gram matrix of S; `rule` explains the other symbols. r may be any of the B + 1 examples. With
+passive-aggressive steps (BPA-P) it is one of the B old examples, and the new example is skipped if
+½ ‖β_r‖²/P_rr > τ ‖K_t‖² (C − τ/2), as in `removal`.
 """
 
 from __future__ import annotations

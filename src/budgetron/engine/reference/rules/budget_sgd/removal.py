@@ -1,6 +1,6 @@
 """Budget maintenance in O(B): evict the smallest, the oldest or a random example, or replace one by the new example.
 
-r is the example to evict, t the new example, S the stored examples. The other symbols are those of `rule`.
+r is the example to evict, t the new example, S the stored examples. `rule` explains the other symbols.
 
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples, among ties the oldest;  S ← S \\ {r}
     oldest     r = the example that arrived first;  S ← S \\ {r}

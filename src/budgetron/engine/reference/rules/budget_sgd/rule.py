@@ -6,9 +6,9 @@
     if |S| = B + 1:  budget maintenance, by the method `maintenance`
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
 
-η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps; the other symbols are those of
-`reference.rule`. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. The model stores
-and displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
+η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps; `reference.rule` explains the
+other symbols. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. The model stores and
+displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
 
     y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin, ‖K_t‖² is then 2K_tt
     tau   τ      unit  c_G²      weights.beta  b      k_jj  K_jj      norm2  ‖K̃_t‖²
