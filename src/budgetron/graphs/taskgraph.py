@@ -50,7 +50,7 @@ class TaskGraph(ABC):
 
     @abstractmethod
     def components(self, tasks: Iterable[Any] | None = None) -> list[list[Hashable]]:
-        """Return the connected components of the given tasks, or of all tasks that the graph lists, as lists of tasks."""
+        """Return the connected components of the given tasks, or of all tasks of the graph, as lists of tasks."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -54,19 +54,30 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         others = [split_term(kind, parts, kind)]
         examples = tuple(NearestExample(e.arrival, e.task, e.similarity, sign * e.contribution) for e in examples)
         return Explanation(explained_label, margin, np.zeros((SOURCES, 1)), lambda _: [], others, examples)
+    columns, others = _feature_terms(model, answer, output, sign, has_offsets=offsets is not None)
+    return Explanation(explained_label, margin, columns, _names(model, x, rows, names), others)
+
+
+def _feature_terms(
+    model: Learner, answer: Mapping[str, Any], output: int, sign: float, has_offsets: bool
+) -> tuple[NDArray[np.float64], list[Term]]:
+    """Return the terms of the features, (SOURCES, features), with the constant last, and all other terms.
+
+    `sign` is −1 for the first of two classes, and otherwise 1.
+    """
+    margins = answer["margins"]
     # Axes: source of the weights, output, feature; the last feature is the constant.
     columns = answer["columns"].reshape(SOURCES, len(margins), -1)
     fourier = answer["fourier"].reshape(-1, SOURCES, len(margins))
-    others, scores = [], answer["offsets"] if offsets is not None else np.zeros(0)
-    if not is_binary:
+    others, scores = [], answer["offsets"] if has_offsets else np.zeros(0)
+    if len(margins) > 1:
         # Only differences between classes matter: adding one number to all margins changes no prediction.
         columns, fourier = columns - columns.mean(axis=1, keepdims=True), fourier - fourier.mean(axis=2, keepdims=True)
         others.append(Term("normalisation", float(margins.mean()), kind="normalisation"))
         scores = scores - scores.mean() if len(scores) else scores
     if len(scores):
         others.append(Term("offset", sign * float(scores[output]), kind="offset"))
-    others += _random_features(model, answer, sign * fourier[:, :, output])
-    return Explanation(explained_label, margin, sign * columns[:, output], _names(model, x, rows, names), others)
+    return sign * columns[:, output], others + _random_features(model, answer, sign * fourier[:, :, output])
 
 
 def _stored_terms(answer: Mapping[str, Any], output: int, task_id: int) -> NDArray[np.float64]:

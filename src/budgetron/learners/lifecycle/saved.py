@@ -133,13 +133,8 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     engines.checked_state(settings, state)
     kind = model._engine_kind(settings.kernel)
     engines.check_size(settings, state, limit, kind is native.Engine)
-    names = TaskNames(graphs[0], saved.name_limit)
-    with reported_as_file_error("names", "names of tasks"):
-        for name in map(decoded, saved.names):
-            task_id = task_id_of(name)
-            is_new = is_named(task_id) and names.put(task_id, name)
-            require(is_new, "names", "names of tasks that are not integers, none of them twice")
-    model._guard, model._graph, model._names, model._classes = Guard(), graphs[0], names, classes
+    model._guard, model._graph, model._classes = Guard(), graphs[0], classes
+    model._names = _task_names(saved, graphs[0])
     model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
     model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
     require(learner.takes_offset or not saved.offset, "offset", f"false for a {saved.learner}", "true")
@@ -155,6 +150,17 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
                 "feature_names", f"{settings.n_features} strings")  # fmt: skip
         model.feature_names_in_ = np.array(names_in, dtype=object)
     return model
+
+
+def _task_names(saved: ModelRecord, graph: TaskGraph) -> TaskNames:
+    """Restore the names of tasks; reject names that a model would not store."""
+    names = TaskNames(graph, saved.name_limit)
+    with reported_as_file_error("names", "names of tasks"):
+        for name in map(decoded, saved.names):
+            task_id = task_id_of(name)
+            is_new = is_named(task_id) and names.put(task_id, name)
+            require(is_new, "names", "names of tasks that are not integers, none of them twice")
+    return names
 
 
 def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
