@@ -237,6 +237,7 @@ INVALID = [
     ("columns", set_field("code", "columns", "columns", 0, "kind"), "kind"),
     ("columns", set_field("colour", "columns", "columns", 0, "name"), "different names"),
     ("columns", set_field("task", "columns", "label"), "different names"),
+    ("columns", set_field("colour", "columns", "offset"), "different names"),
     ("columns", set_field("x" * 5000, "columns", "label"), "label"),
     ("columns", set_field("x" * 5000, "columns", "columns", 0, "name"), "name"),
     ("columns", set_field("text", "columns", "columns", 0, "kind"), "gaps"),
