@@ -57,7 +57,7 @@ def test_a_category_whose_values_are_mostly_numbers_is_reported():
     stream, _ = read_all(as_delimited(table, ","))
     assert kinds(table) == {"a": "category", "b": "category", "c": "number"}
     (warning,) = stream.columns.warnings()
-    assert "'a' is taken for a category, although 2 of 3 values are numbers: 'often' is not" in warning
+    assert "'a' is read as categories, although 2 of 3 values are numbers: 'often' is not" in warning
     assert read_all(as_delimited(table, ","), categorical=["a"])[0].columns.warnings() == []
 
 

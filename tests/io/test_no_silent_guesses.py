@@ -100,7 +100,7 @@ def test_uncertain_choices_of_the_task_are_reported(caplog):
     assert columns.task == "user_id" and kinds(columns) == {"device": "category", "x": "number"}
     (warning,) = columns.warnings()
     assert (
-        "'user_id' is taken for the task" in warning and "'device' (2 values)" in warning and 'task="device"' in warning
+        "'user_id' is used as the task" in warning and "'device' (2 values)" in warning and 'task="device"' in warning
     )
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     by_device = columns_of(as_delimited(table, ","), task="device")

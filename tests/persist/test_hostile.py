@@ -140,7 +140,7 @@ INVALID = [
     ("forgetron", set_entry("state.q", 1e9), "state.q"),
     ("forgetron", set_entry("state.scale", 0.0), "scale"),
     # rows of tasks
-    ("shared", repeat_first("state.table_key"), "twice"),
+    ("shared", repeat_first("state.table_key"), "duplicates"),
     ("shared", set_entry("state.table_stamp", 10**6), "table_stamp"),
     ("shared", set_entry("state.table_place", 99), "positions"),
     ("shared", set_entry("state.sum_place", 99, -1), "positions"),
@@ -218,7 +218,7 @@ INVALID = [
     ("random", set_field("V8", "labels", "dtype"), "dtype"),
     ("random", set_field([0, ["decimal", "1e999999999"]], "labels", "values"), "dtype"),
     ("random", set_field([7], "names"), "names"),
-    ("random", set_field(["ann", "ann"], "names"), "twice"),
+    ("random", set_field(["ann", "ann"], "names"), "duplicates"),
     ("random", set_field([["enum", "os"]], "names"), "kind"),
     # columns of files
     ("columns", set_entry("columns.center", np.nan), "finite"),
@@ -243,7 +243,7 @@ INVALID = [
     ("columns", set_field("text", "columns", "columns", 0, "kind"), "gaps"),
     ("columns", set_field(True, "columns", "columns", 0, "clock"), "clock"),
     ("columns", set_field(["a"], "columns", "columns", 0, "values"), "values"),
-    ("columns", set_field(["a", "a"], "columns", "columns", 1, "values"), "none of them twice"),
+    ("columns", set_field(["a", "a"], "columns", "columns", 1, "values"), "without duplicates"),
     ("columns", set_field(["a"] * 5000, "columns", "columns", 1, "values"), "values"),
     ("columns", set_field([1], "columns", "columns", 1, "values"), "values"),
     ("columns", set_field(None, "columns", "columns", 1, "values"), "hashed"),

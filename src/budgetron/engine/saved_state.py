@@ -142,7 +142,7 @@ def verify_task_rows(settings: Settings, n_rows: int, arrays: Arrays, clusters: 
     limit = settings.parameters.max_task_rows
     require(limit is None or n_rows <= limit, "state.table_key", f"at most {limit} rows", str(n_rows))
     task_ids = arrays["table_key"]
-    require(len(np.unique(task_ids)) == len(task_ids), "state.table_key", "tasks, none of them twice")
+    require(len(np.unique(task_ids)) == len(task_ids), "state.table_key", "tasks, without duplicates")
     verify_tasks(settings, "state.table_key", task_ids, clusters)
     seen = int(arrays["n_seen"][0])
     accepted = "distinct integers from 0 to n_seen − 1"

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 DELTA = 0.01  # the probability of a false alarm
 LARGEST_LOSS = 8.0  # nats; larger log losses are clipped, because ADWIN needs bounded losses
-_BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples per bucket at first
+_BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples in a bucket before buckets are merged
 _MAX_ALARMS = 100  # only the latest alarms are listed
 OVERALL = 0  # the row of all examples
 

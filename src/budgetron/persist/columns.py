@@ -63,7 +63,7 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
         require(column.kind == "number" or not column.format, "columns", "with a format in columns of numbers only")
         values = column.values
         require(values is None or (column.kind == "category" and len(set(values)) == len(values)),
-                "columns", "with values, none of them twice, in columns of categories only")  # fmt: skip
+                "columns", "with values, without duplicates, in columns of categories only")  # fmt: skip
     hashed = plan.layout != "table" or any(map(is_hashed, plan.columns))
     require(hashed == (plan.hashed > 0), "columns.hashed", "above 0 if and only if a column is hashed")
     total = plan.hashed + sum(map(width, plan.columns))

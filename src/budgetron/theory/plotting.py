@@ -62,7 +62,7 @@ def budget_over_time(
 
 
 def frequent_tasks(n: int = 6000, seed: int = 0) -> tuple[Validation, list[int]]:
-    """Run mtforg over six unrelated tasks, some frequent and some rare; they swap frequencies half way."""
+    """Run mtforg over six unrelated tasks, some frequent and some rare; halfway through they swap frequencies."""
     rng = np.random.default_rng(seed)
     frequencies = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01])
     tasks = np.concatenate([rng.choice(6, n // 2, p=frequencies), rng.choice(6, n - n // 2, p=frequencies[::-1])])

@@ -28,8 +28,8 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
         return [f"No column was recognised as the task, so all rows belong to one task. {others} "
                 f"{verb}: name it with task={_quoted(name)}, or use it as a "
                 f"feature with categorical=[{_quoted(name)}]."]  # fmt: skip
-    return [f"Column {shown(task)} is taken for the task ({note}), but {others} may be meant: to change it, use "
-            f"task={_quoted(name)}."]  # fmt: skip
+    return [f"Column {shown(task)} is used as the task ({note}), but {others} could also be the task. To change it, "
+            f"use task={_quoted(name)}."]  # fmt: skip
 
 
 def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
@@ -56,15 +56,15 @@ def about_label(label: str, counts: Mapping[str, int]) -> list[str]:
 def about_number(name: str, value: str) -> str:
     """Warn that the decimal separator of a column of numbers cannot be inferred."""
     return (
-        f"Column {shown(name)} is taken for a category, because the decimal separator of {shown(value)} is unclear. "
-        'Set decimal="," or decimal=".".'
+        f"Column {shown(name)} is read as categories, because the decimal separator of {shown(value)} is unclear. "
+        'Set decimal="," or decimal="." to read it as numbers.'
     )
 
 
 def about_words(name: str, n_numbers: int, n: int, word: str) -> str:
     """Warn about a category whose values are mostly numbers."""
     return (
-        f"Column {shown(name)} is taken for a category, although {n_numbers:,} of {n:,} values are numbers: "
+        f"Column {shown(name)} is read as categories, although {n_numbers:,} of {n:,} values are numbers: "
         f"{shown(word)} is not. If it means that a value is missing, use na_values=[{_quoted(word)}]; otherwise "
         f"declare the column with categorical=[{_quoted(name)}]."
     )
@@ -74,7 +74,7 @@ def about_dates(name: str, values: Mapping[str, int]) -> list[str]:
     """Warn about a category whose values look like dates, but are not written like 2024-02-29."""
     if len(values) < 2 or not all(map(_OTHER_DATES.fullmatch, values)):
         return []
-    return [f"Column {shown(name)} is taken for a category, although {shown(next(iter(values)))} looks like a date. "
+    return [f"Column {shown(name)} is read as categories, although {shown(next(iter(values)))} looks like a date. "
             f"Write dates as 2024-02-29, or declare the column with categorical=[{_quoted(name)}]."]  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: 
     columns = _limit_one_hot([inference.column(name, names.index(name)) for name in inference.present])
     if all(column.kind == "ignored" for column in columns):
         raise InputError(
-            f"The file has no columns to learn from beside the label and the task. Its columns are "
+            f"The file has no columns to learn from besides the label and the task. Its columns are "
             f"{shown(names)}; columns without a value in the first rows and identifiers do not count."
         )
     warnings = inference.warnings

@@ -94,7 +94,7 @@ class NumberFormat(NamedTuple):
         return values_or_nan
 
     def is_number(self, text: str) -> bool:
-        """Return whether a text is meant as a number in this column."""
+        """Return whether a text has the form of a number in this column."""
         if self.format:
             return self.parse(text) is not None
         return (bool(self.missing) and text.strip(_PADDING) in self.missing) or looks_numeric(text)

@@ -60,7 +60,7 @@ def parse_number(text: str) -> float | None:
 
 
 def looks_numeric(text: str) -> bool:
-    """Return whether a text is meant as a number: also if it is missing, infinite or beyond `LARGEST`."""
+    """Return whether a text has the form of a number, also if it is missing, infinite or beyond `LARGEST`."""
     if parse_number(text) is not None or is_numeric_literal(text):
         return True
     return text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
@@ -93,7 +93,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_truth(text: str) -> bool | None:
-    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if the text is no boolean."""
+    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if the text is not a boolean."""
     return _TRUTH_LABELS.get(text.strip().lower())
 
 

@@ -78,7 +78,7 @@ class Delimited:
         if not scan.bad:
             raise InputError(f"{self._source.name} is empty; a header or rows of text were expected.")
         first = scan.bad[0]
-        # The number of fields is unknown before the header is read, so a "wrong" number of fields is no error here.
+        # The number of fields is unknown before the header is read, so a "wrong" number of fields is not an error here.
         if first.problem != FIELD_COUNT:
             record = content[offset + first.begin : offset + first.end]
             problem = describe_problem(first, [], record, self._delimiter)

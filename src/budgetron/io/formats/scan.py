@@ -152,7 +152,7 @@ def scan_with_csv(
             problem = (error.args[0], UNKNOWN_FIELD)
         if problem is not None:
             bad.append(BadRecord(line, begin, stop, *problem))
-        elif stop > begin:  # empty lines are no records
+        elif stop > begin:  # empty lines are not records
             rows.append((line, begin, stop))
             # `or 0.0` is only for mypy: `_problem` has rejected every field that is not a number.
             pairs = list(zip(kinds, fields, strict=True))

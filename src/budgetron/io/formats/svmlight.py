@@ -93,4 +93,4 @@ class _TaskFile:
             extents = zip(scan.first_lines.tolist(), scan.begins.tolist(), scan.ends.tolist(), strict=True)
             self._task_of = {line: content[offset + begin : offset + end].decode() for line, begin, end in extents}
             self._last = max([*scan.first_lines.tolist()[-1:], *(bad.line for bad in scan.bad)])
-        return self._task_of.get(number, "")  # an empty line is no record, and a bad line has no task
+        return self._task_of.get(number, "")  # an empty line is not a record, and a bad line has no task

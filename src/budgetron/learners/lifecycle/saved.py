@@ -159,7 +159,7 @@ def _task_names(saved: ModelRecord, graph: TaskGraph) -> TaskNames:
         for name in map(decoded, saved.names):
             task_id = task_id_of(name)
             is_new = is_named(task_id) and names.put(task_id, name)
-            require(is_new, "names", "names of tasks that are not integers, none of them twice")
+            require(is_new, "names", "names of tasks that are not integers, without duplicates")
     return names
 
 
@@ -256,7 +256,7 @@ def _labels(who: str, classes: Classes) -> schema.Labels:
 
 def _classes(record: schema.Labels) -> Classes:
     """Restore the labels, and check everything that the learner relies on."""
-    with reported_as_file_error("labels", "sorted labels of one kind, none twice"):
+    with reported_as_file_error("labels", "sorted labels of one kind without duplicates"):
         labels = [decoded(label) for label in record.values]
         dtype = np.dtype(record.dtype)
         require(dtype.itemsize * len(labels) <= _MAX_LABEL_BYTES, "labels", f"of at most {_MAX_LABEL_BYTES} bytes")
@@ -267,7 +267,7 @@ def _classes(record: schema.Labels) -> Classes:
         values[:] = labels
         require(values.tolist() == labels, "labels", f"values of dtype {record.dtype}")
         ascending = all(bool(a < b) for a, b in pairwise(labels))  # type: ignore[operator]
-        require(ascending, "labels", "sorted, none twice")
+        require(ascending, "labels", "sorted, without duplicates")
         require(record.settled or labels == [0, 1], "labels", "0 and 1 while they are not settled")
         return Classes(values, record.settled)
 

@@ -81,7 +81,7 @@ class SharedProjectron(BudgetProjectron):
         verify_task_rows(settings, len(arrays["table_key"]) + len(sums), arrays, arrays["table_cluster"])
         has_sums = isinstance(graph, Clique) and graph.off_diagonal != 0
         require(len(sums) == 0 or has_sums, "state.sum", "empty for a graph without closed-form clusters")
-        require(len(np.unique(sums)) == len(sums), "state.sum_cluster", "clusters, none of them twice")
+        require(len(np.unique(sums)) == len(sums), "state.sum_cluster", "clusters, without duplicates")
         distinct = "distinct integers from 0 to n_seen − 1"
         require(are_distinct_steps(arrays["sum_stamp"], seen), "state.sum_stamp", distinct)
         if isinstance(graph, Clique) and graph.mapped is None and graph.coupling != 0:
