@@ -272,7 +272,7 @@ class BlockLearner(Deciding, Start):
             raise input_error(
                 self._who,
                 "X",
-                f"of {settings.n_features} columns, as in the first call",
+                f"an array with {settings.n_features} columns, as in the first call",
                 f"{rows.shape[1]}: X has {rows.shape[1]} features, but {self._who} is expecting "
                 f"{settings.n_features} features as input",
             )
@@ -282,7 +282,7 @@ class BlockLearner(Deciding, Start):
             except ValueError as error:
                 # scikit-learn's message has several lines; join them to one sentence.
                 message = " ".join(str(error).split()).rstrip(".")
-                raise input_error(self._who, "X", "of the same columns as in the first call", message) from None
+                raise input_error(self._who, "X", "an array with the columns of the first call", message) from None
         return rows.astype(settings.dtype, copy=False)
 
     def _checked_offsets(self, offsets: Any, n_outputs: int) -> NDArray[np.float64] | None:

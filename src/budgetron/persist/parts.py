@@ -136,7 +136,7 @@ def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str,
     """Reject arrays whose names, dtypes or shapes differ from the expected ones, and numbers that are not finite."""
     for name in sorted(arrays.keys() ^ expected.keys()):
         word = "with" if name in arrays else "without"
-        require(False, f"the tensors of {where}", "those that the format lists", f"a file {word} {name[:60]!r}")
+        require(False, f"the tensors of {where}", "the tensors that the format lists", f"a file {word} {name[:60]!r}")
     for name, (dtype, shape) in expected.items():
         array = arrays[name]
         require(

@@ -233,7 +233,7 @@ def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]
         require(parameters["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
         parameters["graph"] = graphs[parameters["graph"]]
     else:
-        require(len(graphs) == 1, "graphs", "one where the parameter is null", "two")
+        require(len(graphs) == 1, "graphs", "a single graph if parameters.graph is null", "two")
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = {decoded(label): float(weight) for label, weight in parameters["class_weight"]}
     with reported_as_file_error("parameters", f"valid for {learner.__name__}"):
