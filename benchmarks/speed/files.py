@@ -20,6 +20,7 @@ from measure import Row, compared
 from streams import noisy
 
 from budgetron import Budgetron, evaluate, io
+from budgetron.cli.labelled_stream import BLOCK_ROWS
 from budgetron.durable import Host
 from budgetron.durable.recovery import load_copy
 
@@ -79,7 +80,7 @@ def read_all(path: Path) -> None:
 def run(path: Path) -> None:
     """What `budgetron run` does with a file: read, predict, count and learn."""
     validator = None
-    with io.read(path) as stream:
+    with io.read(path, block_rows=BLOCK_ROWS) as stream:
         for block in stream:
             validator = validator or evaluate.Validator(Budgetron(kernel=None), classes=stream.classes)
             validator.add(block.X, block.y, block.tasks)

@@ -40,7 +40,7 @@ def check_words(texts, size, shift):
     assert data.tobytes() == expected.data.tobytes()
 
 
-@pytest.mark.parametrize("size, shift", [(2**18, 0), (2**18, 77777), (7, 3), (1, 0)])
+@pytest.mark.parametrize("size, shift", [(2**18, 0), (2**18, 77777), (10_007, 10_006), (7, 3), (1, 0)])
 def test_the_core_hashes_words_as_the_definition_does(size, shift):
     rng = np.random.default_rng(size)
     texts = [" ".join(rng.choice(WORDS, size=rng.integers(0, 12))) for _ in range(300)]
@@ -77,11 +77,11 @@ def test_the_core_encodes_dates_as_the_definition_does():
     assert parse_date_values(texts, codes).tobytes() == dates_by_python(texts, codes).tobytes()
 
 
-@pytest.mark.parametrize("n_parts", [1, 2, 3])
-def test_the_core_joins_columns_as_scipy_does(n_parts):
+@pytest.mark.parametrize("n_parts, width, size", [(1, 4, 12), (2, 4, 12), (3, 4, 12), (3, 60, 200)])
+def test_the_core_joins_columns_as_scipy_does(n_parts, width, size):
     rng = np.random.default_rng(n_parts)
-    dense = np.where(rng.random((50, 4)) < 0.5, 0.0, rng.normal(size=(50, 4)))
-    parts = [sparse.random(9, 12, 0.4, format="csr", random_state=rng) for _ in range(n_parts)]
+    dense = np.where(rng.random((50, width)) < 0.5, 0.0, rng.normal(size=(50, width)))
+    parts = [sparse.random(9, size, 0.4, format="csr", random_state=rng) for _ in range(n_parts)]
     codes = [rng.integers(0, 9, 50).astype(np.int32) for _ in parts]
     rows = [part[code] for part, code in zip(parts, codes, strict=True)]
     expected = sparse.hstack([sparse.csr_matrix(dense), sum(rows[1:], rows[0])], format="csr")

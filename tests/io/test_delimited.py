@@ -70,6 +70,18 @@ def test_the_core_scans_as_csv_does(content, last, kinds, max_line):
         assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
 
 
+@pytest.mark.skipif(native.scan is None, reason="built without the core")
+def test_the_core_numbers_many_distinct_texts_as_csv_does():
+    # More values than the core's hash table has slots at first; some occur again, and some are prefixes of others.
+    numbers = np.random.default_rng(0).integers(0, 1500, 3000).tolist()
+    rows = [f'"{"x" * (i % 40)} ""{i % 7}"" ",{i},{"" if i % 3 else "é"}' for i in numbers]
+    arguments = ("\n".join(rows).encode(), 0, True, ",", bytes([TEXT, TEXT, TEXT]), 4000, 1, MAX_LINE)
+    by_core, by_csv = scan(*arguments), scan_with_csv(*arguments)
+    assert len(by_core.first_lines) == 3000
+    for a, b in zip(by_core.texts, by_csv.texts, strict=True):
+        assert a.values == b.values and a.codes.tolist() == b.codes.tolist()
+
+
 def test_csv_is_read_without_the_core(monkeypatch):
     rows = [f'{i % 3},{i / 7 if i % 5 else ""},"a ""b"", {i % 4}",{i % 2}' for i in range(300)]
     content = ("task,size,kind,label\r\n" + "\r\n".join(rows)).encode() + b"\r\n1,x\r\n"

@@ -16,6 +16,7 @@ from budgetron import Budgetron, io
 from budgetron.errors import InputError
 from budgetron.io.encoding.number_formats import COMMA, POINT, NumberFormat, infer_formats
 from budgetron.io.encoding.task_column import default_task, is_identifier
+from budgetron.io.encoding.values import is_numeric_literal, looks_numeric, parse_number
 
 
 def columns_of(content: bytes | BytesIO, **options) -> io.Columns:
@@ -264,3 +265,14 @@ def test_many_numbers_are_parsed_as_one_by_one(texts, format):
     number_format = NumberFormat(format, ("k", "-99"))
     one_by_one = [math.inf if (value := number_format.parse(text)) is None else value for text in texts]
     assert np.array_equal(number_format.parse_all(texts), np.array(one_by_one, dtype=float), equal_nan=True)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("1.5", True), (" -2e3\t", True), ("1e200", True), ("NA", True), ("", True), (" TRUE ", True), ("-inf", True),
+    ("+Infinity", True), ("nan", True), ("1_000", False), ("1,5", False), ("w12", False), ("true story", False),
+    ("2024-02-29", False), ("\u00a01", False), ("++1", False),
+])  # fmt: skip
+def test_which_texts_are_meant_as_numbers(text, expected):
+    assert looks_numeric(text) is expected
+    if parse_number(text) is not None or is_numeric_literal(text):
+        assert expected

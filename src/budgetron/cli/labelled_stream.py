@@ -17,6 +17,7 @@ from budgetron.cli.options import StreamOptions
 from budgetron.cli.signals import SignalGuard
 from budgetron.errors import InputError, shown
 
+BLOCK_ROWS = 4000  # a multiple of the usual window, 1,000 examples: the validator cuts blocks at the ends of windows
 _MAX_GUESSED_CLASSES = 20  # a guessed label column with more different values is probably not the label
 
 
@@ -61,6 +62,7 @@ class LabelledStream:
             on_error=options.on_error,
             skip=skip,
             limit=options.limit,
+            block_rows=BLOCK_ROWS,
         )
 
     def __enter__(self) -> Self:

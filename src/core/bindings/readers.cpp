@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,10 @@ using Coded = nb::typed<nb::tuple, nb::typed<nb::list, nb::str>, Out<std::int32_
 
 Coded to_python(CodedColumn&& column) {
   nb::list values;
-  for (const std::string& value : column.values) values.append(nb::str(value.data(), value.size()));
+  for (std::size_t i = 0; i < column.n_values(); ++i) {
+    const std::string_view value = column.value(i);
+    values.append(nb::str(value.data(), value.size()));
+  }
   return nb::make_tuple(values, to_numpy(std::move(column.codes)));
 }
 

@@ -7,7 +7,6 @@
 #include "readers/delimited.hpp"
 
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -45,6 +44,8 @@ bool equals_ignoring_case(std::string_view s, const char* lower) {
 bool to_number(std::string_view s, double& out) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
   while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  // Most fields are plain numbers. No word for a missing value begins with a digit or a minus.
+  if (!s.empty() && (is_digit(s.front()) || s.front() == '-')) return parse_decimal(s, out);
   if (is_missing(s)) {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
@@ -194,12 +195,12 @@ class Scanner {
   void add_text(std::size_t t, const Field& field) {
     std::string_view text(data_ + field.begin, field.end - field.begin);
     if (field.has_doubled_quotes) {
-      std::string single;
+      unquoted_.clear();
       for (std::size_t i = 0; i < text.size(); ++i) {
-        single.push_back(text[i]);
+        unquoted_.push_back(text[i]);
         if (text[i] == '"') ++i;
       }
-      text = unquoted_.emplace_back(std::move(single));
+      text = unquoted_;
     }
     coders_[t].add(text);
   }
@@ -241,7 +242,7 @@ class Scanner {
   Scan scan_;
   std::vector<Field> fields_;
   std::vector<Coder> coders_;
-  std::deque<std::string> unquoted_;  // fields with has_doubled_quotes quotes, unescaped; a deque, because the coders keep views of them
+  std::string unquoted_;  // the current field without doubled quotes; a member, so that its memory is reused
 };
 
 }  // namespace

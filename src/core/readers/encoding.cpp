@@ -41,7 +41,13 @@ void WordHasher::add(std::string_view text) {
   columns_.clear();
   for (const std::string_view word : words_) count(word);
   for (std::size_t i = 1; i < words_.size(); ++i) {
-    pair_.assign(words_[i - 1]).append(1, ' ').append(words_[i]);
+    const std::string_view first = words_[i - 1], second = words_[i];
+    const char* end = first.data() + first.size();
+    if (end + 1 == second.data() && *end == ' ') {  // the pair is in the text as it is
+      count({first.data(), first.size() + 1 + second.size()});
+      continue;
+    }
+    pair_.assign(first).append(1, ' ').append(second);
     count(pair_);
   }
   end_row();
@@ -70,8 +76,9 @@ void WordHasher::count(std::string_view term) {
   if (h == 0x80000000u)  // −2³¹ has no absolute value
     column = (0x7FFFFFFFu - (size_ - 1)) % size_;
   else
-    column = (h < 0x80000000u ? h : 0u - h) % size_;
-  columns_.push_back(static_cast<std::int32_t>((column + shift_) % size_));
+    column = remainder(h < 0x80000000u ? h : 0u - h);
+  column += shift_;
+  columns_.push_back(static_cast<std::int32_t>(column < size_ ? column : column - size_));
 }
 
 void WordHasher::end_row() {
@@ -115,10 +122,31 @@ bool parse_date(std::string_view text, double& days) {
 CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts) {
   struct Entry {
     std::int32_t column;
-    std::size_t part;  // entries of one column are added in the order of the parts
     double value;
   };
+  // Entries of one column are added in the order of the parts, so the order must be stable. A row is short, and nearly sorted because
+  // each part is: then insertion is the fastest.
+  const auto sort = [](std::vector<Entry>& entries) {
+    if (entries.size() > 64) {
+      std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
+      return;
+    }
+    for (std::size_t k = 1; k < entries.size(); ++k) {
+      const Entry entry = entries[k];
+      std::size_t j = k;
+      for (; j > 0 && entry.column < entries[j - 1].column; --j) entries[j] = entries[j - 1];
+      entries[j] = entry;
+    }
+  };
   CsrRows out;
+  // One-hot columns are mostly 0, so a wide dense part must not reserve memory for all of its columns.
+  std::size_t n_entries = count * std::min<std::size_t>(width, 32);
+  for (const CodedRows& part : parts)
+    for (std::size_t i = 0; i < count; ++i)
+      n_entries += static_cast<std::size_t>(part.indptr[part.codes[i] + 1] - part.indptr[part.codes[i]]);
+  out.indptr.reserve(count + 1);
+  out.indices.reserve(n_entries);
+  out.values.reserve(n_entries);
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = 0; j < width; ++j)
@@ -127,14 +155,10 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
         out.values.push_back(dense[i * width + j]);
       }
     entries.clear();
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      const CodedRows& part = parts[p];
+    for (const CodedRows& part : parts)
       for (std::int64_t e = part.indptr[part.codes[i]]; e < part.indptr[part.codes[i] + 1]; ++e)
-        entries.push_back({part.indices[e], p, part.values[e]});
-    }
-    if (parts.size() > 1)
-      std::sort(entries.begin(), entries.end(),
-                [](const Entry& a, const Entry& b) { return a.column != b.column ? a.column < b.column : a.part < b.part; });
+        entries.push_back({part.indices[e], part.values[e]});
+    if (parts.size() > 1) sort(entries);
     for (std::size_t k = 0; k < entries.size();) {
       double sum = entries[k].value;
       const std::int32_t column = entries[k].column;

@@ -29,6 +29,8 @@ class WordHasher {
   void find_words(std::string_view text);
   void count(std::string_view term);
   void end_row();
+  // x modulo the size, without a division if the size is a power of two.
+  std::uint32_t remainder(std::uint32_t x) const { return (size_ & (size_ - 1)) == 0 ? x & (size_ - 1) : x % size_; }
 
   std::uint32_t size_, shift_;
   bool (*is_word_)(std::uint32_t);

@@ -291,7 +291,7 @@ class JsonScanner {
   double* row_ = nullptr;  // the numbers of this line, in out_.numbers
   std::vector<std::string_view> values_;  // the text of this line, by column; empty where missing
   std::vector<Coder> coders_;
-  std::deque<std::string> decoded_;  // strings that had escapes; in a deque, because coders_ has views of them, which must stay valid
+  std::deque<std::string> decoded_;  // strings that had escapes; in a deque, because values_ has views of them, which must stay valid
   JsonLines out_;
 };
 

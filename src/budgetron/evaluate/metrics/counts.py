@@ -128,9 +128,10 @@ class TaskCounts:
         if tasks is None:
             return np.full(n, self._task_row(None), dtype=np.intp)
         names = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
-        row_of = self._row.get
-        # `row_of` returns None for a new task, and `_task_row` adds a row. Rows of known tasks are not 0.
-        return np.array([row_of(task) or self._task_row(task) for task in names], dtype=np.intp)
+        rows = list(map(self._row.get, names))
+        if None in rows:  # a new task: `_task_row` adds a row. Rows of known tasks are not 0.
+            rows = [row or self._task_row(task) for row, task in zip(rows, names, strict=True)]
+        return np.array(rows, dtype=np.intp)
 
     def add(self, task_rows: NDArray[np.intp], rows: Floats) -> None:
         """Add one row of counts per example to the row of its task."""

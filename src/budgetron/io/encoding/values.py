@@ -61,9 +61,11 @@ def parse_number(text: str) -> float | None:
 
 def looks_numeric(text: str) -> bool:
     """Return whether a text has the form of a number, also if it is missing, infinite or beyond `LARGEST`."""
-    if parse_number(text) is not None or is_numeric_literal(text):
+    if is_numeric_literal(text):
         return True
-    return text.strip(" \t").lower().lstrip("+-") in ("inf", "infinity")
+    stripped = text.strip(" \t")
+    word = stripped.lower()
+    return stripped in MISSING or word in _TRUTH_NUMBERS or word.lstrip("+-") in ("inf", "infinity")
 
 
 def is_numeric_literal(text: str) -> bool:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 WHO = "run"
 _MAX_NOTES = 40  # columns that a report describes
-_BLOCK = 4096  # rows per block of a stream
 
 
 @dataclass
@@ -254,7 +253,9 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
 
 def _window(first_rows: int) -> int:
     """Return the examples per point of a curve: 1,000 on long streams, otherwise enough for about 40 points."""
-    return 1000 if first_rows >= _BLOCK else max(50, first_rows // 40)
+    from budgetron.cli.labelled_stream import BLOCK_ROWS
+
+    return 1000 if first_rows >= BLOCK_ROWS else max(50, first_rows // 40)
 
 
 def known_columns(who: str, option: str, path: str, columns: Columns | None) -> Columns:
