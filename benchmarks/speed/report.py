@@ -113,11 +113,17 @@ def write(record: Record, folder: Path, docs: Path | None = None) -> None:
     (folder / "RESULTS.md").write_text("\n".join(page(record)) + "\n")
     if docs is not None and "phases" in record:
         docs.write_text("\n".join(profile_page(record)) + "\n")
-    table = Table("work", "ratio", "quartiles", "in 0.1", "target", "")
+    table = Table("work", "yardstick", "ratio", "quartiles", "in 0.1", "target", "")
     for row in record["rows"]:
         colour = {True: "green", False: "red", None: "yellow"}[row["met"]]
         table.add_row(
-            row["work"], amount(row), quartiles(row), ratio_in_0_1(row), target(row), f"[{colour}]{outcome(row)}"
+            row["work"],
+            row["yardstick"],
+            amount(row),
+            quartiles(row),
+            ratio_in_0_1(row),
+            target(row),
+            f"[{colour}]{outcome(row)}",
         )
     CONSOLE.print(table)
 
