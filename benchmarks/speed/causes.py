@@ -15,9 +15,9 @@ CAUSES = {
         "45 % with 1,000, where the matrix of the norms takes another 15 %. It runs at about two thirds of the "
         "processor's peak rate of multiply-adds. Tried without gain: eight rows at a time, wider blocks, tiles of 16 "
         "and 32 rows. With at most B rows (139 tasks), each eviction changes all rows and adds up their squares at "
-        "once. That loop takes a fifth to a quarter of the time; its rows (560 KB) fit only into the second cache. "
-        "Changing four rows at a time, so that they share the loads and stores of the sums, was not faster. Not "
-        "implemented, for 10,000 rows: a log of several times B evictions as one B × B matrix. By our estimate it "
+        "once. That loop takes a fifth to a quarter of the core's time; its rows (560 KB) fit only into the second "
+        "cache. Changing four rows at a time, so that they share the loads and stores of the sums, was not faster. "
+        "Not implemented, for 10,000 rows: a log of several times B evictions as one B × B matrix. By our estimate it "
         "would need half of the multiplications there, and no fewer with 1,000 rows, for B² more numbers in memory "
         "and a second kind of log."
     ),
@@ -55,17 +55,17 @@ CAUSES = {
     ),
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
     "run-csv": (
-        "Of 6 to 7 µs per row, the core's learning takes 40 %, reading and encoding columns 25 % (of which the reader "
-        "7 % and hashing 8 %), counting errors 18 %, and checking rows and tasks 7 %. Inferring the types of the "
-        "columns and cutting blocks at the ends of windows take 3 % each, and no other part more. The core's learning "
-        "alone takes three fifths of the time that the target allows. It reads cells of a hashed table in random "
-        "order, so it suffers most when other programs use the shared cache. Not implemented: reading the next block "
-        "in another thread while this one is learned. The means and deviations of the columns would then be ahead of "
-        "the model, and a run that is stopped could not be continued bit for bit. This row was measured before the "
-        "reader found distinct texts with an open hash table and hashed words without divisions. Since then reading "
-        "and encoding take 26 % less processor time and the complete run 13 % less (8.7 and 7.5 µs, five runs of each "
-        "version in turns, on a machine with four to five times more work than cores). With less other work, the same "
-        "file took 6.6 and then 6.0 µs per row: 168,000 rows per second."
+        "Of 7.5 µs per row, on a busy machine, the core's learning takes 40 %, reading and encoding columns 25 % (of "
+        "which the reader 7 % and hashing 8 %), counting errors 18 %, and checking rows and tasks 7 %. Inferring the "
+        "types of the columns and cutting blocks at the ends of windows take 3 % each, and no other part more. The "
+        "core's learning alone takes about two thirds of the time that the target allows. It reads cells of a hashed "
+        "table in random order, so it suffers most when other programs use the shared cache. Not implemented: reading "
+        "the next block in another thread while this one is learned. The means and deviations of the columns would "
+        "then be ahead of the model, and a run that is stopped could not be continued bit for bit. This row was "
+        "measured before the reader found distinct texts with an open hash table and hashed words without divisions. "
+        "Since then reading and encoding take 26 % less processor time and the complete run 13 % less (8.7 and 7.5 "
+        "µs, five runs of each version in turns, on two cores with a load average above 10). With less other work, "
+        "the same file took 6.6 and then 6.0 µs per row: 166,000 rows per second."
     ),
     "replay": "A block of the log is decoded and checked as a new one is.",
     "two-cores": "Not conclusive on a busy machine (see the load average): two threads need two free cores.",
