@@ -15,8 +15,8 @@ from child_signals import default_signals
 from host_streams import close_without_snapshot
 
 from budgetron import Budgetron, Forgetron
-from budgetron.durable import DiskRefused, Host, KeyReused, NotInLog, repair, restore, verify
-from budgetron.errors import Closed, InputError
+from budgetron.durable import DiskRefused, Host, KeyReused, NotCopied, NotInLog, repair, restore, verify
+from budgetron.errors import Closed, InputError, StorageError
 
 MODELS = {"budgetron": lambda: Budgetron("64 KiB", kernel=None), "forgetron": lambda: Forgetron(20)}
 
@@ -115,7 +115,7 @@ def test_corrections_of_records_that_left_the_log_are_rejected(tmp_path):
     host, sent = learned_host(tmp_path, snapshot_every=10)
     before = host.content()
     for position in (1, 3):
-        with pytest.raises(NotInLog, match="Learn the right label as a new example"):
+        with pytest.raises(NotInLog, match="Learn the correct label as a new example"):
             host.correct(position, other_label(sent[position - 1][1][0]), 0)
     oldest_snapshot = host._state.snapshots.numbers[-1]
     with pytest.raises(NotInLog):
@@ -140,7 +140,7 @@ def test_invalid_corrections_are_rejected_and_change_nothing(tmp_path):
         call = {"position": 6, "row": 2, "label": other_label(learned[5][1][2])} | arguments
         with pytest.raises(InputError):
             host.correct(call.pop("position"), call.pop("label"), call.pop("row"), **call)
-    with pytest.raises(InputError, match="has this label already"):
+    with pytest.raises(InputError, match="already has the label"):
         host.correct(6, learned[5][1][2], 2)
     assert host.content() == before and host.corrections() == []
     host.close()
@@ -184,6 +184,23 @@ def test_a_repeated_correction_changes_nothing(tmp_path):
     host.close()
 
 
+def test_a_repeated_correction_is_copied_before_its_answer(tmp_path):
+    """The first attempt wrote the correction, but its copy failed."""
+    host, sent = learned_host(tmp_path)
+    label = other_label(sent[3][1][1])
+
+    def broken():
+        raise StorageError("the network is down")
+
+    host.before_answer = broken
+    for _ in range(2):
+        with pytest.raises(NotCopied):
+            host.correct(4, label, 1)
+    host.before_answer = lambda: None
+    assert host.correct(4, label, 1).replayed_examples == 0
+    host.close()
+
+
 def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
     host = Host.open(tmp_path, MODELS["budgetron"])
     rows = [{"a": 1.0, "b": "x"}, {"a": 2.0}]
@@ -213,7 +230,7 @@ def test_a_correction_that_makes_later_records_invalid_is_rejected(tmp_path):
     host.learn([[0.0], [1.0]], ["a", "b"])
     host.learn([[0.0]], ["b"])
     before = host.content()
-    with pytest.raises(InputError, match=r"record 2 would be rejected|labels"):
+    with pytest.raises(InputError, match=r"because of record 2|classes"):
         host.correct(1, "a", 1)
     assert host.content() == before
     host.close()

@@ -93,7 +93,7 @@ def test_a_rejected_row_stays_rejected_after_later_rows_were_learned(tmp_path):
         assert isinstance(host.learn_many([one_row(31, [*bad[:31], "other"])])[0], InputError)
         assert host.learn_many([one_row(32, labels)])[0].margins.shape == (1,)
         again = host.learn_many([one_row(31, labels)])[0]
-        assert isinstance(again, InputError) and "row 31, which was rejected the first time" in str(again)
+        assert isinstance(again, InputError) and "was rejected the first time" in str(again)
         assert host.model.n_seen_ == 32
 
 

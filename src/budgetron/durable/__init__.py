@@ -1,4 +1,4 @@
-"""Durable learning: a model with a write-ahead log and snapshots in a directory of its own.
+"""Durable learning: a model with a write-ahead log and snapshots in its own directory.
 
 Every example is on disk before it is acknowledged, and is learned exactly once.
 

@@ -1,11 +1,11 @@
 """Corrections: change or withdraw the label of an example that is still in the log, and learn later records again.
 
 The model is computed again in memory, from the last snapshot before the record, with the other label. Then one
-transaction writes the changed record, the new model as a snapshot, and a line of the audit trail. A crash leaves all of
-it or nothing. Snapshots that contain the wrong label are deleted.
+transaction writes the changed record, the new model as a snapshot, and a line of the audit trail. After a crash, all of
+these are on disk or none. Snapshots that contain the wrong label are deleted.
 
-`Host.correct` and `Host.withdraw` call this under the commit lock: learning waits, and predictions go on with the old
-model. Answers to idempotency keys stay as they were given, so that a retry of the first request learns nothing.
+`Host.correct` and `Host.withdraw` call this under the commit lock. Meanwhile, learning waits, and predictions use the
+old model. The stored answers to idempotency keys do not change, so a retry of the corrected request learns nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.base import clone
 
 from budgetron.durable import blocks
-from budgetron.durable.errors import NotInLog
+from budgetron.durable.errors import NotInLog, damaged_log
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
 from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
@@ -55,7 +55,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A correction that was computed in memory and is not written yet."""
+    """A correction that is computed in memory, but not yet written."""
 
     hosted: HostedModel
     base: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
@@ -68,7 +68,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Corrected:
-    """The acknowledgement of a correction: it is on disk, and the model is as if it had learned the right label."""
+    """The acknowledgement of a correction. It is on disk, and the model is as if it had learned the correct label."""
 
     correction: Correction
     replayed_examples: int
@@ -107,8 +107,7 @@ class Corrections:
         if label is not WITHDRAWN:
             model._classes.code(model._who, label)  # rejects a label that the model does not know
         if label is not WITHDRAWN and _is_same_label(old, label):
-            raise input_error(WHO, "label", "different from the label that the example has", shown(label),
-                              "The example has this label already.")
+            raise InputError(f"{WHO}: the example already has the label {shown(label)}.")
         try:
             new_text = None if label is WITHDRAWN else msgspec.json.encode(encoded(label))
             old_text = msgspec.json.encode(encoded(old))
@@ -145,7 +144,7 @@ class Corrections:
         if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
-                              "It cannot be taken out of the model any more. Learn the right label as a new example.")
+                              "It can no longer be removed from the model. Learn the correct label as a new example.")
             )  # fmt: skip
         block, crc = row
         if block is None or position in log.unwritten.rejected:
@@ -153,7 +152,7 @@ class Corrections:
                 WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn"
             )
         if zlib.crc32(block, int(position) & 0xFFFFFFFF) != crc:
-            raise log.damaged(f"record {position} has other bytes than were written")
+            raise damaged_log(log.path, f"record {position} does not match its checksum")
         return bytes(block)
 
     def _locate(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
@@ -171,10 +170,10 @@ class Corrections:
         assert labels is not None
         n = len(labels) + len(withdrawn_rows)
         if row is None and n > 1:
-            raise input_error(WHO, "row", f"given, since the record has {n} examples: 0 to {n - 1}", "None")
+            raise input_error(WHO, "row", f"an integer from 0 to {n - 1}, because the record has {n} examples", "None")
         row = 0 if row is None else row
         if not is_integer(row) or not 0 <= row < n:
-            raise input_error(WHO, "row", f"0 to {n - 1}, an example of the record", shown(row))
+            raise input_error(WHO, "row", f"the index of an example of the record, 0 to {n - 1}", shown(row))
         if row in withdrawn_rows:
             raise input_error(WHO, "row", "an example that was not withdrawn", shown(row))
         index = int(row) - sum(other < row for other in withdrawn_rows)
@@ -198,25 +197,27 @@ class Corrections:
             except InputError as error:
                 if record.number == position:
                     raise
-                came = f"record {record.number} would be rejected ({str(error).rstrip('.')})"
-                raise input_error(WHO, "the correction", "one with which later records can be learned", came) from None
+                reason = str(error).rstrip(".")
+                message = f"{WHO}: the correction is not possible, because of record {record.number}: {reason}."
+                raise InputError(message) from None
         if not hosted.is_fitted or not np.array_equal(hosted.model.classes_, model.classes_):
-            accepted = f"one after which the model has the same classes, {shown(model.classes_.tolist())}"
-            remedy = "Learn another example of that class first."
-            raise input_error(WHO, "the correction", accepted, "that of the only example of a class", remedy)
+            raise InputError(
+                f"{WHO}: the correction would remove one of the classes {shown(model.classes_.tolist())}, because the "
+                "example is the only one of its class. Learn another example of that class first."
+            )
         return hosted, base, n
 
     def _base_model(self, model: Any, position: int) -> tuple[HostedModel, int]:
-        """A model from before the record, and the number of the last record that it has learned.
+        """A model without the record, and the number of the last record that it has learned.
 
-        That is the last snapshot before the record, or a new model if the log has every record from the first one on.
+        It is the last snapshot before the record, or a new model if the log has all records since the first.
         """
         for number in self._snapshots.numbers:
             if number < position:
                 return hosted_model_from(self._snapshots.read(number)), number
         if self._log_is_complete():
             fresh = clone(model)
-            if model.operating_point is not None:  # see `blocks.encode_point` for why a replay may drop it again
+            if model.operating_point is not None:  # `blocks.encode_point` says why a replay may remove it
                 fresh.operating_point = model.operating_point.fresh()
             return HostedModel(fresh), 0
         raise NotInLog(
@@ -224,15 +225,15 @@ class Corrections:
                 WHO,
                 "position",
                 "a record after the first snapshot",
-                f"{position}, with which the model began",
-                "It cannot be taken out of the model. Learn the right label as a new example.",
+                f"{position}, which is part of the first snapshot",
+                "It cannot be removed from the model. Learn the correct label as a new example.",
             )
         )
 
     def _log_is_complete(self) -> bool:
         """Whether a replay of the log from a new model gives the current model.
 
-        The log must have every record from the first one on, and the model must not have learned anything before it.
+        The log must have all records since the first, and the model must not have learned anything before that.
         """
         first = self._snapshots.numbers[-1]
         if self._log.db.one("SELECT min(number) FROM log") != (1,):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from budgetron.errors import BudgetronError, InputError, StorageError, error_message
+from budgetron.errors import BudgetronError, InputError, StorageError
 
 # The primary result codes of SQLite that mean a damaged file, and not a full or read-only disk.
 _DAMAGE_CODES = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT,
@@ -25,7 +25,7 @@ class AlreadyOwned(StorageError):
 
 
 class StaleOwner(StorageError):
-    """A later owner has taken over the directory, so this one may not write to it any more."""
+    """A later owner has taken over the directory, so this host may no longer write to it."""
 
 
 class StandbyOnly(StorageError):
@@ -37,7 +37,7 @@ class NotCopied(StorageError):
 
 
 class DamagedLog(StorageError):
-    """The files on disk differ from what was acknowledged. `what` describes the damage, without path and remedy."""
+    """The files on disk are damaged. `what` describes the damage, without path and remedy."""
 
     def __init__(self, message: str, what: str = "") -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class NothingLearned(InputError):
 
 
 class NotInLog(InputError):
-    """The record cannot be corrected any more: it is part of a snapshot, and was deleted from the log."""
+    """The record can no longer be corrected, because it is part of a snapshot and was deleted from the log."""
 
 
 class KeyReused(InputError):
@@ -80,37 +80,27 @@ def storage_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE_CODES:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
-            error_message(
-                "Host",
-                "the directory",
-                "one that can be written, on a disk with free space left",
-                f"{str(path.parent)!r}: {error}",
-                "Nothing was learned from this call. Free disk space or correct the permissions, then try again.",
-            )
+            f"Host: cannot write to the directory {str(path.parent)!r}: {error}. Nothing was learned from this call. "
+            "Free disk space or correct the permissions, then try again."
         ) from error
     except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode it
         raise damaged_log(path, "its tables have names that cannot be read") from error
     except OSError as error:
         raise DiskRefused(
-            error_message(
-                "Host",
-                "the directory",
-                "one that can be read and written",
-                f"{str(path.parent)!r}: {error.strerror}",
-                "Check that the path is a directory and that this user may write to it.",
-            )
+            f"Host: cannot read or write the directory {str(path.parent)!r}: {error.strerror}. Check that the path is "
+            "a directory and that this user may write to it."
         ) from error
 
 
 def damaged_log(path: Path, what: str) -> DamagedLog:
-    """The error for a file whose content differs from what was written, with the commands that help."""
+    """The error for a damaged file, with the commands that help."""
     folder, title = path.parent, _TITLES.get(path.name, "the log")
     repair = f"budgetron repair {folder} --accept-loss"
     if title == "the log":
         remedy = (
-            f"Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, without what "
-            f"came after it: {repair}"
+            f"Restore a backup: budgetron restore BACKUP {folder}. Or continue from the last good state, and lose all "
+            f"later labels: {repair}"
         )
     else:
-        remedy = f"Continue without what is damaged: {repair}"
-    return DamagedLog(error_message("Host", title, "as it was written", f"{str(path)!r}: {what}", remedy), what)
+        remedy = f"Continue without the damaged part: {repair}"
+    return DamagedLog(f"Host: {title} is damaged: {str(path)!r}: {what}. {remedy}", what)

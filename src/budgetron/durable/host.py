@@ -1,14 +1,14 @@
 """`Host`: a model with a write-ahead log and snapshots in a directory.
 
 Learning: a block is appended to the log and forced to disk, then learned, then acknowledged. Calls that wait at the
-same time share one commit. A block that the model rejects is cleared in the log; if the process ends before that,
-the replay rejects it in the same way.
+same time share one commit. If the model rejects a block, its bytes are deleted from the log. If the process ends before
+that, the replay rejects the block in the same way.
 
 Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
 acknowledged only after the first snapshot is written, so a replay never depends on the arguments of `Host.open`.
 
-`budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block
-that is not on disk, and never learn one that is not logged.
+`budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block that is
+not on disk, and never learn a block that is not logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from budgetron.durable.storage.log import Log, Record
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import InputError, StorageError, input_error, is_integer, shown
 
-_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
+_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit in progress
 
 
 class Host(HostChanges):
@@ -68,23 +68,23 @@ class Host(HostChanges):
         snapshot_every: int = 50_000,
         learning_lock: AbstractContextManager[Any] | None = None,
     ) -> Self:
-        """Open a directory: start a new model in an empty one, or recover the model that is there.
+        """Open a directory: recover its model, or start a new model if it is empty.
 
         Parameters
         ----------
         directory : path
             Created if missing, for this user only. Only one host at a time may have it open; a second one raises
-            `AlreadyOwned`. If its files differ from what was acknowledged, `DamagedLog` names the commands that help.
+            `AlreadyOwned`. If its files are damaged, `DamagedLog` names the commands that help.
         make_model : callable, or model : a learner
             The model that a new directory starts with. Both are ignored if the directory has a model already.
         epoch : int, optional
-            For a supervisor that moves a model between processes: a number higher than all before takes the directory
-            over, and later writes of the former owner raise `StaleOwner`. With None, the directory is locked instead.
+            For a supervisor that moves a model between processes. A number higher than all earlier epochs takes over
+            the directory; later writes of the former owner raise `StaleOwner`. With None, the directory is locked.
         snapshot_every : int
             Examples between two snapshots. A snapshot writes the model file and trims the log.
         learning_lock : context manager, optional
-            Entered while the model learns, and not while the log is written. Hosts that share one lock use one core
-            together: one of them learns while others write to disk.
+            Entered while the model learns, but not while the log is written. Hosts that share a lock share one core:
+            one of them learns while the others write to disk.
         """
         if not is_integer(snapshot_every) or snapshot_every < 1:
             raise input_error("Host", "snapshot_every", "an integer >= 1", shown(snapshot_every))
@@ -170,7 +170,7 @@ class Host(HostChanges):
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
         """Change the settings of the model's `OperatingPoint`, which turns scores into decisions. Logged like examples.
 
-        None removes the operating point. Otherwise its counts of scores and labels so far stay.
+        None removes the operating point. Otherwise it keeps its counts of scores and labels.
         """
         return self._commit_queued([Entry(self._state.hosted.checked_point(settings))])[0]
 
@@ -238,7 +238,7 @@ class Host(HostChanges):
         try:
             state.confirm()
         except StorageError as error:
-            for entry in entries:  # retries too: their first attempt may have failed for the same reason
+            for entry in entries:  # also retries, whose first attempt may have failed for the same reason
                 if isinstance(entry.answer, Learned):
                     entry.answer = error
 
@@ -265,7 +265,7 @@ class Host(HostChanges):
             entry.answer = entry.learned(entry.number, margins, self._classes)
 
     def end_of_stream(self, key: str) -> int:
-        """The position after the last learned row of a stream, from which its reader must continue. 0 if it is new."""
+        """The position after the last learned row of a stream, where its reader must continue. 0 for a new stream."""
         with self._state.commit_lock:
             self._state.check_open()
             return self._state.log.end_of_stream(key)
@@ -278,7 +278,7 @@ class Host(HostChanges):
             return [record for record in self._state.log.records_after(position) if record.number not in rejected]
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
-        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content has changed since."""
         with self._state.commit_lock:
             self._state.check_open()
             return self._state.log.check_stream(key, rows)
@@ -300,8 +300,8 @@ class Host(HostChanges):
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
 
-        Writes a few bytes to find out, and retries a failed snapshot. If a commit is under way for longer than half a
-        second, the outcome of the commit before it is reported instead.
+        To find out, this writes a few bytes, and retries a failed snapshot. If a commit in progress takes longer than
+        half a second, the outcome of the commit before it is reported instead.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:
@@ -316,7 +316,7 @@ class Host(HostChanges):
             self._state.commit_lock.release()
 
     def refuse_writes(self, error: StorageError | None) -> None:
-        """Raise this error instead of learning, from now on; None allows learning again. Predictions go on."""
+        """From now on, raise this error instead of learning; None allows learning again. Predictions still work."""
         self._state.writes_refused = error
 
     @property

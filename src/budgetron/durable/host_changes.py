@@ -1,4 +1,4 @@
-"""`HostChanges`: what a host does other than learning: correct labels, replace the model, and write backups.
+"""`HostChanges`: corrections of labels, replacement of the model, and backups.
 
 A base class of `Host`. Every change happens between two commits, and is on disk before the model changes.
 """
@@ -25,7 +25,7 @@ class HostChanges(HostReads):
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
     ) -> Corrected:
-        """Correct a wrong label that is still in the log: afterwards the model is as if the right one had been learned.
+        """Correct a label that is still in the log. Afterwards the model is as if it had learned the correct label.
 
         Parameters
         ----------
@@ -33,7 +33,7 @@ class HostChanges(HostReads):
             The number of the record (`Learned.position`), and the example in it, from 0. A record of one example needs
             no `row`.
         label : str, int, float or bool
-            The right label.
+            The correct label.
         who, reason : str
             For the audit trail, see `corrections`.
 
@@ -44,14 +44,14 @@ class HostChanges(HostReads):
         Raises
         ------
         NotInLog
-            If the record is part of a snapshot and has left the log. Nothing changes.
+            If the record is part of a snapshot and no longer in the log. Nothing changes.
         InputError
             If there is no such example, or the model rejects the label. Nothing changes.
         """
         return self._change(position, row, label, who, reason)
 
     def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
-        """Take an example that is still in the log out of the model, as if it had never been learned; see `correct`."""
+        """Remove an example from the model, as if it had never been learned. It must be in the log; see `correct`."""
         return self._change(position, row, WITHDRAWN, who, reason)
 
     def corrections(self, limit: int = 1000) -> list[Correction]:
@@ -67,7 +67,7 @@ class HostChanges(HostReads):
             return self._state.log.record_of(key)
 
     def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
-        """Correct or withdraw an example, as `label` says, and replace the model."""
+        """Correct an example, or withdraw it if `label` is `WITHDRAWN`, and replace the model."""
         state = self._state
         with state.commit_lock:
             state.check_writable()
@@ -75,6 +75,7 @@ class HostChanges(HostReads):
                 raise NothingLearned
             earlier = state.corrections.find_repeated(position, row, label)
             if earlier is not None:
+                state.confirm()  # the first attempt may have failed here
                 return earlier
             with state.learning_lock:
                 prepared = state.corrections.prepare(state.hosted.model, position, row, label, who, reason)
@@ -100,7 +101,7 @@ class HostChanges(HostReads):
             return self._state.hosted.content()
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None:
-        """Replace the model by that of a model file, in memory and on disk. Stored answers to idempotency keys stay.
+        """Replace the model by a model file, in memory and on disk. Stored answers to idempotency keys stay.
 
         `swapping` is a context manager that is entered only while the new model takes the place of the old one. A
         caller that keeps statistics about the model can use it to replace them at the same moment.

@@ -1,4 +1,4 @@
-"""`HostReads`: what can be read from a host: predictions, and the state of its model and log.
+"""`HostReads`: predictions of a host, and the state of its model and log.
 
 A base class of `Host`. Nothing here writes to disk or changes the model.
 """
@@ -65,7 +65,7 @@ class HostReads:
 
     @property
     def oldest_snapshot(self) -> int:
-        """The number of the last record in the older snapshot; 0 if there is none. The log has all later records."""
+        """The number of the last record in the oldest snapshot; 0 if there is none. The log has all later records."""
         return min(self._state.log.snapshots, default=0)
 
     @property
@@ -80,12 +80,12 @@ class HostReads:
 
     @property
     def failing(self) -> Exception | None:
-        """Why the last snapshot failed, or None. Nothing is lost: the log has everything that was learned."""
+        """Why the last snapshot failed, or None. Nothing is lost, because the log has all examples."""
         return self._state.snapshot_error
 
     @property
     def n_corrections(self) -> int:
-        """The number of lines of the audit trail of corrections."""
+        """The number of corrections so far."""
         return self._state.n_corrections
 
     @property

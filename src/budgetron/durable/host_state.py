@@ -1,4 +1,4 @@
-"""`HostState`: what an open host consists of (log, snapshots, model, locks), and whether it may learn.
+"""`HostState`: the log, snapshots, model and locks of an open host, and whether it may learn.
 
 A host and its base classes share one `HostState`. Its methods that write need the commit lock.
 """
@@ -32,7 +32,7 @@ class HostState:
         learning_lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         self.log, self.snapshots, self.directory_lock = log, snapshots, directory_lock
-        self.recovery = recovery  # what was recovered on opening
+        self.recovery = recovery  # how the model was recovered on opening
         self.hosted = recovery.hosted  # the current model; a restore or a correction replaces it
         self.corrections = Corrections(log, snapshots)
         self.n_corrections = self.corrections.count()
@@ -41,7 +41,7 @@ class HostState:
         self.commit_lock = threading.Lock()  # held while something is logged and learned
         self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
         self.is_open = True
-        # False after learning was interrupted (Ctrl-C) between log and model: they differ until the next recovery.
+        # False if Ctrl-C interrupted learning between log and model. They differ until the next recovery.
         self.is_consistent = True
         self.writes_refused: StorageError | None = None
         # Called after each commit, before its answers are given. If it raises, nothing is acknowledged.
@@ -67,9 +67,9 @@ class HostState:
 
     @contextmanager
     def log_ahead_of_model(self) -> Iterator[None]:
-        """Entered while the log has records that the model has not learned.
+        """A context in which the log has records that the model has not learned yet.
 
-        After an exception inside it the host counts as inconsistent, until it is opened again and recovers.
+        If it is left by an exception, the host stays inconsistent until the directory is opened again and recovered.
         """
         self.is_consistent = False
         yield
@@ -85,7 +85,7 @@ class HostState:
             except StorageError as error:
                 raise NotCopied(
                     f"Host: the request is on disk here, but could not be copied: {error} Send it again with the same "
-                    "idempotency key: then it is learned only once."
+                    "idempotency key, and it will not be learned twice."
                 ) from error
 
     # ---- snapshots
@@ -97,7 +97,7 @@ class HostState:
             self.snapshot_error = None
 
     def write_snapshot_if_due(self) -> None:
-        """Write the first snapshot, or a later one if enough was learned since the last."""
+        """Write the first snapshot, or another one if the model has learned enough since the last."""
         if not self.hosted.is_fitted:
             return
         if not self.snapshots.numbers:

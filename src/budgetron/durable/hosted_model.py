@@ -1,8 +1,8 @@
 """`HostedModel`: a learner together with the columns that encode raw records for it.
 
-`Host`, recovery and the service learn and predict through it. A model with columns (trained by `budgetron run`) is
-given raw records. The running means of the columns are part of what is learned, so they are restored if the model
-rejects a block.
+`Host`, recovery and the service learn and predict through it. A model with columns (trained by `budgetron run`) takes
+raw records. Encoding a block updates the running means of the columns, so these are restored if the model rejects the
+block.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from budgetron.learners.lifecycle.saved import content_of, model_of
 from budgetron.persist import unpacked
 from budgetron.persist.schema import decode_record as read_schema
 
-MAX_BYTES = 2**34  # the largest model that is restored; a high limit, because only an administrator can restore one
+MAX_BYTES = 2**34  # the largest model to restore; a high limit, because only administrators can restore one
 
 
 class HostedModel:
@@ -72,7 +72,7 @@ class HostedModel:
         return blocks.hashed(X, self.width)
 
     def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
-        """Flatten records, as they are logged. If the model has columns, each record must have at least one of them."""
+        """Flatten records for the log. If the model has columns, each record must have at least one of them."""
         return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
 
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:
@@ -94,7 +94,7 @@ class HostedModel:
             self.change_point(logged.examples.rows[0])
             return np.empty(0)
         if logged.kind != "records":
-            return self._checked_and_learned(logged.examples, logged.classes)
+            return self._check_and_learn(logged.examples, logged.classes)
         if self.columns is None:  # the model was replaced while this block waited
             raise input_error("Host", "X", "rows of numbers for a model without columns", "raw records",
                               "The model was replaced; send numbers or dicts of features.")  # fmt: skip
@@ -103,13 +103,13 @@ class HostedModel:
             with self._encoding:
                 X = self.columns.encode_checked(logged.examples.rows, learn=True)
             rows = matrix(type(self.model).__name__, X)
-            return self._checked_and_learned(replace(logged.examples, rows=rows, source=X), logged.classes)
+            return self._check_and_learn(replace(logged.examples, rows=rows, source=X), logged.classes)
         except BaseException:
             self.columns = self.model._columns = before
             raise
 
     def change_point(self, request: Mapping[str, Any]) -> None:
-        """Replace or remove the operating point; `request` is what `blocks.encode_point` has encoded."""
+        """Replace or remove the operating point; `request` has the fields of `blocks.encode_point`."""
         if not request.get("continues"):
             self.model.operating_point = None
         if request:
@@ -124,7 +124,7 @@ class HostedModel:
                 point.check(model.classes_)
         return blocks.encode_point(settings, model.operating_point is not None)
 
-    def _checked_and_learned(self, examples: Examples, classes: Any) -> NDArray[np.float64]:
+    def _check_and_learn(self, examples: Examples, classes: Any) -> NDArray[np.float64]:
         model = self.model
         model.check_streaming()
         return model.learn_block(model.check(examples, classes))

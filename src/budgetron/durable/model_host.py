@@ -1,4 +1,4 @@
-"""`ModelHost`: what the service needs of a model on disk, without shards (`Host`) or with shards (`ShardedHost`)."""
+"""`ModelHost`: the interface of a model on disk for the service. `Host` and `ShardedHost` implement it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ModelHost(Protocol):
 
     @property
     def in_shards(self) -> bool:
-        """Whether the model is in shards: then it has no single model file, and questions about it take a while."""
+        """Whether the model is in shards. Then it has no single model file, and queries may be slow."""
 
     @property
     def directory(self) -> Path: ...
@@ -37,11 +37,11 @@ class ModelHost(Protocol):
 
     @property
     def n_corrections(self) -> int:
-        """The number of lines of the audit trail of corrections."""
+        """The number of corrections so far."""
 
     @property
     def failing(self) -> Exception | None:
-        """Why the last snapshot, or the last message to a shard, failed. Nothing that was acknowledged is lost."""
+        """Why the last snapshot, or the last message to a shard, failed; or None. No acknowledged example is lost."""
 
     def learn_many(self, requests: Sequence[Request]) -> list[Learned | Exception]: ...
 

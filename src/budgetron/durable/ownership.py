@@ -3,11 +3,11 @@
 Directories and files are created for their owner only. The next owner deletes temporary files of a killed process,
 because copies of a model must not outlive a request to forget a task.
 
-`lock` is locked through the operating system, which releases it when the process ends, however it ends.
+`lock` is locked through the operating system, which releases it when the process ends for any reason.
 
 `acknowledged` holds the number of the last acknowledged record. It is written after each commit and not forced to disk,
-so after a crash it may be behind the database. It is ahead of the database only if an acknowledged commit was lost from
-the disk. SQLite does not detect such a loss: a truncated write-ahead file looks like one that was never longer.
+so after a crash it may be behind the database. It is ahead of the database only if the disk lost an acknowledged
+commit. SQLite cannot detect such a loss, because a truncated write-ahead file is valid, too.
 
 Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """
@@ -22,7 +22,6 @@ import zlib
 from pathlib import Path
 
 from budgetron.durable.errors import AlreadyOwned
-from budgetron.errors import error_message
 
 _MARK = struct.Struct("<QI")  # the number and its CRC-32
 MARK = "acknowledged"
@@ -38,7 +37,7 @@ def make_private(directory: Path) -> None:
 
 def remove_leftovers(directory: Path) -> None:
     """Delete the temporary files that a killed process left. Only the owner of the directory may call this."""
-    # The second prefix is that of an unfinished copy (`Log.copy_to`); the last two are those of version 0.1.
+    # The second prefix belongs to unfinished copies (`Log.copy_to`). Version 0.1 used the last two.
     for prefix in (TEMPORARY, f".{TEMPORARY}", ".backup-", "..backup-"):
         for path in directory.glob(f"{prefix}*"):
             if path.is_dir():
@@ -57,10 +56,9 @@ class DirectoryLock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyOwned(
-                error_message("Host", "the directory", "open in one host at a time",
-                              f"{str(directory)!r}, which another process has open",
-                              "Stop the other process, or choose another directory.")
-            ) from None  # fmt: skip
+                f"Host: another process has the directory {str(directory)!r} open. Stop that process, or choose "
+                "another directory."
+            ) from None
 
     def release(self) -> None:
         if self._descriptor >= 0:
@@ -69,7 +67,7 @@ class DirectoryLock:
 
 
 class AcknowledgedMark:
-    """The number of the last acknowledged record, in a file apart from the database."""
+    """The number of the last acknowledged record, in a separate file."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

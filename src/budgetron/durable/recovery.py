@@ -74,21 +74,21 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
         raise damaged_log(log.path, f"no snapshot is intact ({unusable.rstrip('.')})")
     if make_model is None:
         raise input_error("Host", "make_model or model", "given for a new directory", "neither",
-                          "Pass the model that a new directory starts with.")  # fmt: skip
+                          "Pass the model for a new directory.")  # fmt: skip
     return Recovery(HostedModel(make_model()))
 
 
 def replay(log: Log, recovery: Recovery) -> None:
     """Learn the records after the snapshot again.
 
-    The model may reject records of the last commit, if the process ended before it could clear them in the log.
-    Rejected records of earlier commits were cleared. So if the model rejects a record of those, the log is damaged.
+    The model may reject records of the last commit, if the process ended before it could delete their bytes. Rejected
+    records of earlier commits have no bytes. If the model rejects a record of an earlier commit, the log is damaged.
     """
     rejected = log.unwritten.rejected
     rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last one was rejected
     for record in log.records_after(recovery.position):
         if rejected and record.batch != rejected_batch:
-            raise damaged_log(log.path, f"record {rejected[0]} was learned once and is rejected now ({reason})")
+            raise damaged_log(log.path, f"record {rejected[0]} was learned before, but is rejected now ({reason})")
         recovery.position = record.number
         if record.block is None:
             continue

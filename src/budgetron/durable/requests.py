@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from budgetron.durable.errors import KeyReused
-from budgetron.errors import error_message, input_error, shown
+from budgetron.errors import input_error, shown
 
 if TYPE_CHECKING:
     from budgetron.learners.block_learner import Block
@@ -87,8 +87,8 @@ class Request:
     """The arguments of one call of `learn`: labelled examples that are learned together or rejected together.
 
     `key` is the idempotency key. Without `rows` it names this request alone. With `rows` it names a stream, and the
-    examples are some rows of that stream. `block` has the same examples if they were checked already, by a model with
-    the settings of this one: the coordinator of a sharded model does that for its shards.
+    examples are some rows of that stream. `block` has the same examples if they have already been checked: the
+    coordinator of a sharded model does this for its shards.
     """
 
     X: Any
@@ -129,7 +129,7 @@ class Learned:
 
 @dataclass
 class Entry:
-    """A request while it is processed: its bytes for the log, and its answer once there is one."""
+    """A request in progress: its bytes for the log and, later, its answer."""
 
     payload: bytes
     key: str | None = None
@@ -174,7 +174,7 @@ def entry_of(request: Request, width: int | None, raw: bool) -> Entry:
 def group_into_commits(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """Group entries, in order, into commits.
 
-    Two entries of one stream never share a commit: which rows of the second one are skipped depends on the first.
+    Two entries of one stream never share a commit, because the first decides which rows of the second are skipped.
     """
     group: list[Entry] = []
     streams: set[str | None] = set()
@@ -211,11 +211,6 @@ def check_key(key: Any, longest: int = MAX_KEY_LENGTH) -> None:
 def key_reused_error(key: Any) -> KeyReused:
     """The error for a key that was used before with different examples."""
     return KeyReused(
-        error_message(
-            WHO,
-            "key",
-            "a new one for new examples",
-            f"{shown(key)}, which was used before with other examples",
-            "Send the same examples again to get their answer, or use another key.",
-        )
+        f"{WHO}: the key {shown(key)} was used before with other examples. Send the same examples again to get their "
+        "answer, or use another key."
     )

@@ -2,7 +2,7 @@
 
     versions/NAME.budgetron        a model file, as `save` writes it; never changed
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
-    versions/state.json            which version was activated last, what it replaced, the candidate, and past changes
+    versions/state.json            the version in use, the version before it, the candidate, and past changes
 
 A file is written before `state.json` names it, and deleted after. `state.json` is replaced atomically, so a crash
 leaves the state before or after a change. Models are only bytes here.
@@ -21,7 +21,7 @@ import msgspec
 
 from budgetron.durable.errors import DiskRefused, storage_errors
 from budgetron.durable.ownership import make_private
-from budgetron.errors import InputError, error_message, input_error, shown
+from budgetron.errors import InputError, input_error, shown
 from budgetron.persist.disk import replace_file
 
 MAX_VERSIONS = 100
@@ -84,9 +84,9 @@ class Versions:
                 self.state = msgspec.json.decode(content, type=VersionState)
             except (msgspec.DecodeError, msgspec.ValidationError) as error:
                 raise DiskRefused(
-                    error_message("versions", "state.json", "as it was written", f"{self._folder}: {error}",
-                                  "Delete it: the versions stay, and the candidate is forgotten.")
-                ) from None  # fmt: skip
+                    f"versions: {self._folder / STATE} is damaged: {error}. Delete the file. The versions stay; the "
+                    "candidate is forgotten."
+                ) from None
 
     # ---- files
 
@@ -108,27 +108,26 @@ class Versions:
         if before == content:
             return
         if before is not None:
-            raise input_error("versions", "the name", "a new one: versions do not change", shown(name),
-                              "Choose another name, or delete that version first.")  # fmt: skip
-        if len(self.names()) >= MAX_VERSIONS:
-            raise input_error(
-                "versions", "the number of versions", f"at most {MAX_VERSIONS}", "more", "Delete some first."
+            raise InputError(
+                f"versions: the version {shown(name)} exists, with other content. Choose another name, or delete that "
+                "version first."
             )
+        if len(self.names()) >= MAX_VERSIONS:
+            raise InputError(f"versions: there are {MAX_VERSIONS} versions, the maximum. Delete some first.")
         self._write(name + SUFFIX, content)
 
     def read(self, name: str) -> bytes:
         content = self._read(name + SUFFIX) if _NAME.fullmatch(name) else None
         if content is None:
-            names = ", ".join(version.name for version in self.names()[:10]) or "none yet"
-            raise NoVersion(error_message("versions", "the name", f"that of a version: {names}", shown(name)))
+            names = ", ".join(version.name for version in self.names()[:10]) or "none"
+            raise NoVersion(f"versions: there is no version {shown(name)}. Versions: {names}.")
         return content
 
     def delete(self, name: str) -> None:
         self.read(name)
         candidate = self.state.candidate
         if candidate is not None and candidate.version == name:
-            raise input_error("versions", "the name", "that of a version which is not the candidate", shown(name),
-                              "End the candidate first.")  # fmt: skip
+            raise InputError(f"versions: {shown(name)} is the candidate. End the candidate before deleting it.")
         with storage_errors(self._folder / STATE):
             (self._folder / (name + SUFFIX)).unlink(missing_ok=True)
 
@@ -147,7 +146,7 @@ class Versions:
         return name
 
     def replaced(self, action: str, version: str, saved: str, position: int, who: str) -> None:
-        """Note that the model in use is now `version`, and that the one before is saved as `saved`."""
+        """Note that `version` is now the model in use, and that the model before it is saved as `saved`."""
         event = Event(time.time(), action, version, saved, position, who)
         events = (*self.state.events, event)[-_MAX_EVENTS:]
         self.set_state(current=version, previous=saved, events=events)

@@ -1,7 +1,7 @@
-"""Repair a damaged host: continue from its last good state, without what came later.
+"""Repair a damaged host: go back to its last good state, and lose later records.
 
-`budgetron repair` calls this while no process serves the directory. The damaged database stays beside the new one:
-other tools may be able to read more of it.
+`budgetron repair` calls this while no process serves the directory. The damaged database is kept, because other tools
+may be able to read more of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import NAME, TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.durable.storage.sqlite_file import SqliteFile
-from budgetron.errors import InputError, error_message
+from budgetron.errors import InputError
 
 
 def repair(directory: str | os.PathLike[str]) -> Replaced | None:
     """Write a new database with the last good state of a damaged one. Returns None if nothing is damaged.
 
-    Raises `DamagedLog` if there is no good state: then only a backup helps.
+    Raises `DamagedLog` if there is no good state. Then only a backup helps.
     """
     directory = Path(directory)
     with locked_stage(directory) as stage:
@@ -55,7 +55,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
 
 def _last_good_state(old: Log) -> Recovery:
     recovery = from_snapshot(old, Snapshots(old), None)
-    # The replay stops at the first damaged record; what it learned until then is the last good state.
+    # The replay stops at the first damaged record. The model up to there is the last good state.
     with suppress(DamagedLog):
         replay(old, recovery)
     return recovery
@@ -64,14 +64,9 @@ def _last_good_state(old: Log) -> Recovery:
 def _no_good_state_error(directory: Path, error: Exception) -> DamagedLog:
     what = getattr(error, "what", "") or "it has no snapshot"
     return DamagedLog(
-        error_message(
-            "repair",
-            "the log",
-            "one with an intact snapshot to continue from",
-            f"{str(directory / NAME)!r}: {what}",
-            f"Only a backup helps: budgetron restore BACKUP {directory}. To start with an empty model instead, "
-            f"move the directory away: mv {directory} {directory}.damaged",
-        )
+        f"repair: {str(directory / NAME)!r} cannot be repaired: {what}. Only a backup helps: budgetron restore BACKUP "
+        f"{directory}. To start with an empty model instead, move the directory away: mv {directory} "
+        f"{directory}.damaged"
     )
 
 
@@ -80,8 +75,7 @@ def _write(folder: Path, old: Log, recovery: Recovery, last: int) -> int:
     folder.mkdir(mode=0o700)
     new = Log(folder)
     try:
-        # Keep the old epoch: the coordinator of a shard continues with its own epochs, which must be higher than this
-        # one.
+        # Keep the old epoch, because the coordinator of a shard compares its own epochs with it.
         new.take_over(max(1, old.epoch))
         with new.writing():
             copy_keys(old.db, new.db, recovery.position)

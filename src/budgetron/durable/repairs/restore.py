@@ -50,7 +50,7 @@ def restore(
     directory = Path(directory)
     if not is_copy(backup) and not Path(backup).exists():
         raise input_error("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
-                          "The copy of a model is below its service's: COPY/default.")  # fmt: skip
+                          "The copy of a service has one folder per model, such as COPY/default.")  # fmt: skip
     with locked_stage(directory) as stage:
         try:
             copy_end = _fetch(os.fspath(backup), stage, position, at)
@@ -61,7 +61,7 @@ def restore(
             last_good = log.position
             last = max(last_good, copy_end or 0, _last_record(directory))
             log.take_over(None)
-            # The owner of a copy may have used further numbers since, so those of the restored log start far above.
+            # The owner of a copy may have used more numbers since, so the restored log continues with much higher ones.
             examples = _renumber(log, last + 1 if copy_end is None else unused_number(last))
             new_position = log.position
         except DamagedLog as error:
@@ -69,7 +69,7 @@ def restore(
         finally:
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new_position)
-        # Versions that the directory has already are at least as new as those of the copy.
+        # If the directory has versions, they are at least as new as those of the copy.
         if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
     return Replaced(new_position, examples, last_good, last, old_database)
@@ -84,7 +84,7 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
         return steps.last_used
     if at is not None:
         raise input_error("restore", "--at", "the number of a record, for a directory or a backup", "a time",
-                          "Only a copy (serve --replicate-to) knows times.")  # fmt: skip
+                          "Only a copy (serve --replicate-to) has times.")  # fmt: skip
     path = Path(source)
     copy_log(path / NAME if path.is_dir() else path, stage / NAME)
     if position is not None:

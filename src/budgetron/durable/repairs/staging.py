@@ -56,7 +56,7 @@ def copy_host(directory: Path, folder: Path) -> None:
     """Copy the database of a host, which may be in use, and its mark: the number of the last acknowledged record."""
     make_private(folder)
     mark = directory / MARK
-    if mark.is_file():  # copied first: the database may grow meanwhile, and its copy must not be behind the mark
+    if mark.is_file():  # copied first, because the database may grow, and its copy must not be behind the mark
         shutil.copyfile(mark, folder / MARK)
     if not (directory / NAME).is_file():
         raise damaged_log(directory / NAME, "it is missing")
@@ -116,7 +116,7 @@ def put_in_place(database: Path, directory: Path, aside: str, position: int = 0)
 
 
 def not_a_backup_error(backup: str | os.PathLike[str], error: DamagedLog) -> DamagedLog:
-    """The error for a backup that is damaged, or for a file that is no backup."""
+    """The error for a damaged backup, or for a file that is not a backup."""
     return DamagedLog(
         error_message("restore", "BACKUP", "an intact file from GET /v1/backup or Host.backup",
                       f"{os.fspath(backup)!r}: {error.what or error}",

@@ -1,6 +1,6 @@
-"""Verify the directory of a host, or a backup: everything that opening it would check, without changing anything.
+"""Verify the directory of a host, or a backup: make the same checks as opening it, without changing anything.
 
-`budgetron verify` calls this. It works on a copy, so a host that has the directory open is not disturbed.
+`budgetron verify` calls this. It works on a copy, so it does not disturb a host that has the directory open.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Verified:
 def verify(path: str | os.PathLike[str]) -> Verified:
     """Check a host's directory, a backup file, or the last state of a copy.
 
-    Raises `DamagedLog` if something that was acknowledged is lost.
+    Raises `DamagedLog` if acknowledged examples are lost.
     """
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)

@@ -1,6 +1,6 @@
-"""Read what was added to the database of a host since the last copy.
+"""Read the records that were added to the database of a host since the last copy.
 
-`Replicator` calls this. It uses a connection of its own, so the host does not wait. It reads only what is committed.
+`Replicator` calls this. It uses its own connection, so the host does not wait. It reads committed records only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Copied:
 
 @dataclass
 class Changes:
-    """What was added since the last copy. `copied` is the state after these changes."""
+    """The records since the last copy. `copied` is the state after these changes."""
 
     copied: Copied
     oldest: int  # the older snapshot, the earliest state that the database can be cut back to
@@ -40,7 +40,7 @@ class Changes:
 
 
 def read_changes(database: Path, since: Copied | None) -> Changes | None:
-    """Read what was added since the last copy; None before the first snapshot, when nothing has been acknowledged."""
+    """Read the changes since the last copy; None before the first snapshot, when nothing is acknowledged yet."""
     with _reading(database) as db:
         position, snapshot, previous = db.execute("SELECT position, snapshot, previous FROM owner").fetchone()
         if snapshot is None:

@@ -1,11 +1,11 @@
 """The named versions of a model in its copy: `Replicator` writes them, `restore` and `Follower` read them.
 
     versions/files/SHA256     a model file; its name is its checksum
-    versions/lists/EPOCH      which names the versions have, and `state.json`; replaced as a whole
+    versions/lists/EPOCH      the names of the versions and their files, and `state.json`; replaced as a whole
 
-Each owner writes a list of its own, under its epoch, and the list of the highest epoch counts. So a former owner cannot
-change what the new one wrote. A file is written before a list names it, and deleted after the last list that does. The
-candidate is not copied: it belongs to record numbers of the log, which change in a restore.
+Each owner writes its own list, under its epoch. Readers use the list of the highest epoch, so a former owner cannot
+change the list of the new one. A file is written before a list names it, and deleted after the last list that names it.
+The candidate is not copied, because it refers to record numbers of the log, which change in a restore.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class VersionCopier:
         self._checksums: dict[tuple[str, int, int], str] = {}
 
     def copy(self) -> None:
-        """Copy what has changed. The caller has checked that it owns the copy."""
+        """Copy the changes. The caller has checked that it owns the copy."""
         with suppress(FileNotFoundError):  # a version was deleted meanwhile: the next call copies without it
             files = self._files()
             if files != self._copied:
@@ -106,7 +106,7 @@ class VersionCopier:
 def fetch_versions(store: Store, directory: Path) -> None:
     """Bring the versions of a directory to the state of the copy. Versions that the copy does not have are kept.
 
-    What is damaged or missing in the copy is logged and left out: a lost version must not prevent restoring the labels.
+    Damaged or missing files are logged and skipped, because a lost version must not prevent restoring the labels.
     """
     try:
         epochs = [int(name) for name in store.names(_LISTS) if name.isdecimal()]

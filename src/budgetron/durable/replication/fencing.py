@@ -3,10 +3,10 @@
 A copy is the replica of a model's database in a store (`replicator`). A claim is the object
 `epochs/EPOCH-DIRECTORY-PROCESS` in that store. A process writes its claim with the next epoch and then lists all
 claims. If another claim has the same epoch, the process withdraws its own and fails. Of two processes that claim at the
-same time, at most one finds only its own claim. So the store need not offer locks or conditional writes.
+same time, at most one finds only its own claim. The store therefore needs no locks and no conditional writes.
 
-The owner lists the claims before each write, and stops when there is a higher epoch. A write that was under way at that
-moment goes to the folder of the old epoch. The new owner has read that folder to its end and does not read it again.
+The owner lists the claims before each write, and stops when there is a higher epoch. A write in progress at that moment
+goes to the folder of the old epoch, which the new owner has read to its end and does not read again.
 
 DIRECTORY is a random number that the data directory stores in the file `copy-owner`. After a restart the same directory
 may claim the copy again; any other directory needs an explicit takeover.
@@ -20,7 +20,6 @@ from pathlib import Path
 
 from budgetron.durable.errors import StaleOwner, storage_errors
 from budgetron.durable.replication.store import Store
-from budgetron.errors import error_message
 from budgetron.persist.disk import replace_file
 
 OWNER_FILE = "copy-owner"
@@ -45,10 +44,9 @@ class Claim:
         later = [other for other in claims(store) if other.epoch >= self.epoch and other != self]
         if later:
             raise StaleOwner(
-                error_message("copy", "the owner", f"the process of epoch {later[-1].epoch}, which took over "
-                              f"{store.url}", f"this process, of epoch {self.epoch}", "Stop this process. To follow "
-                              "the new owner, start it with --standby-of.")
-            )  # fmt: skip
+                f"copy: another process took over {store.url} with epoch {later[-1].epoch}; this process has epoch "
+                f"{self.epoch}. Stop this process. To follow the new owner, start it with --standby-of."
+            )
 
 
 def claims(store: Store) -> list[Claim]:
@@ -66,14 +64,9 @@ def claim(store: Store, directory: Path, take_over: bool = False) -> Claim:
     token, earlier = directory_token(directory), claims(store)
     if earlier and earlier[-1].directory != token and not take_over:
         raise StaleOwner(
-            error_message(
-                "copy",
-                "the data directory",
-                f"the one that last wrote to {store.url}",
-                f"{str(directory)!r}, while epoch {earlier[-1].epoch} belongs to another directory",
-                "If that service has failed, begin from the copy: serve --standby-of, then POST /v1/takeover. If "
-                "this directory is the right one, add --take-over.",
-            )
+            f"copy: the last owner of {store.url} (epoch {earlier[-1].epoch}) used another data directory than "
+            f"{str(directory)!r}. If that service has failed, start from the copy: serve --standby-of, then POST "
+            "/v1/takeover. If this directory is the right one, add --take-over."
         )
     claimed = Claim(earlier[-1].epoch + 1 if earlier else 1, token, secrets.token_hex(8))
     store.put(f"{_FOLDER}/{claimed.name}", b"")

@@ -1,6 +1,6 @@
 """`Follower`: a warm standby. It learns the records of a copy (`replicator`) as they are added, and can take over.
 
-It has a directory of its own. Its model in memory and its database on disk are at most one poll behind the copy, so a
+It has its own directory. Its model in memory and its database on disk are at most one poll behind the copy, so a
 takeover has to read only the last records. The service starts one with `--standby-of`.
 """
 
@@ -29,7 +29,7 @@ from budgetron.durable.storage.log_schema import NAME
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MARKER = "standby"  # the name of a file which says that a standby built the database in its directory
+_MARKER = "standby"  # the name of a file that marks a database as built by a standby
 
 
 class Follower:
@@ -38,7 +38,7 @@ class Follower:
     Parameters
     ----------
     directory : path
-        The directory of the standby itself. A database in it is renamed and stays, unless an earlier standby built it.
+        The directory of the standby itself. If it has a database, that is renamed, or deleted if a standby built it.
     store : Store
     every : float
         Seconds between two polls of the copy.
@@ -74,7 +74,7 @@ class Follower:
             fetch_versions(store, directory)
         self.host = FollowingHost.open(directory, snapshot_every=snapshot_every)
         self.host.refuse_writes(
-            StandbyOnly("Host: this is a standby, which only predicts. Learn at the owner, or take over first: "
+            StandbyOnly("Host: this is a standby, which only predicts. Send labels to the owner, or take over first: "
                         "POST /v1/takeover.")
         )
         self._applied = _last_object(latest)
@@ -112,14 +112,14 @@ class Follower:
             self._applied = (epoch, head.run, head.number)
 
     def _new_objects(self, epoch: int, head: Head) -> list[ObjectName] | None:
-        """The segments after the last one that was learned; None if a gap separates them from it or from the head."""
+        """The segments after the last learned one; None if there is a gap before them or before the head."""
         if epoch != self._applied[0]:
             return None
         objects: list[ObjectName] = []
         for number in range(self._applied[1], head.run + 1):
-            # Earlier runs than that of the head are complete, and are read to their end, for which 0 stands.
+            # Runs before that of the head are complete, so they are read to their end (0).
             run = read_run(self._store, epoch, number, head.number if number == head.run else 0)
-            # The records before a base of kind START do not lead to it.
+            # A base of kind START does not continue the records before it.
             if run is None or run.missing or (number > self._applied[1] and run.base.kind == START):
                 return None
             objects += [segment for segment in run.segments
@@ -132,7 +132,7 @@ class Follower:
         return objects if position == head.position else None
 
     def _rebuild(self) -> None:
-        """Replace the database by one that is built from the copy's latest base and the segments after it."""
+        """Build the database again from the copy's latest base and the segments after it."""
         latest = plan(self._store)
         folder = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -147,7 +147,7 @@ class Follower:
     def take_over(self) -> Claim:
         """Claim the copy, learn its last records, and accept new examples from now on.
 
-        The former owner may still be alive: it cannot write to the copy any more, and stops learning when it notices.
+        If the former owner is still alive, it can no longer write to the copy, and stops learning when it notices.
         """
         self.stop()
         claimed = claim(self._store, self._directory, take_over=True)

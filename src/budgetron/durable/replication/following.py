@@ -1,4 +1,4 @@
-"""`FollowingHost`: a host that learns the records of another one, from its copy, under the same numbers.
+"""`FollowingHost`: a host that learns the records of another host from its copy, with the same record numbers.
 
 `rebuild` uses it for restores, and `Follower` for a standby.
 """
@@ -45,7 +45,7 @@ class FollowingHost(Host):
                         log.note_rejected(entry.number)
                         state.snapshots.count(1)
                     else:
-                        self._learn(entry, None)  # rejects what the other host rejected, because both models are equal
+                        self._learn(entry, None)  # rejects the same records as the other host: both models are equal
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
@@ -66,6 +66,7 @@ class FollowingHost(Host):
                 state.log.take_over(None)
                 state.snapshots = Snapshots(state.log)
                 state.corrections = Corrections(state.log, state.snapshots)
+                state.n_corrections = state.corrections.count()
                 state.hosted = recover(state.log, state.snapshots, None).hosted
 
     def renumber(self) -> None:
@@ -77,7 +78,7 @@ class FollowingHost(Host):
 
 
 def unused_number(position: int) -> int:
-    """The first record number of the next million: far from those that a former owner may have used."""
+    """The first record number of the next million, which a former owner has hardly used."""
     return (position // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
 
 

@@ -75,7 +75,7 @@ def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last:
-        # The run has ended. Its last object is the one that no other object names as its predecessor.
+        # The run has ended. No other object names its last object as the previous one.
         ends = set(names) - {name.previous for name in names.values()}
         last = max(ends, key=lambda number: names[number].last, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -94,7 +94,7 @@ def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
 
 
 def read_runs(store: Store) -> list[Run]:
-    """All runs of a copy, in the order in which they were written.
+    """All runs of a copy, in the order of writing.
 
     Objects that a former owner wrote after another one took over are left out.
     """
@@ -115,7 +115,7 @@ def read_runs(store: Store) -> list[Run]:
 
 
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
-    """Plan how to rebuild a state of a copy: the last one, or that at a record, or at a time in seconds since 1970."""
+    """Plan how to rebuild a state of a copy: the last one, or the one at a record or time (seconds since 1970)."""
     runs = read_runs(store)
     if not runs:
         raise InputError(
@@ -133,7 +133,7 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
                 "COPY",
                 "complete",
                 f"{store.url!r}: an object after record {runs[-1].last.last} is missing",
-                f"Restore what is there, with --at {runs[-1].last.last}.",
+                f"Restore the records before it with --at {runs[-1].last.last}.",
             ),
             "an object is missing",
         )

@@ -1,14 +1,13 @@
 """The objects of a copy: their names, and their bytes, which end with a SHA-256.
 
-A run is a folder with one database, the base, and the segments of the log that follow it. Names say everything that is
-needed to choose objects, so that listings are enough to find a point in time:
+A run is a folder with one database, the base, and the segments of the log that follow it. The names contain everything
+that is needed to find a point in time, so listings are enough for that:
 
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
 
 A number is never used again, even if its write failed, because the object may have been stored nevertheless. Each name
-contains the number of the previous object. So a reader skips the objects of failed writes, and notices a missing
-object.
+contains the number of the previous object, so a reader skips the objects of failed writes, and notices a missing one.
 
 A base has the kind "start" if the records of the run before do not lead to it: it is the first base of an epoch, or
 follows a correction or a restore. Other bases have the kind "base". The `first` of a base is the record of its older
@@ -27,7 +26,6 @@ from typing import Any
 import msgspec
 
 from budgetron.durable.errors import DamagedLog
-from budgetron.errors import error_message
 
 VERSION = 1
 START, BASE, LOG = "start", "base", "log"
@@ -103,7 +101,7 @@ class Segment(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """The last object of an epoch, and its parent: the object of an earlier epoch from whose state it began."""
+    """The last object of an epoch, and its parent: the object of an earlier epoch that it continues."""
 
     version: int
     run: int
@@ -122,26 +120,18 @@ def encode_object(value: msgspec.Struct) -> bytes:
 
 
 def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -> Any:
-    """Decode an object. Raises `DamagedLog` if it is missing, or has other bytes than were written."""
+    """Decode an object. Raises `DamagedLog` if it is missing, or does not match its checksum."""
     what = "it is missing"
     if content is not None:
-        what = "it has other bytes than were written"
+        what = "it does not match its checksum"
         if hashlib.sha256(content[:-32]).digest() == content[-32:]:
             value = msgspec.msgpack.decode(content[:-32], type=kind)
             if value.version == VERSION:
                 return value
             what = f"its version is {value.version}, and this budgetron reads {VERSION}"
-    came = f"{url}/{name}: {what}"
-    raise DamagedLog(
-        error_message(
-            "copy",
-            "an object",
-            "as it was written",
-            came,
-            "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME",
-        ),
-        came,
-    )
+    damage = f"{url}/{name}: {what}"
+    remedy = "Restore an earlier point: budgetron restore COPY DIRECTORY --at TIME"
+    raise DamagedLog(f"copy: an object cannot be used: {damage}. {remedy}", damage)
 
 
 def compress(database: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """`Replicator`: copies the database of a host to a store, every second or before each acknowledgement.
 
-It reads the database through a connection of its own, so it works beside any host, and a slow store does not delay
-learning. It never writes to the database.
+It reads the database through its own connection, so a slow store does not delay learning. It never writes to the
+database.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ class Replicator:
         The directory of the host.
     store : Store
     every : float
-        Seconds between two copies. If the machine is lost, so is what was acknowledged since the last copy. With 0
-        nothing is lost: the caller calls `copy` before each acknowledgement (`Host.before_answer`).
+        Seconds between two copies. If the machine is lost, the labels since the last copy are lost, too. With 0 the
+        caller must call `copy` before each acknowledgement (`Host.before_answer`), and no label is lost.
     keep : float
         How many seconds back a restore is possible. Older objects that no such restore needs are deleted.
     take_over : bool
         Claim the copy even if another directory wrote it last.
     claimed : Claim, optional
-        The claim that a standby has made already.
+        A claim that was made before, by a standby.
     parent : epoch, run and number, optional
-        The object of the copy from which the database was restored; by default the last object of the epoch before.
+        The object of the copy that the database was restored from; by default the last object of the previous epoch.
     on_lost : callable, optional
         Called once, with the `StaleOwner`, when another process has taken over the copy.
     """
@@ -113,7 +113,7 @@ class Replicator:
     # ---- copying
 
     def copy(self) -> None:
-        """Copy everything that is on disk now. Raises `StaleOwner` if another process owns the copy."""
+        """Copy all records that are on disk now. Raises `StaleOwner` if another process owns the copy."""
         with self._lock:
             began = time.monotonic()
             try:
@@ -122,8 +122,8 @@ class Replicator:
                     pass
                 if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
                     self._put_head()
-                    # A standby may have claimed the copy during this write, and may have read the copy before it. So
-                    # the claim is checked again. If it is lost by now, this write must not be acknowledged.
+                    # A standby may have claimed the copy during this write, and read the copy before it. Then this
+                    # write must not be acknowledged, so check the claim again.
                     self.claim.check(self._store)
             except BudgetronError as error:
                 if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
@@ -141,7 +141,7 @@ class Replicator:
             raise
 
     def _copy_next(self) -> bool:
-        """Copy what was added. Returns whether there may be more."""
+        """Copy the next records. Returns whether there may be more."""
         changes = read_changes(self._directory / NAME, self._copied)
         if changes is None:
             return False
@@ -227,7 +227,7 @@ class Replicator:
                 _logger.exception("Copying failed; it will be retried.")
 
     def stop(self) -> None:
-        """End the thread, and copy what is left, if the store accepts it."""
+        """End the thread, and copy the last records if the store is available."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()

@@ -2,8 +2,8 @@
 
 Such URLs begin with s3://, gs://, sftp:// or memory://, for example.
 
-Objects are never changed, with one exception: each epoch has a small object `head`, which says how far the copy goes,
-and which is replaced with every copy. A store must guarantee two things: a reader sees an object completely or not at
+Objects never change, with one exception: the small object `head` of each epoch says how far the copy goes, and is
+replaced with every copy. A store must guarantee two things: a reader sees an object completely or not at
 all, and a listing shows every finished write.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from budgetron.durable.errors import DiskRefused
 from budgetron.durable.ownership import TEMPORARY, make_private
-from budgetron.errors import BudgetronError, error_message, import_extra
+from budgetron.errors import BudgetronError, import_extra
 from budgetron.persist.disk import replace_file
 
 
@@ -57,16 +57,16 @@ def open_store(url: str | os.PathLike[str]) -> Store:
 
 
 def is_copy(source: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL is taken for a copy, and not for a backup or the directory of a host.
+    """Whether a path or URL is a copy, as opposed to a backup or the directory of a host.
 
-    Every URL is, because only copies are stored at URLs. A path is if it has the folder `epochs`.
+    Only copies are stored at URLs. A path is a copy if it has the folder `epochs`.
     """
     text = os.fspath(source)
     return "://" in text or (Path(text) / "epochs").is_dir()
 
 
 class DirectoryStore:
-    """A directory of this machine, or one that is mounted from another. Objects are forced to disk."""
+    """A local or mounted directory. Objects are forced to disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -142,14 +142,13 @@ class FsspecStore:
 
 @contextmanager
 def _errors(url: str) -> Iterator[None]:
-    """Translate the errors of a store. File systems of fsspec raise exceptions of their own libraries."""
+    """Translate the errors of a store. fsspec passes on exceptions of many libraries."""
     try:
         yield
     except (BudgetronError, FileNotFoundError):
         raise
     except Exception as error:
-        got = f"{url!r}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DiskRefused(
-            error_message("copy", "the URL", "one that can be read and written", got,
-                          "Check the address, the permissions, and the free space there.")
-        ) from error  # fmt: skip
+            f"copy: cannot read or write {url!r}: {reason}. Check the address, the permissions and the free space."
+        ) from error

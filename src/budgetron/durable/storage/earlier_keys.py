@@ -33,7 +33,7 @@ class EarlierKeys(KeyTables):
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"
         for name, number, margins in list(self._db.rows(query, (prefix, prefix + LAST_CHARACTER))):
             first = name[len(prefix) :]
-            if not first.isdecimal():  # "a/1/0" is of the call "a/1", not of "a"
+            if not first.isdecimal():  # "a/1/0" belongs to the call "a/1", not to "a"
                 continue
             start = int(np.searchsorted(places, int(first)))
             positions = places[start : start + len(margins_from_bytes(margins))]

@@ -30,7 +30,7 @@ from budgetron.errors import InputError, input_error, shown
 
 @dataclass
 class Unwritten:
-    """Rejected records and margins for keys: known only after a commit, and written with the next one."""
+    """Rejected records, and margins for keys. They are known only after a commit, and written with the next one."""
 
     rejected: list[int] = field(default_factory=list)
     answers: dict[int, bytes] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class IdempotencyKeys(EarlierKeys):
     # ---- which rows are new
 
     def select_unlearned(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
-        """The entries that have new rows, without those of their rows that were learned before.
+        """Return the entries with new rows, and remove from them the rows that were learned before.
 
-        Every other entry gets its answer here: that of its first request, or a `KeyReused`.
+        Every other entry gets its answer here: the stored answer to the first request, or a `KeyReused`.
         """
         new: list[Entry] = []
         first_of_key: dict[str, Entry] = {}
@@ -138,13 +138,14 @@ class IdempotencyKeys(EarlierKeys):
             number = record
         if not is_known.all():
             row = int(row_places[~is_known][0])
-            raise input_error("Host", "rows", f"after the last learned row of the stream {shown(key)}",
-                              f"row {row}, which was rejected the first time; later rows of the stream were learned",
-                              "Send a corrected row under another key.")  # fmt: skip
+            raise InputError(
+                f"Host: row {row} of the stream {shown(key)} was rejected the first time, and later rows were learned "
+                "since. Send a corrected row under another key."
+            )
         return number, np.full(len(row_places), np.nan) if margins is None else margins
 
     def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
-        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content has changed since."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n:
             self._stored_margins(key, rows.first(n), unwritten)
@@ -184,7 +185,7 @@ class IdempotencyKeys(EarlierKeys):
             self._db.executemany(SET_CHECKSUM[table], [(number,) for _, number in rows])
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Delete the keys of records that the model rejected: the keys may be used again."""
+        """Delete the keys of records that the model rejected, so that the keys may be used again."""
         rows = [(number,) for number in numbers]
         self._db.executemany("DELETE FROM answer WHERE number = ?", rows)
         self._db.executemany("DELETE FROM stream_block WHERE number = ?", rows)

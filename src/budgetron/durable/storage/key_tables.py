@@ -17,7 +17,7 @@ from budgetron.durable.storage.sqlite_file import SqliteFile
 
 MAX_KEYS = 100_000  # only the latest keys are stored; an older key that is sent again counts as a new one
 MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored for the keys
-LAST_CHARACTER = "\U0010ffff"  # the keys with a prefix are those from the prefix to the prefix and this character
+LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
     margins BLOB) STRICT;
@@ -59,11 +59,11 @@ class KeyTables:
             self._db.execute(f"UPDATE {table} SET crc = {expression}")
 
     def check(self) -> None:
-        """Raise `DamagedLog` if a row differs from what was written."""
+        """Raise `DamagedLog` if a row does not match its checksum."""
         for table, expression in CHECKSUMS.items():
             damaged = self._db.one(f"SELECT number FROM {table} NOT INDEXED WHERE crc IS NOT {expression} LIMIT 1")
             if damaged is not None:
-                what = f"the idempotency key of record {damaged[0]} has other bytes than were written"
+                what = f"the idempotency key of record {damaged[0]} does not match its checksum"
                 raise damaged_log(self._db.path, what)
 
     def forget(self, max_keys: int, max_bytes: int) -> None:

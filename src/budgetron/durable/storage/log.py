@@ -2,8 +2,8 @@
 
 `log_schema` describes the tables.
 
-No clock is read: records are ordered by their number, so a clock that runs backwards does no harm. Every write checks
-the owner's epoch inside its transaction, so a former owner cannot write.
+Records are ordered by their number and not by time, so a wrong clock does no harm. Every write checks the owner's epoch
+inside its transaction, so a former owner cannot write.
 
 `Host` calls this under its commit lock; it is not safe for several threads. It must not touch the model.
 """
@@ -74,7 +74,7 @@ class Log:
         if row is not None:
             return row[0], row[1], [number for number in row[2:] if number is not None]
         if checked:
-            raise damaged_log(self.path, "the table of its owner has other bytes than were written")
+            raise damaged_log(self.path, "the table of its owner does not match its checksum")
         numbers = [number for (number,) in self.db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC")]
         return 0, max([0, *numbers]), numbers
 
@@ -82,14 +82,10 @@ class Log:
     def directory(self) -> Path:
         return self.path.parent
 
-    def damaged(self, what: str) -> StorageError:
-        """The error for a log that differs from what was written."""
-        return damaged_log(self.path, what)
-
     # ---- ownership
 
     def take_over(self, epoch: int | None) -> None:
-        """Become the owner, with the next epoch, or with `epoch`, which must be higher than all before."""
+        """Become the owner with the next epoch, or with `epoch`, which must be higher than all earlier ones."""
         with self.db.writing():
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:
@@ -107,9 +103,9 @@ class Log:
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if stored != self.epoch:
                 raise StaleOwner(
-                    error_message("Host", "the owner", f"the process of epoch {stored}, which took over the directory",
-                                  f"this host, of epoch {self.epoch}", "Close this host: it can no longer write.")
-                )  # fmt: skip
+                    f"Host: another process took over the directory with epoch {stored}; this host has epoch "
+                    f"{self.epoch}. Close this host, because it can no longer write."
+                )
             yield
 
     # ---- writing
@@ -117,8 +113,8 @@ class Log:
     def append(self, entries: Sequence[Entry], replacing: bool = False) -> None:
         """Number the entries and write them with their idempotency keys, in one commit that is forced to disk.
 
-        With `replacing`, keys that are stored already are replaced. A standby needs this: the owner has deleted these
-        old keys since, and has accepted them as new ones.
+        With `replacing`, stored keys are replaced. A standby needs this for keys that the owner has deleted because of
+        their age, and then accepted again as new ones.
         """
         for number, entry in enumerate(entries, self.position + 1):
             entry.number = number
@@ -157,7 +153,7 @@ class Log:
         self.unwritten.rejected.append(number)
 
     def write_unwritten(self) -> None:
-        """Write what `note_learned` and `note_rejected` noted, inside an open transaction."""
+        """Write the margins and rejections noted since the last commit, inside an open transaction."""
         numbers = self.unwritten.rejected
         for statement in (CLEAR_RECORD, DROP_RECORD):
             self.db.executemany(statement, [(number,) for number in numbers])
@@ -191,17 +187,17 @@ class Log:
         )
         last = start
         for number, batch, crc, block, answer_missing in self.db.rows(query, (start,)):
-            if self.snapshots and number != last + 1:  # before the first snapshot gaps are no damage (`log_schema`)
+            if self.snapshots and number != last + 1:  # before the first snapshot, gaps are normal (`log_schema`)
                 raise damaged_log(self.path, f"record {last + 1} is missing")
             if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:
-                raise damaged_log(self.path, f"record {number} has other bytes than were written")
+                raise damaged_log(self.path, f"record {number} does not match its checksum")
             yield Record(number, batch, block, bool(answer_missing))
             last = number
         if self.snapshots and last < self.position:
             raise damaged_log(self.path, f"it ends at record {last}, but record {self.position} was written")
 
     def check_acknowledged(self) -> None:
-        """Raise `DamagedLog` if a record was acknowledged that the database does not have any more."""
+        """Raise `DamagedLog` if the database lacks a record that was acknowledged."""
         if (acknowledged := self.mark.read()) > self.position:
             what = f"it ends at record {self.position}, but record {acknowledged} was acknowledged"
             raise damaged_log(self.path, what)
@@ -211,11 +207,11 @@ class Log:
         return int(self.db.one(query, (number,))[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: Any) -> list[Entry]:
-        """The entries that have new rows. Every other entry gets its answer here."""
+        """Return the entries with new rows. Every other entry gets its answer here."""
         return self.keys.select_unlearned(entries, self.unwritten, classes)
 
     def check_stream(self, key: str, rows: StreamRows) -> int:
-        """How many of the first rows were learned before. Raises `KeyReused` if their content differs from then."""
+        """How many of the first rows were learned before. Raises `KeyReused` if their content has changed since."""
         if self.keys.has_message_keys(key):
             with self.writing():
                 self.keys.convert_message_keys(key, rows.places)

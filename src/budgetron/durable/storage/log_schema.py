@@ -6,7 +6,7 @@
     snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
     correction the audit trail: record number, row, old and new label as JSON (NULL: withdrawn), who, why, when
 
-From the older snapshot on, the numbers in the log have no gaps, so that a missing record is noticed. A table with a
+After the older snapshot, the numbers in the log have no gaps, so that a missing record is noticed. A table with a
 column `one` has a single row.
 """
 
@@ -22,8 +22,8 @@ OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
 # A rejected record keeps its number and loses its bytes. Its checksum is then the number: the CRC-32 of a record is
 # seeded with its number (`Log.append`), and the CRC-32 of no bytes is the seed.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
-# Before the first snapshot nothing was acknowledged, so a gap in the numbers is no sign of damage, and rejected records
-# are deleted.
+# Before the first snapshot nothing was acknowledged, so rejected records are deleted, and gaps in the numbers are no
+# sign of damage.
 DROP_RECORD = "DELETE FROM log WHERE number = ? AND (SELECT snapshot FROM owner) IS NULL"
 _SNAPSHOT_COLUMNS = """
 ALTER TABLE owner ADD COLUMN snapshot INTEGER;

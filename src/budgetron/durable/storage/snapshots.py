@@ -3,7 +3,7 @@
 The database has the last two snapshots, and the log after the older one, so that recovery can start from either. A
 snapshot and the trimming of the log are one transaction.
 
-`Host` and `recovery` call this; it gets the model as bytes and must not touch it.
+`Host` and `recovery` call this. It treats the model as bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
 MAX_LOG_BYTES = 64 * 2**20  # a log of this size makes a snapshot due, even if it has few examples
-_PART_BYTES = 16 * 2**20  # a snapshot is divided into rows of this size: SQLite holds a value in memory, at most 1 GB
+_PART_BYTES = 16 * 2**20  # per row; SQLite holds a value in memory, and limits it to 1 GB
 
 
 class Snapshots:
@@ -32,7 +32,7 @@ class Snapshots:
     # ---- when one is due
 
     def count(self, n_examples: int, n_bytes: int = 0) -> None:
-        """Count what the last snapshot does not contain."""
+        """Count examples, and bytes of the log, that the last snapshot does not contain."""
         self._examples += n_examples
         self._log_bytes += n_bytes
 
@@ -62,9 +62,9 @@ class Snapshots:
         self._start_counting([log.position] if before is None else [log.position, before])
 
     def put_corrected(self, content: bytes, base: int) -> None:
-        """Replace all snapshots except that of record `base` by the corrected model, inside an open transaction.
+        """Replace all snapshots except the one at record `base` by the corrected model, inside an open transaction.
 
-        The log is not trimmed, so that all examples that could be corrected still can be.
+        The log is not trimmed, so its examples can still be corrected.
         """
         log = self._log
         log.db.execute("DELETE FROM snapshot WHERE number != ?", (base,))

@@ -4,8 +4,8 @@
     file.one(...), file.rows(...)                anywhere
     checksum(...)                                in SQL: the CRC-32 of integers, bytes and NULLs
 
-Used for the log of a host, and by the service for its journal and its remembered predictions. Nothing here knows what
-the tables mean.
+Used for the log of a host, the journal of a model in shards, and the service's remembered predictions and audit log.
+This module does not know what the tables mean.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SqliteFile:
     checked : bool, optional
         Whether the structure of the file is checked on opening; by default if it is durable.
     migrations : mapping from format number to function
-        Each function brings a file of that format to the next one. It runs in a transaction of its own, so a crash
-        leaves the file in one format or the other.
+        Each function migrates a file of that format to the next one, in its own transaction. After a crash, the file
+        has one format or the other.
     """
 
     def __init__(
@@ -127,14 +127,9 @@ class SqliteFile:
         """
         if self._identity is not None and self._file_identity() != self._identity:
             raise DirectoryGone(
-                error_message(
-                    "Host",
-                    "the directory",
-                    "left in place while it is in use",
-                    f"{str(self.path.parent)!r}, which was removed or replaced",
-                    "Nothing was learned from this call. Put the directory back, or stop this process and restore "
-                    f"a backup: budgetron restore BACKUP {self.path.parent}",
-                )
+                f"Host: the directory {str(self.path.parent)!r} was removed or replaced while in use. Nothing was "
+                "learned from this call. Put the directory back, or stop this process and restore a backup: budgetron "
+                f"restore BACKUP {self.path.parent}"
             )
 
     def _file_identity(self) -> tuple[int, int] | None:
@@ -145,7 +140,7 @@ class SqliteFile:
         return status.st_dev, status.st_ino
 
     def try_to_write(self, n_bytes: int) -> None:
-        """Write `n_bytes` to a table of its own, to find out whether the disk has space. Needs an open transaction."""
+        """Write `n_bytes` to a separate table, to find out whether the disk has space. Needs an open transaction."""
         self.execute("CREATE TABLE IF NOT EXISTS probe (one INTEGER PRIMARY KEY CHECK (one = 1), content BLOB) STRICT")
         self.execute("INSERT OR REPLACE INTO probe VALUES (1, zeroblob(?))", (n_bytes,))
 
@@ -158,11 +153,7 @@ class SqliteFile:
             status = os.statvfs(self.path.parent)
             blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail  # some blocks are reserved for root
             if blocks * status.f_frsize < MIN_FREE_BYTES:
-                raise DiskRefused(
-                    error_message("Host", "the directory", "on a disk with free space left",
-                                  f"{str(self.path.parent)!r}, which is full",
-                                  "Free disk space.")
-                )  # fmt: skip
+                raise DiskRefused(f"Host: the disk of {str(self.path.parent)!r} is full. Free disk space.")
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
@@ -216,7 +207,7 @@ def create_private(path: Path) -> None:
 
 
 def _checksum(*values: int | bytes | None) -> int:
-    """The SQL function `checksum`. Lengths are included, so that a byte moved from one value to the next changes it."""
+    """The SQL function `checksum`. It includes lengths, so moving a byte from one value to the next changes it."""
     crc = 0
     for value in values:
         if isinstance(value, bytes):
