@@ -78,7 +78,7 @@ def test_the_page_shows_the_service_at_work(opened, service, least_contrast, wid
     worst, where = least_contrast(page)
     assert worst >= 4.5, where
     assert page.locator("#mistakes tr").count() >= 1
-    assert "Most of the weight says that" in page.locator("#beliefs-says").inner_text()
+    assert "The largest part of the weight says that" in page.locator("#beliefs-says").inner_text()
     with service.client() as client:
         beliefs = client.get("/v1/live").json()["beliefs"]
     words = {row["words"] for row in beliefs}

@@ -15,7 +15,7 @@ from running import Running, running, until
 from budgetron import Perceptron
 from budgetron.cli import main
 from budgetron.distributed.shard_options import NAME as JOURNAL
-from budgetron.durable import Host, Replicator, open_store
+from budgetron.durable import DiskRefused, Host, Replicator, open_store
 from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.versions import Versions
 from budgetron.errors import InputError
@@ -225,6 +225,29 @@ def test_a_standby_takes_over_after_a_silence(tmp_path):
         standby.stop()
         assert standby.state()["copied"] == follower.position
         follower.close()
+
+
+def test_a_new_owner_keeps_copying_if_its_first_copy_fails(tmp_path, monkeypatch):
+    url = str(tmp_path / "copy")
+    with Host.open(tmp_path / "owner", Perceptron) as host:
+        host.learn([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+        Replicator(host.directory, open_store(f"{url}/default")).copy()
+    standby = Replication("default", tmp_path / "standby", CopySettings(url, True, 0.02), 1000)
+    follower = standby.open(None)
+    failures = iter([DiskRefused("the network is down")])
+    copy = Replicator.copy
+
+    def copy_after_failures(self):
+        for error in failures:
+            raise error
+        copy(self)
+
+    monkeypatch.setattr(Replicator, "copy", copy_after_failures)
+    assert standby.take_over()
+    position = follower.learn([[0.0, 1.0]], [0]).position
+    until(lambda: standby.state()["copied"] == position)
+    standby.stop()
+    follower.close()
 
 
 def test_models_that_cannot_be_copied_or_followed_are_refused(tmp_path):

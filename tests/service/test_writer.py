@@ -55,6 +55,18 @@ def run_with_service(tmp_path, test):
     event_loops.run(main())
 
 
+def test_a_failed_periodic_task_does_not_prevent_closing(tmp_path):
+    async def fail():
+        raise ValueError
+
+    async def test(service, model, client):
+        service._tasks.insert(0, asyncio.create_task(fail()))
+        await asyncio.sleep(0)  # let it fail
+
+    run_with_service(tmp_path, test)
+    budgetron.durable.Host.open(tmp_path / "data" / "default", lambda: trained_model(2)).close()  # it was released
+
+
 def example(label=1):
     return Request([[0.5, 0.1]], [label], ["ann"])
 

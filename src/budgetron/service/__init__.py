@@ -5,10 +5,10 @@
     lifecycle      the models of the process, and whether they can learn
     model/         one named model: its host, writer thread, pending predictions and versions
     replication    the copy of a model, and the standby that follows it
-    audit, logs    what administrators did; what the service reports
+    audit, logs    the actions of administrators; the log of the service
     consuming/     streams of message brokers
     http/          connections, API keys, the Starlette application, requests and responses
-    handlers/      what each path does
+    handlers/      the functions that answer the paths
     monitoring/    statistics for the live page and for Prometheus
     live/          the live page
 """

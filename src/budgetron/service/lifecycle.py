@@ -1,11 +1,10 @@
-"""`Service`: the models of one process from start to stop, and whether they can learn."""
+"""`Service`: opens, watches and closes the models of one process, and reports whether they can learn."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -29,7 +28,7 @@ from budgetron.service.scaling import INTERVAL, scale_once
 from budgetron.service.settings import ServiceSettings
 
 _KEY_INTERVAL = 2.0  # seconds between two checks of the key file
-_READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused: anyone may ask, and each check writes to disk
+_READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused, because each check writes to disk
 
 
 class Service:
@@ -37,7 +36,7 @@ class Service:
 
     def __init__(self, settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
         self.settings, self._make_models = settings.checked(), make_models
-        self.models: dict[str, ServedModel] = {}  # those that have been recovered
+        self.models: dict[str, ServedModel] = {}  # without models that are still being recovered
         self.api_keys = ApiKeys(settings.keys) if settings.keys else None
         limits = settings.limits
         self.addresses = Addresses(settings.trusted_proxies)
@@ -72,9 +71,9 @@ class Service:
         """Recover every model, in a thread, so that health checks are answered meanwhile."""
         for name, make_model in self._make_models.items():
             began = time.perf_counter()
-            # Never in the main thread: Ray, if started there, handles SIGTERM itself.
             folder, copy = self.settings.data / name, self.settings.copy
             replication = None if copy is None else Replication(name, folder, copy, self.settings.snapshot_every)
+            # In a thread also because Ray, if it were started in the main thread, would handle SIGTERM itself.
             if replication is None:
                 host = await asyncio.to_thread(open_host, folder, make_model, self.settings)
             else:
@@ -106,12 +105,13 @@ class Service:
         self.events.wake()
 
     async def close(self) -> None:
-        """Learn what waits, write snapshots, and release the directories."""
+        """Learn the waiting requests, write snapshots, and release the directories."""
         self.stop()
         for task in self._tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception):  # a task failed earlier; the models must be closed nevertheless
+                log("fault", error=f"periodic task: {result!r}"[:1000])
         for name, model in self.models.items():
             model.close()
             log("closed", model=name, position=model.host.position)
@@ -159,7 +159,7 @@ class Service:
             if (began := time.monotonic()) >= self._ready_until:
                 reasons = {name: await self._reason(name) for name in self.names}
                 self._failing = {name: reason for name, reason in reasons.items() if reason}
-                self._ready_until = began + _READY_INTERVAL  # from the start of the check: no answer is older
+                self._ready_until = began + _READY_INTERVAL  # from the start, so that no answer is older
             return self._failing
 
     async def _reason(self, name: str) -> str:

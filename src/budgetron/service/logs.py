@@ -16,7 +16,7 @@ def log(event: str, **fields: Any) -> None:
     try:
         sys.stderr.buffer.write(line)
         sys.stderr.buffer.flush()
-    except (OSError, ValueError):  # The reader closed the pipe, which is no reason to stop serving.
+    except (OSError, ValueError):  # The reader closed the pipe. The service goes on without its log.
         pass
 
 

@@ -1,4 +1,4 @@
-"""The copy of a served model: written by its owner, or followed by a standby until it takes over.
+"""The continuous copy of a served model. The owner writes it; a standby follows it until it takes over.
 
 `ServedModel` has one of these if the service was started with --replicate-to or --standby-of.
 """
@@ -30,7 +30,7 @@ class CopySettings:
     every: float = 1.0  # seconds; 0: before each answer
     keep_days: float = 7.0
     take_over: bool = False  # at the start, from another directory
-    take_over_after: float | None = None  # seconds of silence of the owner; None: only when asked to
+    take_over_after: float | None = None  # seconds without a sign of life of the owner; None: only on request
 
 
 def copied_models(url: str) -> list[str]:
@@ -56,7 +56,7 @@ class Replication:
         self._lock = threading.Lock()
 
     def open(self, make_model: Callable[[], Any] | None) -> Host:
-        """Open the model: its own directory, or what the copy has."""
+        """Open the model from its own directory or, as a standby, from the copy."""
         settings = self._settings
         if settings.standby:
             self.follower = Follower(
@@ -75,10 +75,12 @@ class Replication:
         host = Host.open(self._directory, make_model, snapshot_every=self._snapshot_every)
         try:
             self._host = host
-            self._start_copying(Replicator(
+            replicator = Replicator(
                 self._directory, self._store, every=settings.every, keep=settings.keep_days * DAY,
                 take_over=settings.take_over, on_lost=self._on_lost,
-            ))  # fmt: skip
+            )  # fmt: skip
+            replicator.copy()  # so that a wrong address is reported at the start
+            self._start_copying(replicator)
         except BaseException:
             host.close()
             raise
@@ -87,14 +89,13 @@ class Replication:
     def _start_copying(self, replicator: Replicator) -> None:
         assert self._host is not None
         self.replicator = replicator
-        replicator.copy()  # so that a wrong address is reported at the start
         replicator.start()
         if replicator.every == 0:
             self._host.before_answer = replicator.copy
         log("copying", model=self._name, url=self._store.url, epoch=replicator.claim.epoch)
 
     def _on_lost(self, error: StaleOwner) -> None:
-        """Another process has taken over the copy: what this one learned now would be lost."""
+        """Stop learning, because another process has taken over the copy, and labels learned here would be lost."""
         assert self._host is not None
         self._host.refuse_writes(error)
         log("taken_over", model=self._name, error=str(error))
@@ -117,14 +118,22 @@ class Replication:
                 raise
             follower, self.follower = self.follower, None
             self.on_taken_over()
-            self._start_copying(Replicator(
+            replicator = Replicator(
                 self._directory, self._store, every=self._settings.every, keep=self._settings.keep_days * DAY,
                 claimed=claimed, parent=follower.applied, on_lost=self._on_lost,
-            ))  # fmt: skip
+            )  # fmt: skip
+            # This is the owner now, so copying must go on even if the first copy fails.
+            self._start_copying(replicator)
+            try:
+                replicator.copy()
+            except StaleOwner:
+                raise
+            except BudgetronError as error:
+                log("warning", message=f"The copy is behind; copying will be retried. {error}")
             return True
 
     def state(self) -> dict[str, Any]:
-        """What GET copy answers."""
+        """The fields of the answer to GET copy."""
         copier, follower = self.replicator, self.follower
         error = follower.error if follower is not None else None if copier is None else copier.error
         lost = isinstance(error, StaleOwner)
@@ -139,7 +148,7 @@ class Replication:
         }
 
     def stop(self) -> None:
-        """Copy what is not copied yet, or stop following. Call this before the host is closed."""
+        """Copy the last records, or stop following. Call this before the host is closed."""
         if self.follower is not None:
             self.follower.stop()
         if self.replicator is not None:

@@ -25,7 +25,7 @@ from budgetron.service.lifecycle import Service
 from budgetron.service.logs import log, log_library_warnings
 from budgetron.service.settings import ServiceSettings
 
-_OTHER_FILES = 512  # databases, libraries and threads, beside connections
+_OTHER_FILES = 512  # for databases, libraries and threads, in addition to connections
 _POLL = 0.05  # seconds between two checks whether the server has been told to stop
 
 
@@ -57,7 +57,7 @@ async def _serve(
     finally:
         watching.cancel()
         try:
-            await opening  # a recovery under way cannot be interrupted
+            await opening  # a running recovery cannot be interrupted
         finally:
             await service.close()
             if server.started:
@@ -67,7 +67,7 @@ async def _serve(
 def _config(service: Service, settings: ServiceSettings) -> uvicorn.Config:
     return uvicorn.Config(
         create_app(service),
-        # h11 and not httptools, which accepts headers of any size.
+        # uvicorn's other protocol, httptools, accepts headers of any size.
         http=service.connections.protocol_class(H11Protocol),
         h11_max_incomplete_event_size=settings.limits.header_bytes,
         lifespan="off",
@@ -100,7 +100,7 @@ async def _open(service: Service, server: uvicorn.Server, address: str) -> None:
 
 
 async def _stop_service_with_server(server: uvicorn.Server, service: Service) -> None:
-    """Tell the service when the server is told to stop, so that its streams end by themselves."""
+    """Stop the service when the server is told to stop, so that open streams end by themselves."""
     while not server.should_exit:
         await asyncio.sleep(_POLL)
     service.stop()
@@ -109,8 +109,8 @@ async def _stop_service_with_server(server: uvicorn.Server, service: Service) ->
 def _set_handlers_again() -> None:
     """Install the handlers of SIGINT and SIGTERM once more, as the handlers of the process.
 
-    If a model has started Ray, Ray's own handler aborts the process three seconds after the signal: too early for
-    requests under way and for the last snapshot.
+    If a model has started Ray, Ray has replaced them by its own handler, which aborts the process three seconds after
+    the signal. This is too early for running requests and for the last snapshot.
     """
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -155,8 +155,8 @@ def _bound_socket(settings: ServiceSettings) -> socket.socket:
         bound.bind((settings.host, settings.port))
     except OSError as error:
         bound.close()
-        came = f"{settings.host}:{settings.port}: {error.strerror or error}"
-        raise input_error("serve", "--host and --port", "an address of this machine that is free", came,
+        got = f"{settings.host}:{settings.port}: {error.strerror or error}"
+        raise input_error("serve", "--host and --port", "a free address of this machine", got,
                           "Choose another port, or 0 for a free one.") from None  # fmt: skip
     bound.set_inheritable(True)
     return bound

@@ -25,7 +25,7 @@ async def scale_once(model: ServedModel, scaler: Autoscaler) -> int:
             await asyncio.to_thread(sharded.add_worker)
         elif change < 0:
             await asyncio.to_thread(sharded.remove_worker, workers[-1])
-    except BudgetronError as error:  # such as a cluster without a free CPU: the model goes on with what it has
+    except BudgetronError as error:  # such as no free CPU in the cluster: the model keeps its workers
         log("workers", model=model.name, error=str(error)[:1000])
         return 0
     if change:

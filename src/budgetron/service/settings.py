@@ -50,9 +50,9 @@ class ServiceSettings:
     snapshot_every: int = 50_000
     shards: int | None = None  # of every new model; None: not in shards
     workers: int = 2  # per model in shards
-    max_workers: int | None = None  # the number of workers grows up to this while examples wait; None: always `workers`
+    max_workers: int | None = None  # upper bound for adding workers while examples wait; None: always `workers`
     ray: Path | None = None  # directory of the shards if their workers run on Ray
-    pending: int = 100_000  # latest remembered predictions that may still be labelled
+    pending: int = 100_000  # remembered predictions; older ones can no longer be labelled
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
     consume: tuple[tuple[str, str], ...] = ()  # (name of a model, address of the stream that it learns from)
@@ -62,7 +62,7 @@ class ServiceSettings:
     limits: Limits = field(default_factory=Limits)
 
     def checked(self) -> ServiceSettings:
-        """The same settings, if they do not open the service to other machines by accident."""
+        """Return the settings, or raise an error if they contradict each other or expose the service by accident."""
         if not self.keys and not self.without_keys and not is_loopback(self.host):
             raise input_error(
                 "serve", "--host", "this machine's own address (127.0.0.1, ::1 or localhost) without API keys",

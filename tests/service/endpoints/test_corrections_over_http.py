@@ -85,4 +85,4 @@ def test_a_correction_of_a_record_that_left_the_log_is_refused_with_a_remedy(cli
     client.post("/v1/learn", json=ROWS[0])
     client.post("/v1/snapshot", content=b"")
     late = client.post("/v1/corrections", json={"position": 1, "row": 1, "label": "ham"})
-    assert "Learn the right label as a new example" in expect_error(late, 409, "not_in_log")
+    assert "Learn the correct label as a new example" in expect_error(late, 409, "not_in_log")

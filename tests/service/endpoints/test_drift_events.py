@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
 
+import event_loops
 import numpy as np
 from running import running
+
+from budgetron.service.handlers.events import Events
+
+
+class SlowModel:
+    """A model whose state takes a while, as that of a model in shards does."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.statistics = self
+
+    def alarms_after(self, n: int) -> tuple[int, list[dict]]:
+        return 1, [{"task": "ann"}][n:]
+
+    async def shown(self) -> dict:
+        await asyncio.sleep(0.01)
+        return {}
+
+
+def test_all_subscribers_get_an_alarm() -> None:
+    async def main() -> tuple[bytes, bytes]:
+        events, model = Events(2), SlowModel()
+        first, second = await asyncio.gather(events._event(model), events._event(model))
+        events.next_turn()
+        assert b"drift" not in await events._event(model)
+        return first, second
+
+    first, second = event_loops.run(main())
+    assert first == second and first.startswith(b"event: drift\n")
 
 
 def test_drift_alarms_are_sent_as_events(tmp_path) -> None:

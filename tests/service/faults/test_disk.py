@@ -22,7 +22,7 @@ def test_a_full_disk_is_507_until_there_is_space(tmp_path):
             seen = client.get("/v1/model").json()["seen"]
             answer = client.post("/v1/learn", json={"examples": examples})
             if answer.status_code == 507:
-                assert "with free space left" in answer.json()["error"]["message"]
+                assert "Free disk space" in answer.json()["error"]["message"]
                 assert client.get("/v1/model").json()["seen"] == seen
                 refused += 1
             else:

@@ -228,5 +228,5 @@ def test_serve_refuses_invalid_options(tmp_path):
         taken = [sys.executable, "-m", "budgetron", "serve", "--data", tmp_path / "two", "--port", port]
         done = subprocess.run(taken, capture_output=True, text=True)
         assert done.returncode == 2 and "an address of this machine that is free" in done.stderr
-        with pytest.raises(RuntimeError, match="open in one host at a time"):
+        with pytest.raises(RuntimeError, match="another process has the directory"):
             Running(tmp_path / "one")

@@ -1,12 +1,12 @@
 """`Consumption`: a model learns the messages of a stream, each exactly once, across restarts, kills and redelivery.
 
 The position in the stream is not stored by the broker. It is part of the record that the model logs: the idempotency
-key names the stream, and each row has the number of its message. After a restart the service reads on from the message
-after the last one in its own log. So there is no moment at which a message is learned and its position is not, or the
-reverse; and a model that is restored from a backup learns again what came after it.
+key names the stream, and each row has the number of its message. After a restart the service continues with the
+message after the last one in its own log. A message is therefore always logged together with its position. A model that
+is restored from a backup learns the messages after the backup again.
 
-A message that is invalid is logged and left out. After a failure that no message caused, such as a full disk, the
-service connects again a moment later, and continues at the position of its log.
+Invalid messages are reported in the server log and skipped. After a failure that no message caused, such as a full
+disk, the service connects again a moment later, and continues at the position of its log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Source(Protocol):
     key: str  # identifies the stream; a stream that is deleted and created again gets another key
 
     def read(self, first: int) -> AsyncIterator[tuple[Messages, int]]:
-        """The messages from number `first` on, in order, and how many more wait; an empty list after a pause."""
+        """Yield the messages from number `first` on, in order, and how many more wait; no messages at a pause."""
 
     async def close(self) -> None: ...
 
@@ -62,8 +62,9 @@ class Consumption:
             before = self.model.host.position
             try:
                 await self._read()
-            except (BudgetronError, OSError) as error:
-                log("consume", model=self.model.name, stream=self.name, error=str(error)[:1000])
+            except Exception as error:  # an unexpected one must not end the task without a trace
+                text = str(error) if isinstance(error, BudgetronError | OSError) else repr(error)
+                log("consume", model=self.model.name, stream=self.name, error=text[:1000])
             pause = 0.1 if self.model.host.position > before else min(2 * pause, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
@@ -96,8 +97,8 @@ class Consumption:
 
     def _log_rejected(self, tally: Tally, answer: bytes) -> None:
         """Log the rejected messages of an answer, which has the lines of an answer to an NDJSON stream."""
-        for line in answer.splitlines():
-            if b'"error"' in line and line.startswith(b'{"line"'):
-                self.rejected += 1
-                if tally.refused <= _MAX_LOGGED:
-                    log("consume", model=self.model.name, stream=self.name, rejected=line.decode()[:1000])
+        rejected = [line for line in answer.splitlines() if b'"error"' in line and line.startswith(b'{"line"')]
+        self.rejected += len(rejected)
+        logged_before = tally.refused - len(rejected)  # the tally includes the messages of this answer
+        for line in rejected[: max(0, _MAX_LOGGED - logged_before)]:
+            log("consume", model=self.model.name, stream=self.name, rejected=line.decode()[:1000])

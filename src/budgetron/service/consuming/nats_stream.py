@@ -1,7 +1,7 @@
 """Streams of NATS JetStream: `nats://HOST:PORT/STREAM`, with `?subject=mail.eu.>` for some of its messages.
 
-The consumer is ephemeral and does not acknowledge: the position is in the log of the model. Messages arrive in order,
-and JetStream numbers what it sends to a consumer, so that a lost message is noticed.
+The consumer is ephemeral and acknowledges nothing, because the log of the model has the position. JetStream delivers
+the messages in order and numbers them per consumer, so that a lost message is noticed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GET model, tasks and live; and what only an administrator may do: download, restore, snapshot, back up, forget."""
+"""GET model, tasks and live, and the operations of administrators: download, restore, snapshot, back up, forget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BINARY = "application/octet-stream"
 _PIECE_BYTES = 2**20
-_MAX_SHARES = 1000
+_MAX_SHARES = 1000  # tasks whose share of the stored examples GET model lists
 
 
 async def model(call: Call) -> Response:
@@ -73,7 +73,7 @@ async def task(call: Call) -> Response:
     share, n_stored = await served.ask(lambda: _share(served, name))
     statistics = served.statistics.of_task(name)
     if statistics is None and not share:
-        message = f"task: {str(name)!r} has nothing stored, and nothing was learned for it since the service started."
+        message = f"task: the model stores no example of {str(name)!r}, and none arrived since the service started."
         raise HTTPProblem(404, "unknown_task", message)
     return reply(encode(TaskAnswer(plain(name), round(share * n_stored), share, statistics)))
 
@@ -86,7 +86,8 @@ def _share(served: ServedModel, task: Any) -> tuple[float, int]:
 
 async def forget(call: Call) -> Response:
     learned = await asyncio.to_thread(call.model.host.forget_task, _task_of(call))
-    call.details["position"] = learned.position  # and not the task, which may be a person's name
+    # The audit log records only the position, because a task may be named after a person.
+    call.details["position"] = learned.position
     return reply(encode(Done(learned.position)))
 
 
@@ -124,7 +125,7 @@ async def snapshot(call: Call) -> Response:
 
 
 async def backup(call: Call) -> Response:
-    """The complete state of the model in one file, read while learning continues."""
+    """Download the complete state of the model as one file. The model can learn meanwhile."""
     host = call.model.host
     path = host.directory / f"{TEMPORARY}{secrets.token_hex(8)}"
     try:

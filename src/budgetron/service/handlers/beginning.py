@@ -1,8 +1,8 @@
-"""The first lines of a stream for a new model, whose form and labels decide what the model will accept.
+"""The first lines of a stream for a new model. Their form and labels decide what the model will accept.
 
 A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
-lines have enough labels for a model. Lines whose form differs from that of most lines are rejected, so that one bad
-first line does not decide the form. `ndjson` and `consumption` use these functions until the model has learned its
+lines have enough labels for a model. Lines of a less frequent form are rejected, so that one bad first line does not
+decide the form. `ndjson` and `consumption` use these functions until the model has learned its
 first block.
 """
 
@@ -19,15 +19,15 @@ Numbered = tuple[int, Any]  # line number and example
 
 
 def can_begin(block: list[Numbered]) -> bool:
-    """Whether a new model can begin with these lines: two labels, or one that implies the other."""
+    """Whether these lines suffice for a new model: two labels, or one of -1, 0 and 1, which implies the other."""
     labels = set(labels_of(usual_lines(block)))
     return len(labels) > 1 or (bool(labels) and labels <= {-1, 0, 1})
 
 
 def usual_lines(block: list[Numbered]) -> list[Numbered]:
-    """The lines of the most frequent form; if several forms are as frequent, of the one that came first."""
+    """The lines of the most frequent form. Of equally frequent forms, the first in the stream wins."""
     counts = Counter(_form(example) for _, example in block)
-    usual = max(counts, key=counts.__getitem__, default=None)  # of equal counts, the form that came first
+    usual = max(counts, key=counts.__getitem__, default=None)  # `max` returns the first of equal counts
     return [(line, example) for line, example in block if _form(example) == usual]
 
 
@@ -42,7 +42,7 @@ def _form(example: Any) -> tuple[Any, ...]:
 
 
 def unusual_form(example: Any, usual: Any) -> InputError:
-    """The error for a line whose form differs from that of most first lines."""
+    """The error for a line that has another form than most of the first lines."""
     return input_error("stream", "the first lines of a new model", f"of one form: most have {_form_words(usual)}",
                        _form_words(example))  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""POST and GET corrections: wrong labels that are still in the log, and the audit trail of what was corrected.
+"""POST corrections changes or withdraws a label that is still in the log; GET corrections lists past corrections.
 
-Corrections run in the writer thread, between two commits: learning waits until the records after the corrected one are
-learned again, and predictions go on with the old model.
+A correction runs in the writer thread, between two commits. It learns all records since the corrected one again.
+Meanwhile, new labels wait, and predictions use the old model.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ async def correct(call: Call) -> Response:
     request = correction_request.decode(await call.body())
     model = call.model
     if (request.position is UNSET) == (request.key is UNSET):
-        came = "both" if request.key is not UNSET else "neither"
-        raise input_error("corrections", "the body", 'an object with either "position" or "key"', came)
+        got = "both" if request.key is not UNSET else "neither"
+        raise input_error("corrections", "the body", 'an object with either "position" or "key"', got)
     if (request.label is UNSET) == (request.withdraw is not True):
-        came = "both" if request.label is not UNSET else "neither"
-        raise input_error("corrections", "the body", 'an object with either "label" or "withdraw": true', came)
+        got = "both" if request.label is not UNSET else "neither"
+        raise input_error("corrections", "the body", 'an object with either "label" or "withdraw": true', got)
     position = request.position
     if request.key is not UNSET:
         record = await asyncio.to_thread(model.host.record_of, request.key)
@@ -66,9 +66,9 @@ async def apply_correction(
         return host.correct(position, label, row, who=who, reason=reason)
 
     corrected: Corrected = await model.writer.call(change)
-    line = corrected.correction
+    made = corrected.correction
     call.details |= {
-        "correction": line.number, "position": line.position, "row": line.row, "withdrawn": line.withdrawn,
+        "correction": made.number, "position": made.position, "row": made.row, "withdrawn": made.withdrawn,
         "replayed": corrected.replayed_examples, "seconds": round(corrected.seconds, 3),
     }  # fmt: skip
     return corrected

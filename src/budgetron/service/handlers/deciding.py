@@ -1,6 +1,6 @@
-"""PUT and DELETE operating-point: how a model that is being served turns probabilities into decisions.
+"""PUT and DELETE operating-point: set how the model turns probabilities into decisions.
 
-The change is a record of the log like the examples around it, so a restart decides as before.
+The change is a record of the log, in order with the examples, so the model decides in the same way after a restart.
 """
 
 from __future__ import annotations

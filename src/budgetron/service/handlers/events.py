@@ -1,7 +1,7 @@
 """GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
 
 event: drift
-data: {…}        an alarm of the last second: position, task, overall, before, after, n, loss
+data: {…}        an alarm since the last event: position, task, overall, before, after, n, loss
 
 event: live
 data: {…}        see `monitoring.statistics`
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response, StreamingResponse
 
-from budgetron.errors import error_message
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, encode
 
@@ -32,7 +31,7 @@ class Events:
     def __init__(self, max_subscribers: int) -> None:
         self._max_subscribers = max_subscribers
         self._subscribers = 0
-        self._latest: dict[str, tuple[int, bytes]] = {}
+        self._latest: dict[str, tuple[int, asyncio.Task[bytes]]] = {}  # the turn and the event of each model
         self._alarms: dict[str, int] = {}  # how many alarms of each model were sent
         self._turn = 0
         self._next = asyncio.Event()
@@ -48,15 +47,9 @@ class Events:
 
     async def subscribe(self, call: Call) -> Response:
         if self._subscribers >= self._max_subscribers:
-            message = error_message(
-                "events",
-                "the number of subscribers",
-                f"at most {self._max_subscribers}",
-                "one more",
-                "Retry in ten seconds.",
-            )
+            message = f"events: {self._max_subscribers} clients are subscribed, the maximum. Retry in ten seconds."
             raise HTTPProblem(503, "busy", message, {"retry-after": "10"})
-        # As a header and not as `media_type`, to which Starlette would add a charset.
+        # Set as a header, because Starlette would add a charset to `media_type`.
         headers = SAFE_HEADERS | {"content-type": "text/event-stream"}
         return StreamingResponse(self._events(call), headers=headers)
 
@@ -71,12 +64,16 @@ class Events:
             self._subscribers -= 1
 
     async def _event(self, model: ServedModel) -> bytes:
-        turn, event = self._latest.get(model.name, (-1, b""))
-        if turn != self._turn:
-            turn = self._turn
-            total, alarms = model.statistics.alarms_after(self._alarms.get(model.name, 0))
-            self._alarms[model.name] = total
-            event = b"".join(b"event: drift\ndata: " + encode(alarm) + b"\n\n" for alarm in alarms)
-            event += b"event: live\ndata: " + encode(await model.shown()) + b"\n\n"
-            self._latest[model.name] = turn, event
-        return event
+        """Return the event of this turn. The first subscriber starts a task to compute it; all others share it."""
+        latest = self._latest.get(model.name)
+        if latest is None or latest[0] != self._turn:
+            latest = self._turn, asyncio.create_task(self._compute(model))
+            self._latest[model.name] = latest
+        # A subscriber that disconnects must not cancel the task of the others.
+        return await asyncio.shield(latest[1])
+
+    async def _compute(self, model: ServedModel) -> bytes:
+        total, alarms = model.statistics.alarms_after(self._alarms.get(model.name, 0))
+        self._alarms[model.name] = total
+        event = b"".join(b"event: drift\ndata: " + encode(alarm) + b"\n\n" for alarm in alarms)
+        return event + b"event: live\ndata: " + encode(await model.shown()) + b"\n\n"

@@ -1,7 +1,7 @@
 """Convert the features, tasks and offsets of requests to the arguments of a host.
 
-Only what JSON adds is checked here: lengths, and objects that are sparse rows or features by name. Everything else is
-validated with the model, in `budgetron.learners.input.validation`.
+Only the properties of JSON are checked here: lengths, and objects that hold sparse rows or features by name. Everything
+else is validated with the model, in `budgetron.learners.input.validation`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any:
-    """X for the host: an array, a CSR matrix, or dicts, which the host encodes with the columns or hashes."""
+    """X for the host: an array, a CSR matrix, or dicts. The host encodes dicts with its columns, or hashes them."""
     kind = type(features[0])
     for row in features:
         if type(row) is not kind:
@@ -154,8 +154,8 @@ def _in_order(names: list[str], features: Sequence[Mapping[str, Any]]) -> Any:
         missing = [name for name in names if name not in row]
         others = [name for name in row if name not in names]
         if missing or others:
-            came = f"without {shown(missing)}" if missing else f"also {shown(others)}"
-            raise input_error(WHO, '"features"', f"an object with the columns {shown(names)}", came)
+            got = f"one without {shown(missing)}" if missing else f"one with {shown(others)} as well"
+            raise input_error(WHO, '"features"', f"an object with the columns {shown(names)}", got)
         if not all(type(row[name]) in (int, float, bool) for name in names):
             raise input_type_error(WHO, '"features"', "numbers for this model", shown(row))
         rows.append([float(row[name]) for name in names])

@@ -1,10 +1,10 @@
-"""POST feedback: labels that arrive later, for predictions that were remembered.
+"""POST feedback: labels of earlier predictions that the service remembers.
 
-the first label    learned as if it had come with its example
-the same again     `repeated`, with the first answer; nothing is learned
-another label      `conflict` (409): the first label counts, unless the request says "correct": true
-"withdraw": true   the label is taken back
-an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
+    the first label    learned like an example of POST learn
+    the same again     `repeated`, with the first answer; nothing is learned
+    another label      `conflict` (409): the first label stays, unless the request says "correct": true
+    "withdraw": true   the model is rebuilt without the example
+    an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from budgetron.service.http.problems import HTTPProblem, problem_of
 from budgetron.service.http.wire import (
     FeedbackAnswer,
     FeedbackAnswers,
+    FeedbackRequest,
     LabelledExample,
     Verdict,
     encode,
@@ -42,20 +43,10 @@ _STATUS = {"unknown": 404, "conflict": 409, "refused": 422}
 
 async def feedback(call: Call) -> Response:
     request = feedback_request.decode(await call.body())
-    accepted = 'one with "id" and "label", or one with "feedback"'
     if request.feedback is UNSET:
-        changes = request.correct is True or request.withdraw is True
-        if request.id is UNSET or (request.label is UNSET) != (request.withdraw is True):
-            raise input_error("feedback", "the body", accepted + ', or one with "id" and "withdraw"', "neither")
-        if changes and (answer := await _change(call, request.id, request.label)) is not None:
-            return reply(encode(answer))
-        assert request.label is not UNSET  # checked above: only a withdrawal has no label, and that was answered
-        answer = await _learn(call.model, Verdict(request.id, request.label))
-        if answer.status in _STATUS:
-            raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
-        return reply(encode(answer))
+        return reply(encode(await _one_label(call, request)))
     if any(field is not UNSET for field in (request.id, request.label, request.correct, request.withdraw)):
-        raise input_error("feedback", "the body", accepted, "both")
+        raise input_error("feedback", "the body", 'an object with "id" and "label", or with "feedback"', "both")
     if not 1 <= len(request.feedback) <= call.limits.examples:
         raise input_error("feedback", '"feedback"', f"1 to {call.limits.examples} labels", str(len(request.feedback)))
     call.charge(len(request.feedback))
@@ -63,8 +54,24 @@ async def feedback(call: Call) -> Response:
     return reply(encode(FeedbackAnswers(list(answers))))
 
 
+async def _one_label(call: Call, request: FeedbackRequest) -> FeedbackAnswer:
+    """Learn, correct or withdraw the label of one prediction. Errors are raised instead of being part of the answer."""
+    if request.id is UNSET or (request.label is UNSET) != (request.withdraw is True):
+        accepted = 'an object with "id" and "label", with "id" and "withdraw", or with "feedback"'
+        raise input_error("feedback", "the body", accepted, "none of these")
+    if request.correct is True or request.withdraw is True:
+        answer = await _change(call, request.id, request.label)
+        if answer is not None:
+            return answer
+    assert request.label is not UNSET  # only a withdrawal has no label, and `_change` has answered it
+    answer = await _learn(call.model, Verdict(request.id, request.label))
+    if answer.status in _STATUS:
+        raise HTTPProblem(_STATUS[answer.status], answer.status, answer.message or "")
+    return answer
+
+
 async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer | None:
-    """Correct or withdraw the label of a prediction. Returns None if it has no label yet: then this is the first."""
+    """Correct or withdraw the label of a prediction. Returns None if it has no label yet."""
     model = call.model
     pending = model.pending.get(prediction_id)
     withdraw = label is UNSET
@@ -72,11 +79,11 @@ async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer 
         if pending is not None and withdraw:
             raise HTTPProblem(409, "conflict", f"feedback: the prediction {prediction_id!r} has no label to withdraw.")
         if withdraw:
-            message = f'feedback: "id" must be that of a remembered prediction; got {prediction_id!r}.'
+            message = f'feedback: "id" must be the id of a remembered prediction; got {prediction_id!r}.'
             raise HTTPProblem(404, "unknown", message)
         return None
     if pending.label == WITHDRAWN:
-        message = "feedback: the label was withdrawn. Learn the example again with its right label: POST learn."
+        message = "feedback: the label was withdrawn. Send the example with its correct label to POST learn."
         raise HTTPProblem(409, "conflict", message)
     if not withdraw and pending.label is not None and _is_same_label(pending.label, label):
         return FeedbackAnswer(prediction_id, "repeated", pending.position, pending.margin)
@@ -122,6 +129,6 @@ def _is_same_label(first: Any, second: Any) -> bool:
 
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:
-    message = error_message("feedback", '"label"', "the one that came first for this id", repr(verdict.label)[:80],
-                            'The first label counts. Add "correct": true to correct it.')  # fmt: skip
+    label = repr(verdict.label)[:80]
+    message = f'feedback: the prediction has another label than {label} already. Add "correct": true to replace it.'
     return FeedbackAnswer(verdict.id, "conflict", message=message)

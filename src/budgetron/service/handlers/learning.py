@@ -24,7 +24,7 @@ async def learn(call: Call) -> Response:
     body = learn_request.decode(await call.body())
     examples = _examples(body, call.limits.examples)
     if len(examples) > 1:
-        call.charge(len(examples) - 1)
+        call.charge(len(examples) - 1)  # the request itself has been charged as one example
     classes = None if body.classes is UNSET else body.classes
     request = request_of(call.model, examples, idempotency_key(call, body.key), classes)
     learned = await call.model.writer.submit(request, len(examples))
@@ -70,7 +70,7 @@ def idempotency_key(call: Call, field: Any = UNSET) -> str | None:
 
 
 def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
-    accepted = 'one with "features" and "label", or one with "examples"'
+    accepted = 'an object with "features" and "label", or with "examples"'
     if body.examples is UNSET:
         if body.features is UNSET or body.label is UNSET:
             raise input_error("learn", "the body", accepted, "neither")

@@ -15,7 +15,7 @@ at once. Only a new model waits until they have two labels (see `beginning`).
 With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
 of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different
 content under a learned line number is rejected (409). A failure that no line caused, such as a full disk, ends the
-stream. If later lines were learned now, the failed ones could not be learned when the stream is sent again.
+stream, so that no later line is learned before the failed ones.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.lines = self.refused = self.acknowledged = 0
-        self.answered = 0  # the last line up to which every line has been answered
+        self.answered = 0  # every line up to this one has been answered
         self.stopped = False
 
     def reject(self, line: int, error: Exception) -> bytes:
@@ -83,7 +83,7 @@ class Tally:
         return encode({"done": False, **self.early_end(HTTPProblem(503, "stopping", message))}) + b"\n"
 
     def early_end(self, problem: HTTPProblem) -> dict[str, Any]:
-        """Return the last answer of a stream that ends early: the reason, and the first line that got no answer."""
+        """Return the last answer of a stream that ends early: the reason, and the first line without an answer."""
         counts = {"lines": self.lines, "refused": self.refused, "acknowledged": self.acknowledged}
         if self.answered < self.lines:
             counts["unacknowledged_from"] = self.answered + 1
@@ -106,7 +106,7 @@ async def _until_failure(lines: AsyncIterator[bytes], tally: Tally) -> AsyncIter
 
 async def _learn_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterator[bytes]:
     """Learn the lines of a stream in blocks, and yield the lines of the response."""
-    under_way: asyncio.Task[bytes] | None = None  # the block that is learned while the next one is read
+    under_way: asyncio.Task[bytes] | None = None  # learns one block while the next one is read
 
     def is_enough(block: list[Numbered]) -> bool:
         return call.model.hosted.is_fitted or can_begin(block)
@@ -121,7 +121,7 @@ async def _learn_lines(call: Call, key: str | None, tally: Tally) -> AsyncIterat
             if block:
                 await call.wait_and_charge(len(block))
                 under_way = asyncio.create_task(learn_block(call.model, block, key, tally))
-                if paused:  # no next block to read meanwhile, so answer at once
+                if paused:  # the client waits for this answer before it sends more
                     yield await under_way
                     under_way = None
         if under_way is not None:
@@ -178,7 +178,8 @@ async def _blocks(
     else:
         rejected += _read_line(rest, decoder, block, tally, limit)
     if tally.stopped and not is_enough(block):
-        block = []  # unanswered instead of rejected: after the restart the client sends them again, with later lines
+        # These lines get no answer instead of a rejection. The client sends them again after the restart.
+        block = []
     if block or rejected:
         yield block, rejected, False
 
@@ -220,7 +221,7 @@ async def learn_block(
         return _acknowledgement(block, learned, model.hosted)
     except InputError as error:
         if isinstance(error, KeyReused):
-            raise  # the key was first used with another stream
+            raise  # the key was used with a stream of other content before
         if len(block) == 1:
             answer = tally.reject(first, error)
             tally.answered = last

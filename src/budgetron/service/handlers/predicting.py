@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.model.model_versions import ModelVersions
 
+_ACCEPTED = 'an object with "features", or with "examples"'
 _MAX_QUEUE_SHOWN = 100  # predictions of the labelling queue that a response lists
 _MAX_TERMS = 50  # terms of an explanation; the others are added up
 _MAX_ON_LOOP = 64  # rows that are computed on the event loop, because handing them to a thread would take longer
@@ -54,7 +55,7 @@ class Predictor:
         self._loop = asyncio.get_running_loop()
 
     def one(self, features: Any, task: Any, offset: Any = UNSET) -> asyncio.Future[Prediction]:
-        """One prediction, computed together with the others of this turn of the event loop."""
+        """Queue one prediction. All predictions of one iteration of the event loop are computed together."""
         future: asyncio.Future[Prediction] = self._loop.create_future()
         if not self._waiting:
             self._loop.call_soon(self._flush)
@@ -86,7 +87,7 @@ class Predictor:
 
     @property
     def _may_use_loop(self) -> bool:
-        """Whether a few rows may be computed on the loop: nothing would wait for a lock or for a shard."""
+        """Whether a few rows may be computed on the event loop, because no lock and no shard would block it."""
         return not (self._writer.busy or self._host.in_shards)
 
     def _flush(self) -> None:
@@ -113,7 +114,7 @@ class Predictor:
 
     def _answer(self, batch: list[_Waiting], answers: Sequence[Prediction | Exception]) -> None:
         for (*_, future), answer in zip(batch, answers, strict=True):
-            if future.done():  # the client has gone
+            if future.done():  # cancelled, because the client has disconnected
                 continue
             if isinstance(answer, Exception):
                 future.set_exception(answer)
@@ -174,13 +175,16 @@ def predictions(model: Any, margins: NDArray[np.float64]) -> list[Prediction]:
 
 
 def _stored_form(example: Example) -> tuple[Any, ...]:
-    """The form in which `pending` stores an example. Without an offset it is that of earlier versions."""
+    """The form in which `pending` stores an example. Without an offset, earlier versions can read it, too."""
     fields = (example.features, example.task)
     return fields if example.offset is UNSET else (*fields, example.offset)
 
 
 def _remember(call: Call, request: PredictRequest, examples: Sequence[Example], answers: list[Prediction]) -> None:
-    """Give ids to the predictions to remember, and put those whose label is worth asking for into the queue."""
+    """Store predictions that the client wants to label later, and queue those whose label is worth asking for.
+
+    Each stored prediction gets an `id`, which the client sends with the label.
+    """
     model = call.model
     # The lead of the predicted class over the next one; None if the label is not worth asking for.
     leads: list[float | None] = [None] * len(answers)
@@ -206,22 +210,28 @@ async def queue(call: Call) -> Response:
 
 
 async def predict(call: Call) -> Response:
-    model = call.model
     request = predict_request.decode(await call.body())
-    accepted = 'one with "features", or one with "examples"'
     if request.examples is UNSET:
-        if request.features is UNSET:
-            raise input_error("predict", "the body", accepted, "neither")
-        example = Example(request.features, request.task, request.offset)
-        prediction = await model.predictor.one(example.features, example.task, example.offset)
-        model.statistics.n_predicted += 1
-        if request.explain is True:
-            prediction.reasons = (await model.predictor.reasons([example]))[0]
-        _remember(call, request, [example], [prediction])
-        return reply(encode(prediction))
-    examples = request.examples
+        return reply(encode(await _predict_one(call, request)))
+    return reply(encode(await _predict_several(call, request, request.examples)))
+
+
+async def _predict_one(call: Call, request: PredictRequest) -> Prediction:
+    if request.features is UNSET:
+        raise input_error("predict", "the body", _ACCEPTED, "neither")
+    model, example = call.model, Example(request.features, request.task, request.offset)
+    prediction = await model.predictor.one(example.features, example.task, example.offset)
+    model.statistics.n_predicted += 1
+    if request.explain is True:
+        prediction.reasons = (await model.predictor.reasons([example]))[0]
+    _remember(call, request, [example], [prediction])
+    return prediction
+
+
+async def _predict_several(call: Call, request: PredictRequest, examples: list[Example]) -> Predictions:
+    model = call.model
     if request.features is not UNSET or request.task is not None or request.offset is not UNSET:
-        raise input_error("predict", "the body", accepted, "both")
+        raise input_error("predict", "the body", _ACCEPTED, "both")
     if not 1 <= len(examples) <= call.limits.examples:
         raise input_error("predict", '"examples"', f"1 to {call.limits.examples} examples", str(len(examples)),
                           "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
@@ -234,4 +244,4 @@ async def predict(call: Call) -> Response:
         for answer, reasons in zip(answers, all_reasons, strict=True):
             answer.reasons = reasons
     _remember(call, request, examples, answers)
-    return reply(encode(Predictions(answers, model.host.position)))
+    return Predictions(answers, model.host.position)

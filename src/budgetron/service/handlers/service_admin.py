@@ -33,7 +33,7 @@ async def set_limits(service: Service, call: ServiceCall) -> Response:
     request = limits_request.decode(await call.body())
     changes = {name: value for name, value in structs.asdict(request).items() if value is not UNSET}
     if not changes:
-        accepted = "one with " + ", ".join(f'"{name}"' for name in request.__struct_fields__)
+        accepted = "an object with one or more of " + ", ".join(f'"{name}"' for name in request.__struct_fields__)
         raise input_error("limits", "the body", accepted, "none of them")
     before = structs.asdict(_current(service))
     after = LimitsAnswer(**{**before, **changes})

@@ -1,4 +1,4 @@
-"""GET copy and POST takeover: the copy of a model, and the change from standby to owner."""
+"""GET copy reports on the continuous copy of a model; POST takeover makes a standby the owner."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def take_over(call: Call) -> Response:
     replication = call.model.replication
     if replication is None or not await asyncio.to_thread(replication.take_over):
         message = (
-            "takeover: this service is no standby of this model. Send the request to the service that was started with "
-            "--standby-of."
+            "takeover: this service is not a standby of the model. Send the request to a service that was started "
+            "with --standby-of."
         )
         raise HTTPProblem(409, "not_standby", message)
     return reply(encode(Done(call.model.host.position)))

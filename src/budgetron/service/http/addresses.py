@@ -1,4 +1,4 @@
-"""Client addresses: that of the connection or, behind a trusted proxy, the one that the proxy names."""
+"""Client addresses, from the connection or, behind a trusted proxy, from the header X-Forwarded-For."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Addresses:
         self._trusted = networks_of(trusted_proxies)
 
     def of(self, scope: Any) -> str:
-        """The client's address, from the ASGI scope of a request; `counted_name` says how it is written."""
+        """The client's address from the ASGI scope of a request, in the form of `counted_name`."""
         client = scope.get("client")
         peer = client[0] if client else "unknown"
         if not self._trusted or not self.is_trusted(peer):
             return counted_name(peer)
-        # Each proxy appends the address that it saw. From the right, the first one that is no trusted proxy is the
-        # client. Addresses further to the left were sent by the client, who may have invented them.
+        # Each proxy appends the address of its peer. Read from the right, the first address that is not a trusted
+        # proxy is the client. The client sent any address further to the left, and may have invented it.
         values = b",".join(value for header, value in scope["headers"] if header == _HEADER)
         for text in reversed(values.decode("latin-1").split(",")):
             if _parsed(text.strip()) is None:
@@ -49,7 +49,7 @@ class Addresses:
         return counted_name(peer)
 
     def is_trusted(self, address: str) -> bool:
-        """Whether an address is that of a trusted proxy."""
+        """Whether an address belongs to a trusted proxy."""
         parsed = _parsed(address)
         return parsed is not None and any(parsed in network for network in self._trusted)
 
@@ -69,5 +69,5 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         parsed = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # An IPv4 client of a socket that listens on IPv6.
+    # A socket that listens on IPv6 reports IPv4 clients as ::ffff:1.2.3.4.
     return parsed.ipv4_mapped or parsed if isinstance(parsed, ipaddress.IPv6Address) else parsed

@@ -14,7 +14,7 @@ from budgetron.service.http.wire import Key, Label, Rate, StrictDecoder
 
 
 class CorrectionRequest(Struct, forbid_unknown_fields=True):
-    """The right label of an example that was learned, or `withdraw` to take the example out of the model.
+    """The correct label of a learned example, or `withdraw` to remove the example from the model.
 
     Name the record of the log that contains the example: either its number `position`, or the idempotency key `key` of
     the request that was recorded. `row` is the index of the example in the record, from 0; it may be left out if the
@@ -34,7 +34,7 @@ class OperatingPointRequest(Struct, forbid_unknown_fields=True):
     negative) and, optionally, `ask` (leave it to a person). `max_error` limits the share of wrong decisions; the limit
     holds with the probability `confidence`.
 
-    The model keeps its counts of scores and labels, so it chooses thresholds from the examples so far immediately.
+    The model keeps counts of scores and labels, so the thresholds take the examples so far into account at once.
     """
 
     threshold: float | UnsetType = UNSET

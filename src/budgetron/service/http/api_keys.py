@@ -1,4 +1,4 @@
-"""API keys: who may do what. A key is 256 random bits; the file holds only its SHA-256, so reading it reveals no key.
+"""API keys and their roles. A key is 256 random bits. The file holds only its SHA-256, so reading it reveals no key.
 
     # name      role      SHA-256 of the key                                                 options
     mobile-app  predict   9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   500 expires=2027-06-30
@@ -8,8 +8,8 @@
 forget. The options are examples per second, the last day (UTC) on which the key works, and the models that it may use.
 
 A key cannot be guessed, so a fast hash is enough, and looking it up by its hash reveals nothing through timing. Keys
-are never logged. If the file cannot be read any more, keys stop working after `GRACE` seconds: a revoked key must not
-stay valid because its file was deleted or damaged.
+are never logged. If the file can no longer be read, all keys stop working after `GRACE` seconds. Otherwise a revoked
+key would stay valid if its file is deleted or damaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from budgetron.errors import InputError, OperationalError, error_message, input_error, shown
+from budgetron.errors import InputError, OperationalError, input_error, shown
 from budgetron.persist import replace_file
 
 ROLES = ("predict", "learn", "admin")  # each role includes the rights of those before it
@@ -34,7 +34,7 @@ _MAX_BYTES = 2**22
 
 
 class KeysUnreadable(OperationalError):
-    """The key file cannot be read, so that no key can be accepted."""
+    """The key file cannot be read, so no key can be accepted."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,8 @@ class ApiKeys:
         """Find the key of a token. Returns None if it is unknown or has expired."""
         if self._failing_since is not None and time.monotonic() > self._failing_since + GRACE:
             raise KeysUnreadable(
-                error_message("service", "the key file", "readable and valid", "a file that is not",
-                              "No key is accepted until the file is correct again; the server log has the reason.")
-            )  # fmt: skip
+                "service: the key file is missing or invalid, so no key is accepted. The server log has the reason."
+            )
         key = self._by_digest.get(sha256(token.encode("utf-8", "surrogatepass")).digest())
         if key is None or not key.is_valid_on(datetime.datetime.now(datetime.UTC).date()):
             return None
@@ -102,7 +101,7 @@ class ApiKeys:
 
 
 def read_keys(path: Path) -> list[ApiKey]:
-    """Read the keys of a file. Errors name the line, and never quote what is on it."""
+    """Read the keys of a file. Errors name the line, but never quote it, because it may contain a key."""
     if os.name == "posix" and os.stat(path).st_mode & stat.S_IWOTH:
         raise input_error(
             "keys",
@@ -123,7 +122,7 @@ def read_keys(path: Path) -> list[ApiKey]:
     if len(set(names)) != len(names):
         raise input_error("keys", "the names in the file", "different", "the same name twice", f"Edit {path}.")
     if not keys or len(keys) > _MAX_KEYS:
-        raise input_error("keys", "the file", f"one with 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
+        raise input_error("keys", "the file", f"a list of 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
                           "Add one with: budgetron keys add FILE NAME ROLE")  # fmt: skip
     return keys
 
@@ -168,9 +167,8 @@ def add(
         raise input_error("keys", "models", "names of models: letters, digits, - and _", shown(models))
     known = read_keys(path) if path.exists() and path.stat().st_size else []
     if any(key.name == name for key in known):
-        raise input_error(
-            "keys", "name", "one that is not in the file yet", shown(name), "Remove its line to replace it."
-        )
+        raise input_error("keys", "name", "a name that is not in the file yet", shown(name),
+                          "To replace the key, remove its line first.")  # fmt: skip
     token = PREFIX + secrets.token_urlsafe(32)
     options = [f"{rate:g}"] if rate else []
     options += [f"expires={expires.isoformat()}"] if expires else []

@@ -1,4 +1,4 @@
-"""The Starlette application: which handler answers a request, whether the API key allows it, and how errors look.
+"""The Starlette application: routes each request to its handler, authorizes it, and turns exceptions into responses.
 
     connections → Observe (metrics, log, slow readers) → Starlette's routing → Operation endpoint → handler → Response
 
@@ -55,7 +55,7 @@ _LARGE = 2**16  # bytes of a response that may have to wait for the client to re
 
 
 def create_app(service: Service) -> Starlette:
-    """The application of a service. Opening and closing the service is up to the caller."""
+    """Create the application of a service. The caller opens and closes the service."""
     routes = []
     for prefix in ("/v1/", "/v1/models/{model}/"):
         for path, operations in _by_path(MODEL_OPERATIONS).items():
@@ -94,7 +94,7 @@ async def _answer_fault(request: Request, error: Exception) -> Response:
 
 
 class Observe:
-    """Middleware around everything: metrics, the log, and clients that do not read their response."""
+    """Middleware around all requests: metrics, the log, and a timeout for clients that do not read their response."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
@@ -118,12 +118,12 @@ class Observe:
                     await self._send_in_time(message, send, client)
                 else:
                     await send(message)
-            except h11.LocalProtocolError:  # uvicorn has answered already: the rest of the request was not HTTP
+            except h11.LocalProtocolError:  # the request was not valid HTTP, and uvicorn has already said so
                 raise ClientDisconnect from None
 
         try:
             problem = None
-            if scope["path"] not in PROBES:  # health checks of load balancers are answered whatever they send
+            if scope["path"] not in PROBES:  # health checks are always answered
                 problem = self._problem(scope) if is_admitted else _too_many_connections()
             await (self._app if problem is None else problem.response())(scope, receive, observed_send)
         except ClientDisconnect:
@@ -140,11 +140,11 @@ class Observe:
         """Count a request against the rate of its address. Returns why it must be rejected; None if it is accepted."""
         scope[ADDRESS] = address = self._service.addresses.of(scope)
         if (seconds := self._service.rates.admit(address)) and not self._may_set_limits(scope):
-            return too_many(f"the rate of {address}", seconds)
+            return too_many(address, seconds)
         return check_headers(scope["headers"])
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether an administrator requests /v1/limits. Rates do not apply to it, so a wrong limit can be changed."""
+        """Whether an administrator requests /v1/limits. No rate limits it, so a wrong limit can be undone."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
@@ -178,7 +178,7 @@ class Observe:
 
 
 class Endpoint(ABC):
-    """One path below /v1. Starlette treats an object, unlike a function, as an ASGI application of all methods."""
+    """One path below /v1. It is an object, because Starlette passes all methods to an object, but not to a function."""
 
     def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
         self._service, self._path, self._operations = service, path, operations
@@ -208,15 +208,14 @@ class Endpoint(ABC):
 
 
 class ModelEndpoint(Endpoint):
-    """One path of the models."""
+    """One path below /v1 that belongs to a model."""
 
     async def _respond(self, request: Request, operation: Operation) -> Response:
         service, name, scope = self._service, request.path_params.get("model", DEFAULT), request.scope
         key = authorize(service, request, operation.role)
         if not key.may_use(name):
-            message = error_message(
-                "API key", f"the models of {key.name!r}", f"a list with {name[:80]!r}", ", ".join(key.models or ())
-            )
+            models = ", ".join(key.models or ())
+            message = f"API key: {key.name!r} may not use the model {name[:80]!r}, only {models}."
             raise HTTPProblem(403, "not_allowed", message)
         model = service.models.get(name)
         if model is None:
@@ -239,16 +238,14 @@ class ModelEndpoint(Endpoint):
 
 
 class ServiceEndpoint(Endpoint):
-    """One path that belongs to no model."""
+    """One path below /v1 that concerns the service and not one model."""
 
     async def _respond(self, request: Request, operation: Operation) -> Response:
         service = self._service
         key = authorize(service, request, operation.role)
         if key.models is not None:
-            message = error_message(
-                "API key", f"the models of {key.name!r}", "all, because this path is about all models",
-                ", ".join(key.models),
-            )  # fmt: skip
+            models = ", ".join(key.models)
+            message = f"API key: {key.name!r} may use {models} only, but this path concerns all models."
             raise HTTPProblem(403, "not_allowed", message)
         call = ServiceCall(**self._fields(request, key))
         if request.url.path != LIMITS:
@@ -264,7 +261,7 @@ class ServiceEndpoint(Endpoint):
 
 
 class ServicePathEndpoint:
-    """A path of the service itself."""
+    """A page, a probe, or another path of `SERVICE_PATHS`."""
 
     def __init__(self, service: Service, path: str, role: str | None) -> None:
         self._service, self._path, self._role = service, path, role
@@ -314,7 +311,7 @@ class ServicePathEndpoint:
 
 def _unknown_path(request: Request) -> HTTPProblem:
     path = repr(request.url.path)[:120]
-    return HTTPProblem(404, "unknown_path", error_message("request", "the path", "one that /docs lists", path))
+    return HTTPProblem(404, "unknown_path", f"request: there is no path {path}. All paths are listed at /docs.")
 
 
 def _wrong_method(request: Request, methods: Any) -> HTTPProblem:

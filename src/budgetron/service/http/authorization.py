@@ -1,4 +1,4 @@
-"""Authorization: the API key of a request and its role; without keys, only this machine and its own pages."""
+"""Authorization by API keys and their roles. Without keys, only clients on this machine are accepted."""
 
 from __future__ import annotations
 
@@ -22,35 +22,40 @@ _SINGLE_HEADERS = frozenset(
 
 
 def check_headers(headers: Iterable[tuple[bytes, bytes]]) -> HTTPProblem | None:
-    """The error for a repeated header or a missing Host: a proxy in front of the service might use another value."""
+    """The error for a repeated or missing header, or None.
+
+    If a header is repeated, a proxy in front of the service might check one value and the service use the other.
+    """
     names = [name for name, _ in headers if name in _SINGLE_HEADERS]
     if len(set(names)) == len(names) and b"host" in names:
         return None
     repeated = sorted({name.decode() for name in names if names.count(name) > 1})
     single = ", ".join(sorted(name.decode() for name in _SINGLE_HEADERS))
-    accepted = f"with Host, and each header of {single} once at most"
-    came = f"{', '.join(repeated)} more than once" if repeated else "no Host"
-    return HTTPProblem(400, "malformed", error_message("request", "the headers", accepted, came), CLOSE)
+    found = f"{', '.join(repeated)} more than once" if repeated else "no Host"
+    message = f"request: the headers contain {found}. Send Host, and each of these at most once: {single}."
+    return HTTPProblem(400, "malformed", message, CLOSE)
 
 
 def authorize(service: Service, request: Request, role: str) -> ApiKey:
-    """The API key of a request, if it has the role. Without keys, every client on this machine is accepted."""
+    """Return the API key of a request, or raise an error if it is invalid or lacks the role."""
     if service.api_keys is None:
         _check_origin(service, request)
         return ANONYMOUS
     key = service.api_keys.find(token_of(request.headers))
     if key is None:
-        message = error_message("API key", "the header Authorization", "Bearer KEY, with a key that is valid",
-                                "none, or an unknown or expired one")  # fmt: skip
+        message = (
+            "API key: the key is missing, unknown or expired. Send a valid one in the header Authorization: Bearer KEY."
+        )
         raise HTTPProblem(401, "no_key", message, {"www-authenticate": "Bearer"})
     request.scope[KEY] = key.name
     if not key.may(role):
-        raise HTTPProblem(403, "not_allowed", error_message("API key", f"the role of {key.name!r}", role, key.role))
+        message = f"API key: {key.name!r} has the role {key.role}, but the request needs the role {role}."
+        raise HTTPProblem(403, "not_allowed", message)
     return key
 
 
 def token_of(headers: Headers) -> str:
-    """The API key that the headers hold; empty if they hold none."""
+    """The API key in the headers; empty if there is none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -71,7 +76,7 @@ def _check_origin(service: Service, request: Request) -> None:
             )
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site", b"none")
     if (origin is not None and urlsplit(origin.decode("latin-1")).netloc != host) or site not in _OWN_SITES:
-        came = (origin or site).decode("latin-1")
-        message = error_message("request", "Origin", "this service's own page", repr(came)[:80],
+        got = (origin or site).decode("latin-1")
+        message = error_message("request", "Origin", "this service's own page", repr(got)[:80],
                                 "Use API keys (--keys) to call the service from other web pages.")  # fmt: skip
         raise HTTPProblem(403, "origin", message)

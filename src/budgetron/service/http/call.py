@@ -1,6 +1,6 @@
 """`Call`: one authorized request to one model, as a handler sees it. It reads the body within limits of size and time.
 
-Responses are Starlette's. `TwoWayStream` is the one that Starlette does not have: written while the request is read.
+Starlette has no response that is written while the request is still being read; `TwoWayStream` is one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _POLL = 0.25  # seconds; a stream without lines has to notice that the service i
 
 @dataclass(slots=True, kw_only=True)
 class ServiceCall:
-    """A request, and the API key and the client address that it came with."""
+    """A request to the service, with its API key and client address."""
 
     request: Request
     api_key: ApiKey
@@ -47,7 +47,7 @@ class ServiceCall:
     connections: Connections
     is_stopping: Callable[[], bool]
     audit: AuditLog
-    details: dict[str, Any] = field(default_factory=dict)  # what a handler adds to the line of the audit log
+    details: dict[str, Any] = field(default_factory=dict)  # the handler's part of the audit record
 
     def record_action(self, action: str, model: str | None, required: bool = True) -> AbstractAsyncContextManager[None]:
         """Record the action of the `with` block in the audit log, with the `details` that a handler adds meanwhile."""
@@ -56,14 +56,14 @@ class ServiceCall:
     # ---- rate limits
 
     def charge_request(self) -> None:
-        """Count the request itself against the rate of the API key. `app` has counted it for the address already."""
+        """Count the request itself against the rate of the API key. `app` has already counted it for the address."""
         if seconds := self.rates.seconds_to_wait(self.api_key, 1):
-            raise too_many(f"the rate of {self.api_key.name!r}", seconds)
+            raise too_many(repr(self.api_key.name), seconds)
 
     def charge(self, cost: int) -> None:
         """Count `cost` examples against the rates of the API key and of the address, or reject the request."""
         if seconds := self.rates.seconds_to_wait(self.api_key, cost, self.address):
-            raise too_many(f"the rate of {self.api_key.name!r} and of {self.address}", seconds)
+            raise too_many(f"{self.api_key.name!r} and {self.address}", seconds)
 
     async def wait_and_charge(self, cost: int) -> None:
         """Like `charge`, for a stream: wait until the rates allow it instead of rejecting it."""
@@ -73,7 +73,7 @@ class ServiceCall:
     # ---- the body
 
     async def body(self, limit: int | None = None) -> bytes:
-        """The complete body of the request. Rejected if it is longer than `limit` or arrives too slowly."""
+        """Read the complete body. Raises an error if it is longer than `limit` or arrives too slowly."""
         limit = self.limits.body_bytes if limit is None else limit
         declared = self.request.headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
@@ -108,7 +108,7 @@ class ServiceCall:
 
     async def pieces(self, pause: float) -> AsyncIterator[bytes | None]:
         """The body as it arrives. Yields None after `pause` seconds without data, and then every `_POLL` seconds."""
-        # Not `request.stream()`: a timeout would cancel that generator, and the data that arrive next would be lost.
+        # `request.stream()` cannot be used: a timeout would end that generator, and the next data would be lost.
         self.connections.body_began(self.request.scope["client"])
         loop = asyncio.get_running_loop()
         waiting: asyncio.Task[Any] | None = None
@@ -144,7 +144,8 @@ class Call(ServiceCall):
 class TwoWayStream(Response):
     """A response whose lines are written while the request is still being read.
 
-    Starlette's `StreamingResponse` reads the request itself, to notice a client that goes away, and would lose lines.
+    Starlette's `StreamingResponse` cannot do this: it reads from the request itself, to notice a disconnect, and would
+    lose lines.
     """
 
     def __init__(self, lines: AsyncIterator[bytes], media_type: str) -> None:
@@ -159,9 +160,9 @@ class TwoWayStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def too_many(which: str, seconds: float) -> HTTPProblem:
+def too_many(client: str, seconds: float) -> HTTPProblem:
     """The response to a client that exceeds a rate."""
-    message = error_message("request", which, "within its limit", "a higher rate", f"Retry in {seconds:.1f} seconds.")
+    message = f"request: {client} exceeded the limit of examples per second. Retry in {seconds:.1f} seconds."
     return HTTPProblem(429, "too_many", message, {"retry-after": str(int(seconds) + 1)})
 
 
@@ -172,6 +173,8 @@ def _too_long(limit: int) -> HTTPProblem:
 
 
 def _too_slow(seconds: float) -> HTTPProblem:
-    accepted = f"sent without a pause of {seconds:g} seconds, at {_MIN_BYTES_PER_SECOND} bytes per second or faster"
-    message = error_message("request", "the body", accepted, "a slower one")
+    message = (
+        f"request: the body arrived too slowly. Send at least {_MIN_BYTES_PER_SECOND} bytes per second, without a "
+        f"pause of {seconds:g} seconds."
+    )
     return HTTPProblem(408, "too_slow", message, CLOSE)

@@ -1,12 +1,12 @@
-"""Limits on connections before a request is complete: how many there are, and how long headers may take.
+"""Limits on the number of connections, and on the time until a request is complete.
 
 uvicorn's own configuration bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their
 end, and answers every request with 503 once too many connections are open, health checks included. uvicorn takes any
 `asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds only
-timeouts and a limit on the number of connections. It uses nothing else of uvicorn.
+timeouts and a limit on the number of connections. It depends on no other part of uvicorn.
 
-`http.app` reports when a request begins and ends, `http.call` when its body begins. In between, the handlers enforce
-their own timeouts.
+`http.app` reports when a request begins and ends, and `http.call` when its body begins. After that, the handlers
+enforce their own timeouts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from budgetron.service.http.addresses import counted_name
 
 RESERVED = 16  # connections beyond the limit, on which only health checks are answered
 _RESERVED_SECONDS = 5.0
-_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address, on which a response says why
+_RESERVED_PER_ADDRESS = 2  # connections beyond the limit of an address, to answer with the reason
 _MAX_INTERVAL = 1.0  # seconds between two checks of the deadlines
 
 Client = tuple[str, int]
@@ -37,7 +37,7 @@ class Connections:
         is_trusted: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self.limit, self.seconds, self.per_address = limit, seconds, per_address
-        self._is_trusted = is_trusted  # tells whether an address is a proxy, whose connections belong to many clients
+        self._is_trusted = is_trusted  # whether an address is a proxy, whose connections belong to many clients
         self._open: dict[Client | int, Connection] = {}
         self._of_address: Counter[str] = Counter()
 
@@ -72,7 +72,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    # ---- called by the application; `client` is that of the ASGI scope
+    # ---- called by the application, with the `client` of the ASGI scope
 
     def request_began(self, client: Client | None, has_body: bool) -> bool:
         """Note that the headers are complete. False if this connection is only for health checks."""
@@ -90,14 +90,14 @@ class Connections:
             connection.deadline = None
 
     def request_ended(self, client: Client | None) -> None:
-        """Note that the response is written: the next request has to come in time."""
+        """Note that the response is written. The deadline for the headers of the next request starts now."""
         connection = self._open.get(client) if client else None
         if connection is not None:
             connection.wait_for_headers()
             connection.forget_unread()
 
     def abort(self, client: Client | None) -> None:
-        """Drop a connection at once. Closing it would wait until the client has read what was written."""
+        """Drop a connection at once. Closing it would wait until the client has read the whole response."""
         connection = self._open.get(client) if client else None
         if connection is not None:
             connection.transport.abort()
@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
         self._unread = float("inf")
 
     def drop(self) -> None:
-        """Close the connection, unless the client is still reading a long response at 1 kB/s or more."""
+        """Close the connection, unless the client is still reading a long response, at 1 kB/s or faster."""
         unread = self.transport.get_write_buffer_size()
         if 0 < unread <= self._unread - 1000 * self.connections.seconds:
             self._unread = unread

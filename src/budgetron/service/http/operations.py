@@ -1,4 +1,4 @@
-"""The list of operations: which path does what, and which role it needs. Routing and /openapi.json are made from it.
+"""The list of operations, with their paths, roles and types. Routing and /openapi.json are made from it.
 
 Paths below /v1 belong to the model named `default`; the same paths below /v1/models/NAME belong to the other models.
 """
@@ -42,8 +42,8 @@ class Operation:
     handler: Handler | None  # None: an event stream
     summary: str
     request: Any = None
-    answer: Any = None  # a class of `wire` or `admin_wire`, or several, of which one is sent
-    problems: dict[int, str] = field(default_factory=dict)  # further statuses, and when
+    answer: Any = None  # a class of `wire` or `admin_wire`, or a tuple of alternatives
+    problems: dict[int, str] = field(default_factory=dict)  # error statuses besides the common ones, and their cause
     stream_handler: Handler | None = None  # for a body of NDJSON
     binary: str = ""  # "request" or "answer": a file instead of JSON
 
@@ -70,9 +70,9 @@ MODEL_OPERATIONS = [
               {**_LEARNING, 404: "No such prediction.", 409: "It already has another label."}),
     Operation("POST", "corrections", "admin", correcting.correct, "Correct or withdraw a label that was learned",
               admin_wire.CorrectionRequest, admin_wire.CorrectionAnswer,
-              {404: "No such idempotency key.", 409: "The record is not in the log any more.", 501: _SHARDS,
+              {404: "No such idempotency key.", 409: "The record is no longer in the log.", 501: _SHARDS,
                507: "The disk is full."}),
-    Operation("GET", "corrections", "admin", correcting.corrections, "The audit trail of corrections", None,
+    Operation("GET", "corrections", "admin", correcting.corrections, "The list of past corrections", None,
               admin_wire.CorrectionsAnswer, {501: _SHARDS}),
     Operation("GET", "model", "predict", admin.model, "The settings and statistics of the model", None,
               wire.ModelAnswer),
@@ -112,7 +112,7 @@ MODEL_OPERATIONS = [
     Operation("GET", "copy", "admin", standby.copy, "Where the model is copied to, and the last copied record", None,
               admin_wire.CopyAnswer),
     Operation("POST", "takeover", "admin", standby.take_over, "Make this standby the owner of the copy", None,
-              wire.Done, {409: "This service is no standby."}),
+              wire.Done, {409: "This service is not a standby."}),
 ]  # fmt: skip
 
 # Operations on the service itself, with paths below /v1. Their handlers take the service and the call.
@@ -132,7 +132,7 @@ SERVICE_PATHS: dict[str, tuple[str | None, str]] = {
     "/docs": (None, "This list, as a page"),
     "/openapi.json": (None, "This list, for programs"),
     "/healthz": (None, "200 while the process responds"),
-    "/readyz": (None, "200 while every model can learn; otherwise 503 with the reason"),
+    "/readyz": (None, "200 if every model can learn, otherwise 503 with the reason"),
     "/metrics": ("predict", "Metrics for Prometheus"),
     "/v1/models": ("predict", "The names of the models"),
 }

@@ -1,7 +1,7 @@
-"""Exceptions as HTTP responses: the only place that decides statuses.
+"""Maps exceptions to HTTP responses. No other module decides the status of an exception.
 
-The message is the one that a Python caller reads, with JSON fields instead of arguments. Wrong input is 4xx. An
-operational failure is 5xx, with `Retry-After` if a retry may help, and never 422.
+The messages are those of the Python library, with JSON fields instead of arguments. Wrong input is 4xx. An operational
+failure is 5xx, with `Retry-After` if a retry may help.
 """
 
 from __future__ import annotations
@@ -92,16 +92,16 @@ STATUSES: list[tuple[type[BaseException], Status]] = [
     (OperationalError, Status(503, "unavailable", True)),
     (MemoryError, Status(503, "memory", True)),
 ]
-REASONS = {  # what /readyz says about a model that cannot learn; without paths, because anyone may ask
+REASONS = {  # why a model cannot learn, for /readyz; without paths, because it needs no API key
     "disk": "disk: it is full or not writable",
-    "damaged": "damaged: the log differs from what was written",
+    "damaged": "damaged: the content of the log has changed on disk",
     "not_owner": "not_owner: another process has taken over the directory or its copy",
     "standby": "standby: it follows a copy and has not taken over",
     "not_copied": "not_copied: the copy cannot be written",
     "directory_gone": "directory_gone: the files of the model were removed or replaced",
     "storage": "storage: the log cannot be used",
     "workers": "workers: a shard has no worker",
-    "unfinished": "unfinished: shards still have to learn what was written",
+    "unfinished": "unfinished: shards still have to learn logged requests",
     "writer": "writer: the writer thread had ended and was restarted",
     "recovering": "recovering: the log is being replayed",
 }
@@ -136,12 +136,12 @@ def problem_of(error: Exception) -> HTTPProblem | None:
 _FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "task": "task", "sample_weight": "weight",
            "classes": "classes", "key": "key", "offset": "offset"}  # fmt: skip
 _ARGUMENT = re.compile(r"^(\w+): (" + "|".join(_FIELDS) + r") must be ")
-_REMEDIES = {  # remedies that are Python code, and what to do over HTTP
+_REMEDIES = {  # remedies that are Python code, and their counterparts over HTTP
     NAME_THE_TASKS: 'Add "task" to every example.',
     "Name all classes in the first call with classes=[...], or fit again.":
         'List all labels in "classes" in the first request of a new model.',
     "Name all classes in the first call with classes=[...].":
-        'List all labels in "classes" of the first request, which is then no stream.',
+        'Send the first request as JSON instead of NDJSON, and list all labels in "classes".',
     "Pass offset= in every call.": 'Add "offset" to every example.',
     "Train a new model with offset= from its first example on.": 'Begin a new model with "offset" in every example.',
     "Budgetron can.": 'Leave out "offset", or serve a Budgetron.',

@@ -1,6 +1,6 @@
 """Rate limits per API key and per client address: token buckets that fill at the rate and hold two seconds' worth.
 
-A request counts against its address before its API key is looked at, so that guessing keys is limited too. The rates
+A request counts against its address before its API key is checked, so that guessing keys is limited too. The rates
 can be changed while the service runs (PUT /v1/limits).
 """
 
@@ -20,7 +20,7 @@ class Buckets:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name → tokens left, and when
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name → (tokens left, at this time)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -48,21 +48,21 @@ class Buckets:
 
 
 class Rates:
-    """The buckets of all keys and addresses. `rate` applies to keys that have no rate of their own; 0: no limit."""
+    """The buckets of all keys and addresses. `rate` applies to keys without their own rate; 0: no limit."""
 
     def __init__(self, rate: float, address_rate: float = 0.0) -> None:
         self.rate, self.address_rate = rate, address_rate
         self.keys, self.addresses = Buckets(10_000), Buckets(MAX_ADDRESSES)  # a key file has at most 10,000 keys
 
     def admit(self, address: str) -> float:
-        """Count one request of an address and return 0; or count nothing and return the seconds to wait."""
+        """Count one request of an address and return 0. Over the limit, only return the seconds to wait."""
         seconds = self.addresses.seconds_to_wait(address, self.address_rate, 1)
         if not seconds:
             self.addresses.take(address, 1)
         return seconds
 
     def seconds_to_wait(self, key: ApiKey, cost: int, address: str | None = None) -> float:
-        """Take `cost` tokens of the key and of the address and return 0; or take nothing and return the seconds."""
+        """Take `cost` tokens of the key and the address and return 0. If there are too few, only return the seconds."""
         seconds = self.keys.seconds_to_wait(key.name, key.rate or self.rate, cost)
         if address is not None:
             seconds = max(seconds, self.addresses.seconds_to_wait(address, self.address_rate, cost))

@@ -1,13 +1,13 @@
-"""The JSON of requests that predict and learn, and of their responses. The others are in `admin_wire`.
+"""The JSON of requests that predict and learn, and of their responses. `admin_wire` has the other classes.
 The OpenAPI document is made from these classes.
 
-features    a list of numbers; or {"indices": […], "values": […]}, a sparse row; or an object of features by name, which
-            are the columns of a model that has columns (or was trained on a data frame), and are hashed otherwise;
+features    a list of numbers; or a sparse row, {"indices": […], "values": […]}; or an object of features by name. The
+            names are columns if the model has columns or was trained on a data frame, and are hashed otherwise.
             {"geo": {"lat": 1}} is {"geo.lat": 1}
 task        a string or an integer; omitted if the model has a single task
 label       a string, an integer or a boolean
-offset      another model's score in log odds, for a Budgetron whose first example had one; with more than two classes,
-            a list with one score per class
+offset      another model's score in log odds; required by a Budgetron whose first example had one. With more than two
+            classes, a list with one score per class
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LabelledExample(Struct, forbid_unknown_fields=True):
 class PredictRequest(Struct, forbid_unknown_fields=True):
     """One example, or several in `examples`.
 
-    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has its reasons. `ask` is the
+    With `remember`, each prediction gets an id for labelling it later. With `explain`, it has `reasons`. `ask` is the
     share of predictions for which you can get a label: those worth asking for are remembered and put into the labelling
     queue.
     """
@@ -73,7 +73,7 @@ class PredictRequest(Struct, forbid_unknown_fields=True):
 class LearnRequest(Struct, forbid_unknown_fields=True):
     """One labelled example, or several in `examples`, which are learned together or rejected together.
 
-    `key` is an idempotency key: sent again, it gets the first answer, and nothing is learned. `classes` lists all
+    `key` is an idempotency key: a repeated request gets the first answer and is not learned again. `classes` lists all
     labels, in case the first examples do not contain them all.
     """
 
@@ -97,7 +97,7 @@ class Verdict(Struct, forbid_unknown_fields=True):
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
     """The label of one earlier prediction, or of several in `feedback`.
 
-    With `correct`, a label that came before is corrected, and with `withdraw` it is taken back, while it is in the log.
+    `correct` replaces an earlier label, and `withdraw` removes it. Both work as long as the label is in the log.
     """
 
     id: Id | UnsetType = UNSET
@@ -108,7 +108,8 @@ class FeedbackRequest(Struct, forbid_unknown_fields=True):
 
 
 class ExplanationTerm(Struct):
-    """What one feature adds to the margin, by the weights of all tasks, of the task itself, and of related tasks."""
+    """The contribution of one feature to the margin: `total`, and its parts by the weights of all tasks (`shared`), of
+    the task itself (`own`), and of related tasks (`related`)."""
 
     name: str
     total: float
@@ -119,7 +120,7 @@ class ExplanationTerm(Struct):
 
 
 class StoredExample(Struct):
-    """A stored example: its position in the stream, its task, its kernel value, and what it adds to the margin."""
+    """A stored example: its position in the stream, its task, its kernel value, and its contribution to the margin."""
 
     arrival: int
     task: Any
@@ -128,8 +129,8 @@ class StoredExample(Struct):
 
 
 class Reasons(Struct):
-    """`margin` is that of `label`. It is the sum of `terms`, of `rest` (the smaller terms) and of `remainder` (what
-    mixing several models adds)."""
+    """`margin` is the margin of `label`: the sum of `terms`, `rest` (the smaller terms) and `remainder` (the effect of
+    mixing several models)."""
 
     label: Any
     margin: float
@@ -140,10 +141,11 @@ class Reasons(Struct):
 
 
 class Prediction(Struct, omit_defaults=True):
-    """`margin` is positive for the second class, or one number per class; `probabilities` if the model has them.
+    """`margin` is one number, positive for the second class; with more than two classes, it is one number per class.
 
-    `warning` says that the model does not know some feature names, or that most of the model's features are missing.
-    A model with an operating point adds its `decision`, or `abstain`: a person should be asked.
+    `probabilities` are included if the model has them. `warning` says that the model does not know some feature names,
+    or that most of the model's features are missing. A model with an operating point adds its `decision`, or `abstain`
+    if a person should decide.
     """
 
     label: Any
@@ -197,7 +199,7 @@ class LearnAnswer(Struct, omit_defaults=True):
 class FeedbackAnswer(Struct, omit_defaults=True):
     """The outcome of one label.
 
-    `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (another came first), `refused` or `unknown`.
+    `learned`, `repeated`, `corrected`, `withdrawn`, `conflict` (it already has another label), `refused` or `unknown`.
     """
 
     id: str
@@ -274,7 +276,7 @@ class Done(Struct):
 
 
 class Problem(Struct):
-    """`kind` is for programs, `message` for people: what is accepted, what came, and the remedy."""
+    """`kind` is for programs, `message` for people: what is accepted, what was received, and the remedy."""
 
     kind: str
     message: str
@@ -287,22 +289,23 @@ class ProblemAnswer(Struct):
 
 
 class StrictDecoder(Generic[Decoded]):
-    """Decodes JSON as a class, and rejects objects that have a name twice: parsers differ in which value counts."""
+    """Decodes JSON as a class. Rejects objects with a repeated name, because parsers differ in the value they use."""
 
     def __init__(self, kind: type[Decoded]) -> None:
         self._decoder = msgspec.json.Decoder(kind)
 
     def decode(self, content: bytes) -> Decoded:
         value = self._decoder.decode(content)
-        # Every name is followed by a colon. If there are no more colons than the value accounts for, no name occurred
+        # Every name is followed by a colon. If the content has no more colons than the decoded value, no name occurred
         # twice. Counting colons is ten times faster than comparing all names.
+        # A colon in a string may be escaped, so colons in strings count only if nothing is escaped.
         if content.count(b":") > _colons(value, b"\\" not in content):
             json.loads(content, object_pairs_hook=_reject_repeated_names, parse_int=float)
         return value
 
 
 def _colons(value: Any, in_strings: bool) -> int:
-    """The colons in the JSON of a value, or fewer. Those in strings are counted unless they may be escaped."""
+    """A lower bound on the colons in the JSON of a value. `in_strings`: whether to count colons in strings."""
     kind = type(value)
     if kind is str:
         return value.count(":") if in_strings else 0
@@ -313,7 +316,7 @@ def _colons(value: Any, in_strings: bool) -> int:
     if kind is dict:
         n = len(value) + sum([_colons(name, in_strings) for name in value])
         parts = list(value.values())
-    elif isinstance(value, Struct):  # a field that is None or UNSET may not have been sent, all others were
+    elif isinstance(value, Struct):  # the JSON may lack a field that is None or UNSET, but has all others
         parts = [part for part in structs.astuple(value) if part is not None and part is not UNSET]
         n = len(parts)
     else:
@@ -341,5 +344,5 @@ labelled_line = StrictDecoder(LabelledExample)
 
 
 def reply(content: bytes, status: int = 200, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
-    """A response whose body is complete, not a stream."""
+    """A response with a complete body, as opposed to a stream."""
     return Response(content, status, SAFE_HEADERS if not headers else SAFE_HEADERS | headers, media_type)

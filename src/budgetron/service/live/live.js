@@ -125,12 +125,12 @@
       ["AUC", orDash(decimal, o.auc), o.brier == null ? "0.5 is random" : `Brier score ${o.brier.toFixed(3)}`],
       ["Average precision", orDash(decimal, o.average_precision), o.precision_at_k == null ? "" : `precision in the top ${count(state.k)}: ${percent(o.precision_at_k)}`]];
     byId("rare").hidden = !rare;
-    if (rare) byId("rare").textContent = `Only ${percent(rare.share)} of the labels are ${shorten(rare.label, 24)}, so the error says little: always predicting the other label has nearly the same. Read AUC and average precision.`;
+    if (rare) byId("rare").textContent = `Only ${percent(rare.share)} of the labels are ${shorten(rare.label, 24)}, so the error says little: always predicting the other label has nearly the same error. Look at AUC and average precision instead.`;
     const rows = [
       ["Predictions/s", orDash(count, now?.predicted), `${count(state.traffic.predicted)} in all`],
       ["Labels/s", orDash(count, now?.learned), `${count(state.traffic.learned)} in all`],
       ...(rare ? [...ranked, ...errors] : [...errors, ...ranked]),
-      ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of others` : ""],
+      ["Tasks", count(state.n_tasks), state.tasks_counted_together ? `${count(state.tasks_counted_together)} examples of other tasks` : ""],
       ...(state.capacity === 0 ? [] : [["Stored", count(state.stored), state.capacity == null ? "no limit" : `of ${count(state.capacity)} at most`]]),
       ["Memory", bytes(state.memory_bytes), limit == null ? "the whole model" : `of ${bytes(limit)}, ${percent(state.memory_bytes / limit)}`],
       ...(point ? [decisions(point)] : []),
@@ -219,7 +219,7 @@
     const rest = points.map((_, i) => Math.max(0, 1 - series.reduce((sum, s) => sum + s.values[i], 0)));
     put("share", { ...over, format: "percent", stacked: true, series: [...series, { label: "all others", values: rest }] });
     const [most] = state.share;
-    byId("share-says").textContent = most ? `${shorten(most[0])} has the most now, ${percent(most[1])}.` : "Nothing is stored.";
+    byId("share-says").textContent = most ? `${shorten(most[0])} has the largest share now, ${percent(most[1])}.` : "Nothing is stored.";
   }
 
   function tasks(state) {
@@ -235,11 +235,11 @@
   function beliefs(list) {
     byId("beliefs").hidden = !list.length;
     if (!list.length) return;
-    const share = kind => list.filter(b => b[kind]).reduce((sum, b) => sum + b.weight, 0), differ = share("apart"), kinds = share("learned");
+    const share = kind => list.filter(b => b[kind]).reduce((sum, b) => sum + b.weight, 0), differ = share("apart"), kinds = share("learned"), alike = 1 - differ - kinds;
     byId("beliefs-says").textContent = "The model mixes several models with different assumptions, by how well each predicts. " + (
-      kinds >= .5 ? `Most of the weight says that there are kinds of tasks (${percent(kinds)}).` :
-        differ < .5 ? `Most of the weight says that the tasks are alike (${percent(1 - differ - kinds)}).` :
-          `Most of the weight says that the tasks differ (${percent(differ)}).`);
+      kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
+        alike >= differ ? `The largest part of the weight says that the tasks are alike (${percent(alike)}).` :
+          `The largest part of the weight says that the tasks differ (${percent(differ)}).`);
     byId("beliefs-rows").replaceChildren(...[...list].sort((a, b) => b.weight - a.weight).map(b => make("tr", {},
       make("th", { scope: "row", textContent: b.words }), make("td", { className: "number", textContent: percent(b.weight) }))));
   }
@@ -323,8 +323,8 @@
       make("td", { className: "against" }, ...(t.total < 0 ? [bar(t.total)] : [])), make("td", {}, ...(t.total > 0 ? [bar(t.total)] : [])),
       number(t.shared), number(t.own), number(t.related)));
     const title = make("h3", {}, "Reasons for ", make("bdi", { textContent: shorten(given.label, 30) }));
-    const note = make("p", { className: "note", textContent: `What each feature adds to the margin of ${signed(given.margin)}: above 0 speaks for this label, below 0 against it. Shared: learned from all tasks; own: from this task; related: from tasks that resemble it.` });
-    const found = [title, note, make("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Reasons" }, make("table", { className: "shadesOnly reasons" },
+    const note = make("p", { className: "note", textContent: `What each feature adds to the margin of ${signed(given.margin)}. Positive numbers speak for this label, negative numbers against it. Shared: learned from all tasks; own: from this task; related: from similar tasks.` });
+    const found = [title, note, make("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Reasons" }, make("table", { className: "reasons" },
       make("thead", {}, make("tr", {}, head("Feature", false), head("Adds"), head("Against"), head("For", false), head("Shared"), head("Own"), head("Related"))), make("tbody", {}, ...body)))];
     if (given.nearest.length) found.push(make("h3", { textContent: "Most similar stored examples" }), make("div", { className: "scroll" }, make("table", {},
       make("thead", {}, make("tr", {}, head("Task", false), head("Example"), head("Similarity"), head("Adds"))),

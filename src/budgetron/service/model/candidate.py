@@ -1,8 +1,8 @@
-"""`Candidate`: another model that learns the same labels as the one in use, and is compared with it.
+"""`Candidate`: a second model that learns the same labels as the model in use, and is compared with it.
 
-It reads the records of the host's log after they were committed, so it never delays a label and needs no log of its
-own: after a restart it is loaded as it was at the last snapshot, and learns the records since then again. With a share
-above 0 it answers the requests for predictions of that share of the tasks.
+It reads the records of the host's log after their commit, so it never delays a label and needs no log of its own. After
+a restart, it is loaded as it was at the last snapshot, and learns the later records again. With a share above 0 it
+answers the predictions for that share of the tasks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Candidate:
         self.statistics_of_current, self.statistics_of_candidate = LiveStatistics(), LiveStatistics()
         # Records that the candidate rejected, and those that were trimmed before it could read them.
         self.refused = self.skipped = 0
-        self.reason = ""  # why it rejected the last of the refused records
+        self.reason = ""  # of the latest rejection
 
     @property
     def version(self) -> str:
         return self.state.version
 
     def answers(self, task: Any) -> bool:
-        """Whether the candidate answers for this task. A higher share adds tasks and takes none away."""
+        """Whether the candidate predicts for this task. A higher share adds tasks and removes none."""
         return self.state.share > 0 and _uniform_hash(task) < self.state.share
 
     def set_share(self, share: float) -> None:
@@ -93,7 +93,7 @@ class Candidate:
             statistics.learned(model, request, len(labels), Learned(number, values, classes=classes))
 
     def save(self) -> None:
-        """Store the candidate with its position, so that it does not need the records up to there any more."""
+        """Store the candidate with its position. After this it no longer needs the records up to this position."""
         self.state = msgspec.structs.replace(self.state, position=self._position)
         self._versions.save_candidate(self.hosted.content(), self.state)
         self._saved_at = self._host.snapshot_record
@@ -101,7 +101,7 @@ class Candidate:
     # ---- reading
 
     def shown(self) -> dict[str, Any]:
-        """What the live page shows: the metrics of both models on the same examples."""
+        """The state for the live page: the metrics of both models on the same examples."""
         return {
             "version": self.version, "share": self.state.share, "began": self.state.began,
             "learner": type(self.hosted.model).__name__, "position": self._position,

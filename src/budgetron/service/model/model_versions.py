@@ -25,8 +25,8 @@ Listener = Callable[[Sequence[Any]], None]
 class ModelVersions:
     """The versions of one model.
 
-    `replacing` resets the statistics while the model is replaced. `listen` is given the function to call after each
-    commit while there is a candidate, and None otherwise, so that labels are not delayed without need.
+    `replacing` resets the statistics while the model is replaced. `listen` registers a function to call after each
+    commit. It is registered only while there is a candidate, because it delays labels.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ModelVersions:
         self.candidate: Candidate | None = None
 
     def open(self) -> None:
-        """Load the candidate of the last run, if there was one, and let it learn what it missed.
+        """Load the candidate of the last run, if any, and let it learn the records that it missed.
 
         This may take long.
         """
@@ -98,7 +98,7 @@ class ModelVersions:
         """Return to the model before the last activation, promotion or rollback."""
         previous = self.versions.state.previous
         if previous is None:
-            raise NoVersion("rollback: the model was not replaced yet, so there is nothing to go back to. "
+            raise NoVersion("rollback: the model has not been replaced yet, so there is nothing to go back to. "
                             "Save versions with PUT /v1/versions/NAME, and activate one with POST.")  # fmt: skip
         return self.activate(previous, who, "rollback")
 
@@ -118,7 +118,7 @@ class ModelVersions:
         return host.position
 
     def model_replaced(self) -> None:
-        """Note that another model is in use. Its record has no labels, so the candidate skips it."""
+        """Let the candidate skip the record that replaced the model in use, because it has no labels."""
         if self.candidate is not None:
             self.candidate.continue_after(self._host.position)
 
@@ -162,11 +162,11 @@ class ModelVersions:
     def _current_candidate(self) -> Candidate:
         self._host  # noqa: B018 (raises for a model in shards)
         if self.candidate is None:
-            raise NoVersion("candidate: there is none. Begin one: PUT /v1/candidate with {\"version\": NAME}.")
+            raise NoVersion('candidate: there is none. Start one with PUT /v1/candidate and {"version": NAME}.')
         return self.candidate
 
     def learned(self, answers: Sequence[Any]) -> None:
-        """Let the candidate learn what was just committed. Its errors do not affect the model in use."""
+        """Let the candidate learn the latest commit. Its errors do not affect the model in use."""
         candidate = self.candidate
         if candidate is None:
             return
@@ -184,7 +184,7 @@ class ModelVersions:
             try:
                 self.candidate.follow()
                 self.candidate.save()
-            except BudgetronError as error:  # it learns the records again at the next start
+            except BudgetronError as error:  # it will learn the records again at the next start
                 log("warning", model=self._name, message=f"The candidate was not saved: {error}")
 
     # ---- reading

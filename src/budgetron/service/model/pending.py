@@ -1,12 +1,12 @@
-"""Remembered predictions that wait for their label: a bounded table in a file of its own, beside the log.
+"""Remembered predictions that wait for their label: a bounded table in a separate file beside the log.
 
 The latest predictions are stored, labelled or not. Both their number and their bytes are bounded, so that a client who
 may only predict cannot fill the disk. When the table is full, the API key that uses most of it loses its oldest
-predictions: one client cannot evict the predictions of the others.
+predictions. This way one client cannot evict the predictions of the others.
 
-The table survives the process (a kill, a crash). After a power loss the last moments may be missing, and their ids are
-then unknown. Whether a label is learned once does not depend on this table: each label is sent to the host under an
-idempotency key of its own.
+The table survives a kill or a crash of the process. After a power loss the latest predictions may be missing; their ids
+are then unknown. That a label is learned only once does not depend on this table: each label is sent to the host under
+its own idempotency key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from budgetron.durable.storage.sqlite_file import SqliteFile, copy_database
 
 KEY_PREFIX = "feedback:"  # the idempotency keys of labels begin with it
 NAME = "pending.sqlite"
-_ROW_BYTES = 100  # what a row takes in addition to its example, in the table and its indexes
+_ROW_BYTES = 100  # size of a row in the table and its indexes, without its example
 _TABLE = """
 CREATE TABLE pending
     (number INTEGER PRIMARY KEY, id TEXT UNIQUE, example BLOB, label BLOB, position INTEGER, margin BLOB) STRICT;
@@ -113,7 +113,7 @@ class Pending:
                 self._delete_oldest(unit, excess)
 
     def _delete_oldest(self, unit: str, excess: int) -> None:
-        """Delete the surplus of the key that holds most, and stop when it holds no more than the next one."""
+        """Delete the oldest rows of the key that holds most, until the excess is gone or the next key holds as much."""
         largest, second = sorted([*(getattr(usage, unit) for usage in self._usage.values()), 0], reverse=True)[:2]
         api_key = next(name for name, usage in self._usage.items() if getattr(usage, unit) == largest)
         goal = largest - min(excess, max(1, largest - second))
@@ -136,7 +136,7 @@ class Pending:
         example = msgspec.json.decode(row[0])
         if row[2] is None:
             return PendingPrediction(*example)
-        label = None if row[1] is None else msgspec.json.decode(row[1])  # NULL: learned just before a crash
+        label = None if row[1] is None else msgspec.json.decode(row[1])  # NULL: see `note_learned`
         features, task, offset = example if len(example) == 3 else (*example, UNSET)
         return PendingPrediction(features, task, offset, label, True, row[2], msgspec.json.decode(row[3]))
 
@@ -160,7 +160,7 @@ class Pending:
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
     def note_learned(self, answers: Mapping[str, Learned]) -> None:
-        """Mark predictions as labelled whose label the host learned just before a crash."""
+        """Mark predictions as labelled whose label the host had learned when a crash kept it out of this table."""
         rows = [
             (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY_PREFIX))
             for key, learned in answers.items()
@@ -204,7 +204,7 @@ def verify_pending(directory: Path) -> None:
 
 
 def repair_pending(directory: Path) -> bool:
-    """Delete a damaged table: nothing that was learned is in it. Returns whether it was damaged."""
+    """Delete a damaged table. The model loses nothing by this. Returns whether the table was damaged."""
     try:
         verify_pending(directory)
     except DamagedLog:
@@ -215,7 +215,7 @@ def repair_pending(directory: Path) -> bool:
 
 
 def forget_labels_after(directory: Path, position: int) -> None:
-    """Let predictions wait for a label again if the restored model has not learned their label."""
+    """Delete the labels that a restored model has not learned, so that they can be sent again."""
     if (directory / NAME).exists():
         db = _open(directory)
         try:

@@ -33,7 +33,7 @@ class ServedModel:
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
         self.pending.note_learned(host.remembered(KEY_PREFIX))
-        self.asking = Asking()  # belongs to the service and not to the model, which a restore replaces
+        self.asking = Asking()  # part of the service, because a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
         if replication is not None:
@@ -54,13 +54,13 @@ class ServedModel:
         return self.statistics.state(self.name, self.host)
 
     async def shown(self) -> dict[str, Any]:
-        """What the live page shows: the state, the length of the labelling queue, and the candidate."""
+        """The data of the live page: the state, the length of the labelling queue, and the candidate."""
         state = await self.ask(self.state)
         # The table of pending predictions belongs to the event loop.
         return state | {"waiting_labels": self.pending.n_waiting(), "candidate": self.versions.shown()}
 
     async def restore(self, content: bytes) -> None:
-        """Replace the model by that of a model file: model, columns and statistics in one step, between two commits."""
+        """Replace model, columns and statistics by those of a model file, in one step between two commits."""
 
         def replace() -> None:
             self.host.restore(content, self.statistics.replacing())
@@ -69,7 +69,7 @@ class ServedModel:
         await self.writer.call(replace)
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
-        """Run a query on the model; in a thread if it has shards, because their workers take a while to answer."""
+        """Run a query on the model. If the model has shards, run it in a thread, because workers may answer slowly."""
         return await asyncio.to_thread(question) if self.in_shards else question()
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class ServedModel:
 
 
 def open_host(directory: Path, make_model: Callable[[], Any] | None, settings: ServiceSettings) -> ModelHost:
-    """Open the directory of a model and recover what is there. This may take long: call it in a thread."""
+    """Open the directory of a model and recover the model. This may take long: call it in a thread."""
     if settings.shards is not None or is_sharded_host(directory):
         options = ShardOptions(
             shards=settings.shards or 1,

@@ -1,8 +1,8 @@
 """The writer of a model: one thread that takes all waiting requests, commits them together, learns them, and answers.
 
-No exception ends the thread: whatever is raised becomes the answer to the requests that were being processed. If the
-thread ends nevertheless, `restart_if_ended` starts another one, and answers the requests that the old thread had taken
-with `WriterEnded`. The service calls it once per second, when /readyz is requested, and before each request.
+No exception ends the thread: it becomes the answer to the requests in progress. If the thread ends nevertheless,
+`restart_if_ended` starts another one, and answers the requests that the old thread had taken with `WriterEnded`. The
+service calls it once per second, when /readyz is requested, and before each request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from budgetron.durable import Learned, ModelHost, Request
-from budgetron.errors import Closed, OperationalError, error_message
+from budgetron.errors import Closed, OperationalError
 from budgetron.service.logs import log
 from budgetron.service.monitoring.statistics import LiveStatistics
 
@@ -49,7 +49,7 @@ class Writer:
         self._name, self._host, self._statistics, self._max_waiting = name, host, statistics, max_waiting
         self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._put_back: list[_Item | None] = []  # taken from the queue, but must wait for the next commit
+        self._put_back: list[_Item | None] = []  # taken from the queue too early; comes before the queue
         self._taken: list[_Item] = []  # being processed; `restart_if_ended` answers them if the thread ends
         self._loop = asyncio.get_running_loop()
         self._stopped = False
@@ -85,15 +85,7 @@ class Writer:
     def submit(self, request: Request, n: int) -> asyncio.Future[Learned]:
         """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned."""
         if self.waiting and self.waiting + n > self._max_waiting:
-            raise Busy(
-                error_message(
-                    "service",
-                    "the queue of the writer",
-                    f"at most {self._max_waiting} examples long",
-                    "more",
-                    "Retry in a second.",
-                )
-            )
+            raise Busy(f"service: {self.waiting} examples already wait to be learned. Retry in a second.")
         return self._put(_Item(self._loop.create_future(), request, n))
 
     def call(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -122,7 +114,7 @@ class Writer:
             except BaseException as error:  # The thread must survive anything, and every request needs an answer.
                 answers = [error if isinstance(error, Exception) else _writer_ended()] * len(items)
             self._taken = []
-            with suppress(RuntimeError):  # The loop is closed: nothing waits for an answer any more.
+            with suppress(RuntimeError):  # The loop is closed, so nothing waits for an answer.
                 self._loop.call_soon_threadsafe(self._deliver, items, answers)
             if self._listener is not None and items[0].action is None:
                 self.busy = True
@@ -183,5 +175,5 @@ class Writer:
 def _writer_ended() -> WriterEnded:
     return WriterEnded(
         "service: the writer thread was interrupted, so it is not known whether the examples were learned. Send them "
-        "again with the same idempotency key: they are then learned once."
+        "again with the same idempotency key, and they are learned exactly once."
     )

@@ -1,4 +1,4 @@
-"""Statistics of a model at work, in bounded memory: what `/v1/live` returns and `/v1/events` repeats.
+"""Statistics of a running model, in bounded memory: the data of `/v1/live` and `/v1/events`.
 
     {"model": "default", "learner": "Budgetron", "at": 1700000000.0, "position": 812, "begun": true,
      "traffic":  {"predicted": 9000, "learned": 1200, "refused": 3,               since the service started
@@ -53,12 +53,12 @@ K = 100  # the k of precision at k
 
 
 class LiveStatistics:
-    """Counts of one model. The writer adds what was learned; any thread may read."""
+    """Counts of one model. The writer thread adds learned examples; any thread may read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tally: Tally | None = None  # None before the first example
-        self._shown_curve: list[dict[str, Any]] | None = None  # computed when asked for, valid until a window ends
+        self._shown_curve: list[dict[str, Any]] | None = None  # a cache, cleared when a window ends
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._last_window_end = 0
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
@@ -135,7 +135,7 @@ class LiveStatistics:
             return None if figures is None else figures.to_dict()
 
     def comparison(self) -> dict[str, Any]:
-        """The part of the state in which two models are compared."""
+        """The part of the state that is shown for a model and its candidate, to compare them."""
         with self._lock:
             overall = None if self._tally is None else self._tally.overall.to_dict()
             return {"overall": overall, "curve": self._thinned_curve()}
@@ -174,7 +174,7 @@ class LiveStatistics:
         }  # fmt: skip
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
-        """The learned relations of the most frequent tasks. Sent every second, so computed once per window."""
+        """The learned relations of the most frequent tasks. Computed once per window, but sent every second."""
         computed_at, shown = self._shown_relations
         if shown is None or position - computed_at >= WINDOW or position < computed_at:
             shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])
@@ -182,7 +182,7 @@ class LiveStatistics:
         return shown
 
     def _thinned_curve(self) -> list[dict[str, Any]]:
-        """The curve, evenly thinned and rounded. Sent every second, so computed once per window."""
+        """The curve, evenly thinned and rounded. Computed once per window, but sent every second."""
         if self._tally is None:
             return []
         if self._shown_curve is None:
@@ -211,7 +211,7 @@ def relations_of(model: Any, tasks: list[Hashable]) -> dict[str, Any] | None:
         return None
     try:
         values = model.task_similarity(tasks)
-    except InputError:  # sparse rows: weights of tasks are hashed
+    except InputError:  # the model learns sparse rows, whose weights are hashed
         return None
     order = order_by_similarity(values)
     values = np.round(values[np.ix_(order, order)], 2)
@@ -237,7 +237,7 @@ def budget_bytes(model: Any) -> int | None:
 
 
 def plain(value: Any) -> Any:
-    """A task or label for JSON: itself, or its string."""
+    """A task or label as a JSON value. Types that JSON lacks become strings."""
     if isinstance(value, np.generic):
         value = value.item()
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

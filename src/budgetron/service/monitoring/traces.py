@@ -32,7 +32,7 @@ class Traces:
         self._parents = w3c.TraceContextTextMapPropagator()
 
     def note(self, scope: Any, route: str, status: int, seconds: float, received: float | None, **more: Any) -> None:
-        """Make the span of a request that has just ended; `received` is when its body was complete (perf_counter)."""
+        """Create the span of a request that has just ended. `received`: when its body was complete (perf_counter)."""
         ended = time.time_ns()
         header = next((value for name, value in scope["headers"] if name == _PARENT), None)
         parent = None if header is None else self._parents.extract({"traceparent": header.decode("latin-1")})
@@ -52,5 +52,5 @@ class Traces:
         span.end(end_time=ended)
 
     def close(self) -> None:
-        """Send what waits, within a few seconds."""
+        """Send the remaining spans, within a few seconds."""
         self._provider.shutdown()
