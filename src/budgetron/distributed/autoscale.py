@@ -3,8 +3,8 @@
 The caller observes the queue at regular intervals (the service every second) and calls `change`. The rule is simple,
 so that its behaviour can be predicted. If more than `high` examples per worker wait, one worker is added. If no example
 waited in `calm` observations in a row, one worker is removed. Each observation causes at most one change, and the
-number of workers stays between `min_workers` and `max_workers`. So a queue that stays long gets all workers after
-`max_workers` − `min_workers` observations, and a worker that is not needed is removed after `calm` observations.
+number of workers stays between `min_workers` and `max_workers`. While the queue stays long, it gets all workers within
+`max_workers` − `min_workers` observations. A worker that is not needed is removed after `calm` observations.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Autoscaler:
     _calm_for: int = 0  # observations in a row without a waiting example
 
     def change(self, waiting: int, workers: int) -> int:
-        """1 to add a worker now, -1 to remove one, 0 to leave them as they are."""
+        """Return 1 to add a worker now, -1 to remove one, and 0 to change nothing."""
         self._calm_for = self._calm_for + 1 if waiting == 0 else 0
         if waiting > self.high * workers and workers < self.max_workers:
             return 1

@@ -1,9 +1,9 @@
 """Decisions of a sharded model, by an operating point: the rule that turns margins into decisions.
 
 `ShardDeciding` is a base class of `ShardedModel`. The coordinator sees the margins of all shards, so it has the only
-operating point. The point belongs to the prototype of `input_validation`, so the record of a directory contains it, and
-so does what `save` writes. Counts since the last snapshot may be missing after a crash. `ShardedHost` loses none: it
-stores the point in its journal.
+operating point. The point belongs to the prototype of `input_validation`, so it is part of the record of a directory
+and of the files that `save` writes. After a crash, counts since the last snapshot may be missing. `ShardedHost` loses
+no counts, because it stores the point in its journal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ShardDeciding(OnDisk):
 
     @property
     def operating_point(self) -> OperatingPoint | None:
-        """How `decide` turns margins into decisions: an `OperatingPoint`, or None. It counts what is learned."""
+        """How `decide` turns margins into decisions: an `OperatingPoint`, or None. It counts learned examples."""
         owner = self._validator.prototype if hasattr(self, "_validator") else self.learner
         point: OperatingPoint | None = owner.operating_point
         return point
@@ -48,7 +48,7 @@ class ShardDeciding(OnDisk):
         self._get_validator().prototype.operating_point = point
 
     def changed_point(self, before: OperatingPoint | None, settings: dict[str, Any] | None) -> OperatingPoint | None:
-        """Return a point with other settings and the counts of the one before; None without settings."""
+        """Return a point with new settings and the counts of the old point; None without settings."""
         return self._get_validator().prototype.changed_point(before, settings)
 
     def change_operating_point(self, settings: dict[str, Any] | None) -> None:

@@ -101,7 +101,7 @@ class InputValidator:
         return ValidatedBlock(block, examples.weights)
 
     def convert(self, X: Any, y: Any, tasks: Any, sample_weight: Any, offset: Any = None) -> Examples:
-        """Convert the arguments of a call, with the task column split off if the learner has one."""
+        """Convert the arguments of a call. If the learner has a task column, it becomes `tasks`."""
         prototype = self.prototype
         X, tasks = prototype._split_task_column(X, tasks)
         return validation.convert(prototype._who, X, y, tasks, sample_weight, offset)
@@ -132,12 +132,12 @@ class InputValidator:
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         """A new learner for a shard, with its own budget and graph and the kernel of all shards."""
         model: Learner = clone(self.learner)
-        # All shards get the kernel that the first block determined. For a Budgetron `kernel_` is None: they get the
+        # All shards get the kernel that the first block determined. For a Budgetron, `kernel_` is None, so they get the
         # parameter.
         model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
         if "budget" in self.learner.get_params(deep=False):
             model.set_params(budget=budget)
-        model.task_column = None  # the coordinator has split that column off already
+        model.task_column = None  # the coordinator has already removed that column
         return model
 
     def new_shard_model(self, budget: int | str | None, graph: TaskGraph) -> Learner:
@@ -159,7 +159,7 @@ class InputValidator:
             raise
 
     def _fix_kernel(self) -> None:
-        """Replace ``gamma="scale"`` by its value after the first rows: all shards must use the same kernel."""
+        """Replace ``gamma="scale"`` by its value after the first rows, because all shards must use the same kernel."""
         engine = self.prototype._engine
         if engine.settings.kernel is not None:
             kernel = kernel_after(engine.settings, self._first_rows)

@@ -1,6 +1,6 @@
-"""Statistics of a sharded model, and changes while it runs: of its workers and of the shares of the budget.
+"""Statistics of a sharded model, and changes of its workers and of the shares of the budget.
 
-`Introspection` is a base class of `ShardedModel`. It asks the workers for numbers; it never learns and never predicts.
+`Introspection` is a base class of `ShardedModel`. It neither learns nor predicts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from budgetron.distributed.split.placement import WHO, Placement
 from budgetron.distributed.split.shares import check_policy, rebalanced_shares, unused_only
 from budgetron.distributed.workers.worker import ShardStatistics
 from budgetron.distributed.workers.worker_group import WorkerGroup
-from budgetron.errors import input_error, shown
+from budgetron.errors import InputError, input_error, shown
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Introspection(ABC):
             capacities = [int(shard.capacity or 0) for shard in statistics]
             new_capacities = rebalanced_shares(self.learner.budget, capacities, new_mistakes, self._min_capacity())
             if type(self.learner).__name__ == "Forgetron":
-                # A Forgetron can evict only as part of a mistake, so it gives away unused capacity only.
+                # A Forgetron evicts examples only when it makes a mistake, so only unused capacity can be moved.
                 new_capacities = unused_only(new_capacities, capacities, [shard.n_stored for shard in statistics])
             # Shards that shrink come first, so that the total never exceeds the budget.
             order = sorted(range(self.shards), key=lambda shard: new_capacities[shard] - capacities[shard])
@@ -210,5 +210,6 @@ class Introspection(ABC):
 
     def _check_fitted(self) -> None:
         if not self._is_fitted:
-            raise input_error(WHO, "the model", "one that has learned something", "a new one, or one that was closed",
-                              "Call partial_fit first, or ShardedModel.open.")  # fmt: skip
+            raise InputError(
+                f"{WHO}: the model has learned nothing yet, or was closed. Call partial_fit, or use ShardedModel.open."
+            )

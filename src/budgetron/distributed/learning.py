@@ -33,7 +33,7 @@ MAX_KEY_LENGTH = 180  # earlier versions appended the position of a row, and the
 
 @dataclass(frozen=True)
 class ConvertedRequest:
-    """A request whose examples are converted (`validation.convert`) and not checked yet."""
+    """A request whose examples are converted (`validation.convert`), but not checked yet."""
 
     examples: Examples
     key: str | None = None
@@ -115,10 +115,10 @@ class ShardLearning(ShardDeciding):
     def learn_converted(
         self, requests: Sequence[ConvertedRequest | Exception], new_keys: bool = False
     ) -> list[Margins | Exception]:
-        """Learn requests whose examples are converted already; an exception among them is returned as its own answer.
+        """Learn requests whose examples have been converted. An exception among them is returned as its own answer.
 
-        With `new_keys=True` the caller guarantees that no row was sent under one of the keys before, so that the shards
-        need not be asked about them.
+        With `new_keys=True` the caller guarantees that no row was sent under one of the keys before, so the shards are
+        not asked about them.
         """
         jobs = self._learn_requests(requests, new_keys)
         return [job if isinstance(job, Exception) else job.margins for job in jobs]
@@ -193,7 +193,7 @@ class ShardLearning(ShardDeciding):
         return validated
 
     def _prepare(self) -> None:
-        """Start the shards if this is the first block, and write to the record what the block determined."""
+        """Start the shards if this is the first block, and record new properties of the input."""
         with self._validation_lock:
             if not self._is_fitted:
                 self._begin()
@@ -202,13 +202,13 @@ class ShardLearning(ShardDeciding):
             self._unrecorded = False
 
     def _new_job(self, validated: ValidatedBlock, key: str | None, is_new: bool = False) -> Job:
-        """A job to learn a block. Without a key it gets a random one: messages may be sent again after a failure."""
+        """A job to learn a block. Without a key it gets a random one, because messages may have to be sent again."""
         block = validated.block
         self._busy_tasks.count([None] if block.tasks is None else block.tasks)
         digests = None
         if key is not None and not is_new and self.directory is not None:
             content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight, block.offsets)
-            # The number of rows is mixed in, so that a part of these rows under the same key counts as a reused key.
+            # Including the number of rows rejects a later call with only some of these rows as a reused key.
             digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
         shards = self._placement.shards_of(validated)
         return Job(validated, shards, self._empty_margins(validated.n), key or secrets.token_hex(8), digests)
@@ -220,8 +220,7 @@ class ShardLearning(ShardDeciding):
     def _learn_job(self, job: Job) -> Margins:
         """Learn the rows of a job in steps, with maintenance between them. Returns the margins."""
         interval = self._interval()
-        # Steps are multiples of `block`, so that maintenance happens at the same rows however a stream is cut into
-        # calls.
+        # Steps are multiples of `block`, so that maintenance does not depend on how a stream is divided into calls.
         step = job.n if interval is None else max(1, interval // self.block) * self.block
         for start in range(0, job.n, step):
             rows = range(start, min(start + step, job.n))
@@ -233,7 +232,7 @@ class ShardLearning(ShardDeciding):
         return job.margins
 
     def _mark_learned(self, job: Job) -> Job:
-        """Mark the rows of a job that were learned before under its key. Raises `KeyReused` if other rows were.
+        """Mark the rows of a job that were learned before under its key. Raises `KeyReused` for other rows.
 
         All shards are asked before any of them learns, so that a key with other rows changes nothing.
         """
@@ -255,7 +254,7 @@ class ShardLearning(ShardDeciding):
         return self.rebalance_every if self.shares == "demand" else None
 
     def _maintain(self) -> None:
-        """Do what is due every `_interval` examples; a `ReplicatedModel` exchanges instead."""
+        """Rebalance the shares, every `_interval` examples. A `ReplicatedModel` exchanges weights instead."""
         self.rebalance()
 
     def _run(self, method: str, jobs: Sequence[Job], rows: range | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How a `ShardedHost` starts: the options of its shards, and whether they fit the directory.
+"""The options with which a `ShardedHost` starts, and the check that they fit its directory.
 
 Only `budgetron serve` starts such hosts, so the errors name its options.
 """
@@ -37,7 +37,7 @@ def is_sharded_host(directory: Path) -> bool:
 
 
 def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: ShardOptions) -> ShardedModel:
-    """The sharded model of the directory; or a new one, which starts with the first block."""
+    """Open the sharded model of the directory, or create a new one, which starts with the first block."""
     parameters: dict[str, Any] = {
         "workers": options.workers,
         "backend": "local" if options.ray is None else "ray",
@@ -46,13 +46,13 @@ def open_model(journal: Journal, make_model: Callable[[], Any] | None, options: 
     }
     if (journal.shards_directory / RECORD).exists():
         if not journal.position:  # The shards belong to another coordinator, and opening them would lock it out.
-            came = f"{str(journal.shards_directory)!r}, which contains shards"
-            raise input_error("serve", "--ray", "a directory of its own for a new model", came)
+            got = f"{str(journal.shards_directory)!r}, which contains shards"
+            raise input_error("serve", "--ray", "an empty directory for a new model", got)
         return ShardedModel.open(journal.shards_directory, **parameters)
     learner = None if make_model is None else make_model()
     if learner is None or learner._is_fitted:
-        came = "none" if learner is None else "a model file, which has learned already"
-        raise input_error("serve", "MODEL", "the name of a learner if a new model is to be in shards", came)
+        got = "none" if learner is None else "a model file, which has learned already"
+        raise input_error("serve", "MODEL", "the name of a learner for a new model in shards", got)
     if journal.shards > 1 and has_one_component(learner.graph):
         raise input_error(
             "serve", "--shards", "1 if the task graph has a single component", f"{journal.shards}",
@@ -65,6 +65,6 @@ def check_not_unsharded(directory: Path) -> None:
     """Raise `InputError` if the directory belongs to a `Host`, whose model has no shards."""
     if (directory / HOST_DATABASE).is_file():
         raise input_error(
-            "serve", "--shards", "for new models", f"{directory.name!r}, which was started without shards",
+            "serve", "--shards", "used for new models only", f"{directory.name!r}, which was started without shards",
             "Serve it without --shards and --ray, or give the new model another name.",
         )  # fmt: skip

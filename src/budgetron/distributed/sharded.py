@@ -52,14 +52,14 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         The learner of every shard, with the whole task graph. Its `budget` is the total, which is divided among the
         shards: stored examples, or bytes of all shards' models together.
     shards : int, default=8
-        The number of shards, fixed for the life of the model. Results depend on it, and do not depend on `workers`.
+        The number of shards, fixed for the life of the model. Results depend on it, but not on `workers`.
     workers : int, default=1
         The initial number of threads or Ray actors; see `add_worker` and `remove_worker`.
     backend : {"local", "ray"}, default="local"
         Threads of this process, or actors of a Ray cluster.
     directory : path, optional
         The directory of the logs and snapshots. With it, every block is on disk before it is acknowledged, and
-        `ShardedModel.open` continues the model. Ray needs one that all nodes share.
+        `ShardedModel.open` continues the model. Ray needs a directory that all nodes share.
     shares : {"fixed", "demand"}, default="fixed"
         Equal shares of the budget, or shares that follow the mistakes of each shard.
     rebalance_every : int, default=50000
@@ -69,7 +69,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     block : int, default=1024
         Rows per message to the workers, at least 128.
     in_flight : int, default=4
-        Blocks that may be under way at the same time; after that the caller waits.
+        Blocks that may be in progress at the same time. Beyond that, the caller waits.
     snapshot_every : int, default=50000
         Examples between two snapshots of a shard, each of which trims its log.
     patience : float, default=60
@@ -84,8 +84,8 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         The statistics of each shard, and its worker.
     classes_, kernel_ : determined by the first block
     n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
-        Over all shards. `memory_bytes_` leaves out what does not grow with learning: the empty prototype with which the
-        coordinator validates input, blocks under way, and the counters of `busy_tasks`.
+        Over all shards. `memory_bytes_` does not include parts that do not grow with learning: the empty prototype that
+        validates input in the coordinator, blocks in progress, and the counters of `busy_tasks`.
     budget_share_ : dict
         Each task's current share of the stored examples.
 
@@ -197,7 +197,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
     def _first_budgets(self, validator: InputValidator | None = None) -> list[int | str | None]:
         """The share of the budget of each shard.
 
-        With a `validator` that has seen the first block, shares of bytes are checked against what a model needs.
+        With a `validator` that has seen the first block, shares of bytes are checked against the needs of a model.
         """
         budget = getattr(self.learner, "budget", None)
         shares = first_shares(budget, self.shards)
@@ -230,7 +230,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         self._write_record()
 
     def _reopen(self, term: int) -> None:
-        """Start the shards from their logs, as the coordinator after the one of this term."""
+        """Start the shards from their logs, as the successor of the coordinator of this term."""
         # The record is written first: after a crash the next coordinator has a higher term, and no epoch is used twice.
         self._set_up(term + 1)
         self._write_record()

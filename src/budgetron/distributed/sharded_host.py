@@ -1,8 +1,8 @@
 """`ShardedHost`: a model in shards with the guarantees of a `Host`, over several logs. `budgetron serve` uses it.
 
 Learning: a request is written to the journal and forced to disk, then sent to its shards, each of which writes its rows
-to its own log before it learns them. Then it is acknowledged. A request that was interrupted is finished before
-anything else is learned, now or after a restart. So every shard learns its rows once, in the order of the journal.
+to its own log before it learns them. Then the request is acknowledged. An interrupted request is finished before any
+other request, also after a restart. This way every shard learns its rows once, in the order of the journal.
 
 It must never send a shard a request that is not in the journal.
 """
@@ -30,9 +30,9 @@ from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
 from budgetron.durable.requests import Entry, answer_of, entry_of, group_into_commits
-from budgetron.errors import Closed, InputError, error_message, input_error, shown
+from budgetron.errors import Closed, InputError, input_error, shown
 
-_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit under way
+_LOCK_TIMEOUT = 0.5  # seconds that check_ready waits for a commit in progress
 
 
 class ShardedHostedModel(HostedModel):
@@ -60,7 +60,7 @@ class ShardedHost:
         self.directory, self._lock, self._journal = directory, lock, journal
         self.model = model
         self.hosted_model = ShardedHostedModel(model)
-        self.failing: Exception | None = None  # why something in the journal is not learned yet
+        self.failing: Exception | None = None  # why a request in the journal is not learned yet
         self.position = journal.position
         self._commit_lock = threading.Lock()
         self._is_open = True
@@ -161,7 +161,7 @@ class ShardedHost:
         raise _cannot_correct_error()
 
     def end_of_stream(self, key: str) -> int:
-        """The position after the last learned row of a stream, from which its reader must continue. 0 if it is new."""
+        """The position after the last learned row of a stream, where its reader must continue. 0 for a new stream."""
         with self._commit_lock:
             return self._journal.end_of_stream(key)
 
@@ -188,7 +188,7 @@ class ShardedHost:
             entry.answer = answer
 
     def _finish_earlier(self) -> int:
-        """Learn what is in the journal and was not acknowledged. Returns the number of examples."""
+        """Learn the requests in the journal that were not acknowledged. Returns the number of examples."""
         if not self._journal.any_unfinished():
             self.failing = None
             return 0
@@ -233,7 +233,7 @@ class ShardedHost:
         (request,) = block.examples.rows
         try:
             self._point = self.model.changed_point(self._point, request.get("settings"))
-        except InputError as error:  # examples that were learned since have more labels than an operating point accepts
+        except InputError as error:  # the examples before this request have more labels than an operating point accepts
             return error
         return Learned(number, np.empty(0))
 
@@ -254,7 +254,7 @@ class ShardedHost:
         ]
         rejected = [number for number, answer in answers if isinstance(answer, Exception)]
         self._journal.finish(learned, rejected, None if self._point is None else point_to_bytes(self._point))
-        # Only now, because requests that are sent again after a failure are counted again.
+        # Not earlier, because after a failure the requests are sent and counted again.
         self.model.operating_point = self._point
 
     def _not_written_error(self, error: Exception) -> Exception:
@@ -262,8 +262,10 @@ class ShardedHost:
         if not self._journal.any_unfinished():
             return error
         self.failing = error
-        remedy = "An earlier request must be learned first. This call wrote nothing: send it again with its key."
-        return Unfinished(error_message("service", "the shards", "all available", _describe(error), remedy))
+        return Unfinished(
+            f"service: an earlier request must be learned first, but a shard failed: {_describe(error)}. This call "
+            "wrote nothing. Send it again with its key."
+        )
 
     def check_ready(self) -> None:
         """Raise the error that `learn_many` would raise now: of the journal, of a shard's log, or of a lost worker."""
@@ -289,13 +291,13 @@ class ShardedHost:
             self.model.snapshot()
 
     def content(self) -> NoReturn:
-        raise _in_shards_error("its model file")
+        raise _in_shards_error("has no single model file")
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> NoReturn:
-        raise _in_shards_error("a model file to restore")
+        raise _in_shards_error("cannot be replaced by a model file")
 
     def backup(self, path: Path) -> NoReturn:
-        raise _in_shards_error("a backup in one file")
+        raise _in_shards_error("cannot be backed up to one file")
 
     def remembered(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
@@ -315,11 +317,10 @@ class ShardedHost:
 
 
 def _unfinished_error(error: Exception) -> Unfinished:
-    remedy = (
-        "The request is on disk and will be learned before any other. To get its answer, send it again with the same "
-        "key. If it had no key, do not send it again."
+    return Unfinished(
+        f"service: a shard failed: {_describe(error)}. The request is on disk and will be learned before any other. To "
+        "get its answer, send it again with the same key. If it had no key, do not send it again."
     )
-    return Unfinished(error_message("service", "the shards", "all available", _describe(error), remedy))
 
 
 def _describe(error: Exception) -> str:
@@ -327,14 +328,13 @@ def _describe(error: Exception) -> str:
 
 
 def _cannot_correct_error() -> InShards:
-    remedy = "Learn the right label as a new example."
-    accepted = "requested for a model without shards"
-    return InShards(error_message("service", "corrections", accepted, "a model in shards", remedy))
-
-
-def _in_shards_error(what: str) -> InShards:
-    remedy = (
-        "POST snapshot lets every shard write its snapshot. To copy the model, stop the service and call "
-        "ShardedModel.open(directory).save(target)."
+    return InShards(
+        "service: a model in shards cannot be corrected. Learn the correct label as a new example instead."
     )
-    return InShards(error_message("service", what, "requested for a model without shards", "a model in shards", remedy))
+
+
+def _in_shards_error(reason: str) -> InShards:
+    return InShards(
+        f"service: a model in shards {reason}. POST snapshot lets every shard write its snapshot. To copy the model, "
+        "stop the service and call ShardedModel.open(directory).save(target)."
+    )

@@ -16,11 +16,10 @@ from budgetron.durable.repairs.staging import Replaced, locked_stage, put_in_pla
 from budgetron.durable.repairs.verify import Verified, verify
 from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
-from budgetron.errors import error_message
 
 
 def verify_sharded(directory: Path) -> dict[str, Verified]:
-    """Check the journal, and return what is in each shard. Raises `DamagedLog` at the first damage."""
+    """Check the journal and every shard. Raises `DamagedLog` at the first damage."""
     return {f"{folder.name}: ": verify(folder) for folder in _shard_folders(directory)}
 
 
@@ -61,12 +60,9 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
             copy_database(directory / NAME, stage / "old" / NAME)
         old = Journal(stage / "old", checked=False)
     except DamagedLog as error:
-        remedy = "Replace the whole directory by a copy that was made while the service was stopped."
-        path = str(directory / NAME)
         raise DamagedLog(
-            error_message(
-                "repair", "the journal", "one that says where the shards are", f"{path!r}: {error.what}", remedy
-            )
+            f"repair: the journal {str(directory / NAME)!r} cannot be repaired: {error.what}. Replace the whole "
+            "directory by a copy that was made while the service was stopped."
         ) from error
     last = 0
     new = Journal(stage, old.shards_directory, old.shards)

@@ -38,13 +38,12 @@ def read_file(source: str, name: str, digest: str | None = None) -> bytes:
         else:
             content = read_bytes(Path(source) / name, MAX_BYTES)
     except FileNotFoundError:
-        message = error_message("ShardedModel.load", "source", f"one with a file {name!r}", repr(source),
-                                "Pass a folder or URL that ShardedModel.save wrote.")  # fmt: skip
+        message = (
+            f"ShardedModel.load: {source!r} has no file {name!r}. Pass a folder or URL that ShardedModel.save wrote."
+        )
         raise InputFileMissing(message) from None
     if digest is not None and sha256(content).hexdigest() != digest:
-        raise ModelFileError(
-            error_message("ShardedModel.load", name, "as it was saved", "other bytes", "Load another copy.")
-        )
+        raise ModelFileError(f"ShardedModel.load: {name} does not match its checksum. Load another copy.")
     return content
 
 

@@ -2,12 +2,12 @@
 
 A request may go to several shards, and each shard knows only its own rows. The journal has all rows of the request. A
 request is forced to disk here before any shard gets it, and stays until all shards have learned it. Its number is part
-of the key under which the shards get its rows, so that rows that are sent again are learned once. The idempotency keys
-of clients are stored as in the log of a `Host`.
+of the key of its rows in the shards, so that shards learn repeated rows only once. The idempotency keys of clients are
+stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of each request that not all shards have learned yet
-    point      the operating point, with what it counted up to the last finished request
+    point      the operating point, with its counts up to the last finished request
     keys       idempotency keys: the tables of `budgetron.durable.storage.idempotency`
 """
 
@@ -51,7 +51,7 @@ def _to_format_2(db: SqliteFile) -> None:
     db.execute("INSERT INTO request SELECT number, rows FROM old_request WHERE rows IS NOT NULL")
     db.execute("DROP TABLE old_request")
     db.execute("DELETE FROM sqlite_sequence WHERE name = 'request'")
-    if row is not None:  # new requests get higher numbers than all before, so that none is used twice
+    if row is not None:  # continue the numbers, so that none is used twice
         db.execute("INSERT INTO sqlite_sequence VALUES ('request', ?)", row)
 
 
@@ -103,7 +103,7 @@ class Journal:
         return 0 if row is None else int(row[0])
 
     def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
-        """The entries that have new rows. Every other entry gets its answer here."""
+        """Return the entries with new rows. Every other entry gets its answer here."""
         return self.keys.select_unlearned(entries, Unwritten(), classes)
 
     def end_of_stream(self, key: str) -> int:
@@ -127,7 +127,7 @@ class Journal:
         requests = list(self.db.rows(f"SELECT number, rows, crc IS {_CHECKSUM} FROM request ORDER BY number"))
         for number, _, is_intact in requests:
             if not is_intact:
-                raise damaged_log(self.db.path, f"request {number} has other bytes than were written")
+                raise damaged_log(self.db.path, f"request {number} does not match its checksum")
         return [(number, rows) for number, rows, _ in requests]
 
     def finish(
@@ -158,7 +158,7 @@ class Journal:
         if row is None:
             return None
         if not row[1]:
-            raise damaged_log(self.db.path, "the operating point has other bytes than were written")
+            raise damaged_log(self.db.path, "the operating point does not match its checksum")
         return bytes(row[0])
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
@@ -166,7 +166,7 @@ class Journal:
         return self.keys.answers_to(prefix, Unwritten())
 
     def try_to_write(self) -> None:
-        """Write a few bytes, and raise the error of that write if a commit would fail now."""
+        """Write a few bytes, to find out whether a commit would succeed now."""
         with self.db.writing():
             self.db.try_to_write(_PROBE_BYTES)
         self.db.check_free_space()

@@ -1,4 +1,4 @@
-"""Find out what a folder or URL contains: a model in shards or not, of which class, live or saved.
+"""Find out whether a folder or URL contains a model in shards, of which class, and whether it is live or saved.
 
 The command line calls this before it opens a model. Nothing here opens or changes one.
 """
@@ -18,7 +18,7 @@ CLASSES = {kind.__name__: kind for kind in (ShardedModel, ReplicatedModel)}
 
 
 def is_in_shards(location: Any) -> bool:
-    """Whether a folder contains a model in shards, live or saved. Every URL counts as one: nothing is requested."""
+    """Whether a folder contains a model in shards, live or saved. True for every URL, without a request to it."""
     return "://" in str(location) or (Path(location) / record.NAME).is_file()
 
 

@@ -41,15 +41,15 @@ class OnDisk(Introspection):
 
     @abstractmethod
     def _reopen(self, term: int) -> None:
-        """Start the shards from their logs, as the coordinator after the one of this term."""
+        """Start the shards from their logs, as the successor of the coordinator of this term."""
 
     # ---- files
 
     def _check_directory(self) -> None:
-        """Raise `InputError` if the directory of a new model contains one already."""
+        """Raise `InputError` if the directory of a new model already contains a model."""
         if self.directory is not None and (Path(self.directory) / record.NAME).exists():
             raise input_error(
-                WHO, "directory", "an empty one for a new model", f"{str(self.directory)!r}, which contains a model",
+                WHO, "directory", "empty for a new model", f"{str(self.directory)!r}, which contains a model",
                 "Continue it with ShardedModel.open, or choose another directory.",
             )  # fmt: skip
 
@@ -67,7 +67,7 @@ class OnDisk(Introspection):
         The list of files is written last, so the target contains the old model or the new one, never a mixture.
         """
         self._check_fitted()
-        # The stamp gives every save new file names: the files of the last save stay valid until the record changes.
+        # Every save uses new file names (the stamp), so the files of the last save are valid until the record changes.
         target, stamp = str(target), secrets.token_hex(4)
         with self._workers.locked(range(self.shards)):
             files = []
@@ -79,7 +79,7 @@ class OnDisk(Introspection):
         remove_other_models(target, {prototype.name, *(file.name for file in files)})
 
     def keep_columns(self, columns: Any) -> None:
-        """Store the columns of a stream (`budgetron.io`) with the model, in its directory and in what `save` writes."""
+        """Store the columns of a stream (`budgetron.io`) with the model, in its directory and in saved models."""
         self._check_fitted()
         self._columns = columns
         self._write_record()
@@ -140,8 +140,8 @@ class OnDisk(Introspection):
         if saved.kind != cls.__name__:
             raise input_error(
                 cls.__name__,
-                "the location",
-                f"that of a {cls.__name__}",
+                "source",
+                f"the location of a {cls.__name__}",
                 f"{source!r}, which contains a {saved.kind}",
                 f"Use {saved.kind}.load or {saved.kind}.open.",
             )
@@ -157,7 +157,7 @@ class OnDisk(Introspection):
     def _record(
         self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None
     ) -> record.DirectoryRecord:
-        """Return the record of this model; `files` are those of a saved model."""
+        """Return the record of this model; `files` has the model files if it is saved."""
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
         exchange_every = getattr(self, "exchange_every", None)  # only a `ReplicatedModel` has it

@@ -15,7 +15,7 @@ from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.split.placement import WHO
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.engine.memory import budget_of
-from budgetron.errors import input_error
+from budgetron.errors import InputError, input_error
 from budgetron.learners.lifecycle.saved import content_of
 from budgetron.persist.names import NoJSON, decoded, encoded
 
@@ -65,12 +65,13 @@ def read_record(source: str) -> DirectoryRecord:
     try:
         record = msgspec.json.decode(read_file(source, NAME), type=DirectoryRecord)
     except msgspec.DecodeError as error:
-        raise input_error(WHO, NAME, "one that a sharded model wrote", f"something else ({error})",
-                          "Restore the file from a backup.") from None  # fmt: skip
+        raise InputError(
+            f"{WHO}: {NAME} in {source!r} is damaged: {error}. Restore the file from a backup."
+        ) from None
     if not 1 <= record.format <= FORMAT:
         raise input_error(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
-        # In format 1 the budget was that of each replica. The replicas keep it, so the total is the sum.
+        # Format 1 stored the budget of each replica. The replicas keep it, so the total is the sum.
         of_replica = budget_of(WHO, record.budget)
         if of_replica.bytes is not None:
             record.budget = f"{of_replica.bytes * record.shards} B"

@@ -1,1 +1,1 @@
-"""Replicas: models of one component of the task graph, split by groups of tasks, that exchange what tasks share."""
+"""Replicas: models of one component of the task graph, split by groups of tasks, which exchange their shared parts."""

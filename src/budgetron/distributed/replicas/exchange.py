@@ -1,8 +1,8 @@
 """The exchange between replicas: extract the shared part of each, combine them, and put the results back.
 
 `ReplicatedModel.exchange` calls this. Every replica g has a part that its tasks share, and a part per task. At an
-exchange it sends its shared part and receives what the other replicas h have learned. Here θ are the weights of a
-filter, P is their covariance and Λ its inverse, the precision:
+exchange the shared part of g is combined with those of the other replicas h. Here θ are the weights of a filter, P is
+their covariance and Λ its inverse, the precision:
 
     SharedProjectron    s_g, the weights over its stored examples S_g, summed over all tasks:
                         s_g ← the mean of proj_g(s_h) over all h,
@@ -13,9 +13,9 @@ filter, P is their covariance and Λ its inverse, the precision:
                         of the learned dimensions. Step sizes and variances are not exchanged
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
-Why the mean and not the sum: all replicas estimate the same function, each from its own rows, so a sum would count it
-once per replica. The weights with which a Budgetron mixes its beliefs, and everything that belongs to a task, are not
-exchanged.
+The mean is taken instead of the sum, because all replicas estimate the same function, each from its own rows. A sum
+would count this function once per replica. The weights with which a Budgetron mixes its beliefs, and everything that
+belongs to a task, are not exchanged.
 
 In code: s is `sum`, θ and P are the pair in `filters`. K'(A, B) is the matrix of kernel values between two sets of rows
 (`gram`), and H_g = K'(S_g, S_g). `EXCHANGES` names the rules that can be replicated, and how the shared part of each is
@@ -41,7 +41,7 @@ from budgetron.kernels import Kernel
 Array = NDArray[np.float64]
 FilterParts = dict[str, tuple[Array, Array]]
 JITTER = 1e-10  # relative to H's diagonal; a tiny one suffices, as no stored example is near the span of the others
-# The arrays of a Budgetron of which replicas take the mean, and its estimates of columns.
+# The arrays of a Budgetron that replicas average, and its estimates of columns.
 MEANS = ("latent_weights", "latent_dimensions")
 COLUMNS = ("centre", "spread", "mean", "variance")
 MIN_ROWS = 3  # rows that a replica must have seen for its estimates of columns to be used
@@ -54,7 +54,7 @@ class SharedPart:
     rows: Any = None  # the stored examples of a SharedProjectron
     weights: Array | None = None  # its weights over them, (outputs, n)
     filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
-    means: dict[str, Array] = field(default_factory=dict)  # arrays of which replicas take the mean
+    means: dict[str, Array] = field(default_factory=dict)  # arrays that replicas average
     columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
 
     @property
@@ -68,7 +68,7 @@ class SharedPart:
         return int((rows or 0) + sum(array.nbytes for array in arrays))
 
     def exchange_baseline(self) -> FilterParts:
-        """θ and P (its lower triangle) of the filters, from which the next exchange computes what was learned since."""
+        """θ and P (its lower triangle) of the filters. The next exchange computes the changes since then."""
         return {name: (theta, _triangle(P)) for name, (theta, P) in self.filters.items()}
 
 
@@ -123,7 +123,7 @@ def _extract_filters(engine: Any) -> SharedPart:
     settings, state = engine.settings, engine.state()
     if not settings.parameters.shared:
         raise input_error(
-            "ReplicatedModel", "graph", "one that relates tasks", "a disconnected one", "Use ShardedModel."
+            "ReplicatedModel", "graph", "connected", "a disconnected graph", "Use ShardedModel."
         )
     stationary = {f"filter{k}" for k in _stationary_filters(settings)}
     filters, means = {}, {}
@@ -200,7 +200,7 @@ def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:
 def _add_changes(
     name: str, own: tuple[Array, Array], others: list[int], now: Sequence[SharedPart], last: Sequence[FilterParts]
 ) -> tuple[Array, Array]:
-    """Add what the other replicas learned since the last exchange: changes of Λ and of Λθ. Returns the new θ and P."""
+    """Add the changes of Λ and Λθ in the other replicas since the last exchange. Returns the new θ and P."""
     with_filter = [h for h in others if name in now[h].filters]  # some replicas may have dropped this filter
     width = max(theta.shape[1] for theta, _ in [own, *(now[h].filters[name] for h in with_filter)])
     theta, P = _widen(own, width)
@@ -220,7 +220,7 @@ def _add_changes(
 
 
 def _widen(pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
-    """Return θ and P with more frequencies, which have the prior: other replicas may use more of them already."""
+    """Add frequencies with their prior to θ and P, because another replica may use more of them."""
     theta, P = pair
     more = width - theta.shape[1]
     if not more:
@@ -258,7 +258,7 @@ def _times(theta: Array, P: Array) -> Array:
 def _pool_columns(g: int, now: Sequence[SharedPart]) -> tuple[int, Array] | None:
     """The estimates of the columns, weighted by rows over all replicas.
 
-    The count stays that of the replica itself, because it is the replica's weight at the next exchange.
+    The count is still that of the replica itself, because it is the replica's weight at the next exchange.
     """
     own = now[g].columns
     if own is None or own[0] < MIN_ROWS:

@@ -1,8 +1,8 @@
 """`ReplicatedModel`: one component of the task graph, split by groups of tasks into replicas. An approximation.
 
 Each replica learns the rows of its own tasks. Every `exchange_every` examples the replicas exchange the part of the
-model that all tasks share (`exchange`). Between two exchanges a replica does not see what the others learn, so the
-model is less accurate than one learner. docs/distributed.md has measurements.
+model that all tasks share (`exchange`). Between two exchanges a replica does not know the examples of the others, so
+the model is less accurate than one learner. docs/distributed.md has measurements.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class ReplicatedModel(ShardedModel):
     ----------
     learner : Budgetron or SharedProjectron
         The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
-        or bytes of all replicas' models and of what the coordinator keeps of the last exchange. A remainder of a number
-        of examples goes to the first replicas; those of a Budgetron are equal and leave it unused.
+        or bytes of all replicas' models and of the baselines of the last exchange in the coordinator. If a number of
+        examples cannot be divided evenly, the first replicas get one more; with a Budgetron, the remainder is unused.
     replicas : int, default=2
         The number of replicas, fixed for the life of the model.
     exchange_every : int, default=4096
@@ -128,7 +128,7 @@ class ReplicatedModel(ShardedModel):
 
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
-        # The baselines are not on disk. After a restart, what a replica learned since the last exchange stays with it.
+        # The baselines are not on disk, so after a restart the changes since the last exchange are not exchanged.
         self._baselines = [part.exchange_baseline() for part in self._parts()]
         self.n_exchanges_ = 0
 

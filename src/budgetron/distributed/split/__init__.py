@@ -1,1 +1,1 @@
-"""How a model is split: shards of tasks, workers of shards, shares of the budget, and the rows of each message."""
+"""How a model is split: tasks to shards, shards to workers, shares of the budget, and rows to messages."""

@@ -1,8 +1,8 @@
-"""Placement: which component of the task graph goes to which shard, and which shard to which worker.
+"""Placement of the components of the task graph in shards, and of shards on workers.
 
 Component → shard is fixed for the life of the model; shard → worker changes as workers are added and removed. Tasks of
-different components have similarity 0 and never influence each other. So if every shard has all tasks of its
-components, the shards together predict exactly as one model would.
+different components have similarity 0 and never influence each other. A shard has all tasks of its components, so the
+shards together predict exactly as one model would.
 
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
     all other graphs  shard = h(component) mod n, where n is the number of shards and h the hash splitmix64

@@ -1,7 +1,7 @@
 """Divide blocks of examples by shard into messages, and return margins in the caller's order.
 
 `ShardedModel` calls this; nothing here sends anything. Rows of one shard keep their order, so every task sees its
-examples in the order in which they came.
+examples in their original order.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Job:
     """A valid block while it is processed: the shard of each row, and the array that receives the margins.
 
     `key` is the idempotency key of the whole call. To a shard it is the key of a stream, in which the position of a row
-    is its number in the call. So the shard's log skips the rows that it has learned, however the call is divided into
+    is its number in the call. This way the shard's log skips rows that it has learned, however the call is divided into
     messages.
     """
 
@@ -78,7 +78,7 @@ class Job:
         return ShardMessage(cut.shard, 0, block, weights, self.key, self._stream_rows(cut))
 
     def positions(self) -> Iterator[ShardMessage]:
-        """One message per shard with the positions and digests of all its rows, to compare with what it has learned."""
+        """One message per shard with the positions and digests of all its rows, to compare with the rows in its log."""
         for cut in cuts(self.shards):
             yield ShardMessage(cut.shard, 0, None, None, self.key, self._stream_rows(cut))
 

@@ -132,7 +132,7 @@ def check_policy(shares: object, budget: object) -> str:
 
 
 def unused_only(wanted: Sequence[int], capacities: Sequence[int], stored: Sequence[int]) -> list[int]:
-    """Limit a rebalancing to unused capacity: no shard shrinks below what it stores.
+    """Limit a rebalancing to unused capacity: no shard shrinks below the number of its stored examples.
 
     >>> unused_only([2, 18], [10, 10], [6, 10])
     [6, 14]

@@ -52,7 +52,7 @@ class Link:
 
 
 class Links:
-    """Accepts the connections of workers, in a thread of its own. `address` is None if none can be accepted."""
+    """Accepts the connections of workers, in its own thread. `address` is None if none can be accepted."""
 
     def __init__(self, host: str) -> None:
         self.address: tuple[str, int] | None = None

@@ -4,10 +4,10 @@ A restarted actor owns no shards until the coordinator assigns them to it, under
 call by itself (`max_task_retries=0`): the coordinator repeats it with the same idempotency key, so that the shard's
 log recognises rows that were learned already.
 
-Starting a process and importing everything takes Ray about three seconds. So the pool keeps a spare: an actor that has
-imported everything and owns nothing. It takes the place of a lost worker at once. The actor that was lost becomes the
-spare when Ray has restarted it, so there are never more actors than workers and one spare. Because Ray takes seconds
-to report the end of a process, each worker holds a connection whose end shows it at once (`liveness`).
+Ray needs about three seconds to start a process and import everything. The pool therefore keeps a spare: an actor that
+has imported everything and owns nothing. It replaces a lost worker at once. The lost actor becomes the spare when Ray
+has restarted it, so there is never more than one actor in addition to the workers. Ray also takes seconds to report the
+end of a process, so each worker holds a connection whose end shows it at once (`liveness`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from budgetron.distributed.workers.liveness import Link, Links, hold_connection
 from budgetron.distributed.workers.worker import NotTheOwner, Worker
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
-from budgetron.errors import WorkerError, error_message, import_extra, input_error
+from budgetron.errors import WorkerError, import_extra, input_error
 
 WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
@@ -34,7 +34,7 @@ POLL_INTERVAL = 0.05  # seconds between two checks of a worker's connection whil
 
 
 class RayWorker(Worker):
-    """A worker in a process of its own, which has imported everything and holds a connection to the coordinator."""
+    """A worker in its own process, which has imported everything and holds a connection to the coordinator."""
 
     def __init__(
         self, name: str, directory: str, snapshot_every: int, address: tuple[str, int] | None, token: bytes
@@ -70,7 +70,7 @@ class _Call:
 
 
 class RayPool(WorkerPool):
-    """A pool of workers on a Ray cluster: the one that `ray.init` connected to, or a new one on this machine.
+    """A pool of workers on the Ray cluster that `ray.init` connected to, or on a new one on this machine.
 
     `patience` is the timeout of a call in seconds, after which its worker counts as lost.
     """
@@ -81,7 +81,7 @@ class RayPool(WorkerPool):
         if directory is None:
             raise input_error(
                 WHO, "directory", 'a folder that all nodes share if backend="ray"', "None",
-                "It holds the logs from which a lost worker is replaced.",
+                "It holds the logs that replace a lost worker.",
             )  # fmt: skip
         self._ray = _import_ray()
         self._arguments = (directory, snapshot_every)
@@ -101,9 +101,8 @@ class RayPool(WorkerPool):
         if not self._answers_within(name, START_TIMEOUT):
             self._kill(name)
             raise WorkerError(
-                error_message(WHO, "workers", "as many as the cluster has CPUs for", f"no CPU for {name}",
-                              "Add a node, or lower num_cpus in ray_options.")
-            )  # fmt: skip
+                f"{WHO}: the cluster has no free CPU for {name}. Add a node, or lower num_cpus in ray_options."
+            )
         if self._keeps_spare and self._spare is None:
             self._spare = self._new_spare()
 
@@ -121,7 +120,7 @@ class RayPool(WorkerPool):
     def restart_worker(self, name: str, is_last: bool) -> bool:
         if self._replace_within(name, self._patience if is_last else min(self._patience, RESTART_TIMEOUT)):
             return True
-        # The actor hangs, or Ray no longer restarts it. If its process still runs, the epoch keeps it from writing.
+        # The actor hangs, or Ray no longer restarts it. If its process still runs, its old epoch prevents writes.
         self._kill(name)
         self._start(name)
         if self._replace_within(name, START_TIMEOUT if is_last else RESTART_TIMEOUT):
@@ -167,7 +166,7 @@ class RayPool(WorkerPool):
         return False
 
     def _promote_spare(self, name: str, seconds: float) -> bool:
-        """Exchange a lost worker and the spare. False if there is no spare, or if it does not answer in time."""
+        """Replace a lost worker by the spare. False if there is no spare, or if it does not answer in time."""
         if self._spare is None:
             return False
         try:
@@ -175,7 +174,7 @@ class RayPool(WorkerPool):
         except WorkerLost as lost:
             if isinstance(lost.__cause__, self._ray.exceptions.ActorDiedError):
                 self._links.forget(self._spare.link)
-                self._spare = self._new_spare()  # Ray does not restart the dead one any more
+                self._spare = self._new_spare()  # Ray no longer restarts the dead one
             return False
         self._actors[name], self._spare = self._spare, self._actors[name]
         return True

@@ -1,8 +1,8 @@
-"""`Worker`: owns some shards. Each shard is a model in a `Host` of its own. Runs in a thread or as a Ray actor.
+"""`Worker`: owns some shards. Each shard is a model in its own `Host`. A worker runs in a thread or as a Ray actor.
 
 Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
-the shard's log. The check in the log is the one that guarantees correctness, because a worker that was cut off from the
-coordinator does not know that it lost the shard.
+the shard's log. Correctness depends on the check in the log, because a worker that is cut off from the coordinator does
+not know that it has lost the shard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from budgetron.distributed.directory.file_access import write_file
 from budgetron.distributed.replicas.exchange import SharedPart, shared_part, with_shared_part
 from budgetron.durable import Host, KeyReused, Learned, Request, StreamRows
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
-from budgetron.errors import WorkerError, error_message
+from budgetron.errors import WorkerError
 from budgetron.learners.block_learner import Block
 from budgetron.learners.lifecycle.saved import content_of
 
@@ -91,7 +91,7 @@ class Worker:
         return {**worker, "cpu_seconds": time.process_time()}
 
     def warm_up(self) -> None:
-        """Import everything that a shard may need, so that a spare can own one at once."""
+        """Import everything that a shard may need, so that a spare worker can take one at once."""
         import budgetron
 
         for name in budgetron.__all__:
@@ -99,7 +99,7 @@ class Worker:
 
     def become(self, name: str) -> None:
         """Take the place of a lost worker, under its name and without its shards."""
-        # If this process was replaced although it was alive, it still has shards that other workers own by now.
+        # If this process was replaced while it was alive, it still has shards that other workers own now.
         for owned in self._owned.values():
             self._close(owned)
         self._owned = {}
@@ -255,12 +255,12 @@ class Worker:
     def _owned_shard(self, shard: int, epoch: int) -> _OwnedShard:
         owned = self._owned.get(shard)
         if owned is None or owned.epoch != epoch:
-            raise self._not_owner(shard, epoch, "none" if owned is None else f"epoch {owned.epoch}")
+            detail = "it does not own the shard" if owned is None else f"its epoch is {owned.epoch}"
+            raise self._not_owner(shard, epoch, detail)
         return owned
 
     def _not_owner(self, shard: int, epoch: int, detail: str) -> NotTheOwner:
-        accepted = f"for a shard that this worker owns, under its epoch ({detail})"
-        return NotTheOwner(error_message(f"worker {self.name}", "a message", accepted, f"shard {shard}, epoch {epoch}"))
+        return NotTheOwner(f"worker {self.name}: cannot use shard {shard} under epoch {epoch}: {detail}.")
 
     def _close(self, owned: _OwnedShard) -> None:
         if owned.host is not None:

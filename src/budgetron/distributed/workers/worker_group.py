@@ -1,8 +1,8 @@
-"""`WorkerGroup`: which worker owns which shard under which epoch, message delivery, and recovery of lost workers.
+"""`WorkerGroup`: assigns shards to workers, delivers messages to them, and recovers the shards of lost workers.
 
-A worker becomes the owner of a shard under a new, higher epoch, which the shard's log checks on every write. So the log
-rejects all further writes of a former owner, which may be cut off or only slow. Nothing is learned twice: a message
-that is sent again has the same idempotency key, and the log returns the first answer.
+A worker becomes the owner of a shard under a new, higher epoch, which the shard's log checks on every write. The log
+therefore rejects all further writes of a former owner, which may be cut off or only slow. Nothing is learned twice: a
+repeated message has the same idempotency key, and the log returns the first answer.
 
 `ShardedModel` sends everything through this class. It must never send two messages of one shard out of order.
 """
@@ -19,14 +19,14 @@ from typing import Any
 from budgetron.distributed.split.placement import WHO, workers_of
 from budgetron.distributed.workers.worker import ShardMessage
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
-from budgetron.errors import WorkerError, error_message, input_error, shown
+from budgetron.errors import WorkerError, input_error, shown
 
 MAX_ATTEMPTS = 20  # how often a message is sent; before each retry the worker is restarted or the shard is moved
 _EPOCHS_PER_TERM = 1_000_000  # so that the epochs of a later coordinator, with a higher term, are always higher
 
 
 class WorkersLost(WorkerError):
-    """No worker is left that could own a shard. The logs have everything that was acknowledged."""
+    """No worker is left that could own a shard. The logs have all acknowledged examples."""
 
 
 class WorkerGroup:
@@ -41,8 +41,8 @@ class WorkerGroup:
         self.pinned: dict[int, str] = {}
         self.n_recoveries = 0
         self._locks = [threading.RLock() for _ in range(n_shards)]
-        # To avoid deadlocks, locks are taken in this order: membership (add_worker, remove_worker, pin), then shards in
-        # ascending order, then the tables of owners and epochs.
+        # To avoid deadlocks, locks must be taken in this order: membership (add_worker, remove_worker, pin), then
+        # shards in ascending order, then the tables of owners and epochs.
         self._membership_lock = threading.Lock()
         self._table_lock = threading.RLock()
         self._n_started = 0
@@ -132,7 +132,7 @@ class WorkerGroup:
             yield
 
     def stream(self, method: str, batches: Iterable[list[ShardMessage]], in_flight: int) -> Iterator[list[Any]]:
-        """Send batches of messages and yield their answers in order, with at most `in_flight` batches under way."""
+        """Send batches of messages and yield their answers in order, with at most `in_flight` batches in progress."""
         pending: deque[tuple[list[ShardMessage], list[tuple[list[int], str, Any]]]] = deque()
         for batch in batches:
             pending.append((batch, self._send_batch(method, batch)))
@@ -194,7 +194,7 @@ class WorkerGroup:
             except WorkerLost:
                 unanswered += indices
         if unanswered:
-            # It is unknown which later messages the lost worker has learned. So all of them are sent again, in order,
+            # It is unknown which later messages the lost worker has learned, so all of them are sent again, in order,
             # after the failed ones. The shards' logs recognise those that were learned.
             self._drain(pending)
             for i in sorted(unanswered):
@@ -204,7 +204,7 @@ class WorkerGroup:
         return answers
 
     def _drain(self, pending: deque[Any]) -> None:
-        """Wait until no message is under way, so that a message that is sent again cannot overtake an earlier one."""
+        """Wait until no message is in progress, so that a repeated message cannot overtake an earlier one."""
         for _, futures in pending:
             for _, _, future in futures:
                 try:
@@ -247,10 +247,9 @@ class WorkerGroup:
 
     def _workers_lost(self, shard: int) -> WorkersLost:
         return WorkersLost(
-            error_message(WHO, "the workers", "enough to own every shard", f"none for shard {shard}",
-                          "Nothing acknowledged is lost: open the directory again with ShardedModel.open. A block that "
-                          "was sent with a key can be sent again.")
-        )  # fmt: skip
+            f"{WHO}: no worker is left for shard {shard}. No acknowledged example is lost: open the directory again "
+            "with ShardedModel.open. A block that was sent with a key can be sent again."
+        )
 
     def close(self) -> None:
         self.pool.close()
