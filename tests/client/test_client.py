@@ -7,6 +7,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 from scipy import sparse
@@ -86,6 +87,14 @@ def test_the_async_client_gives_the_same_results(service):
 
     with ThreadPoolExecutor(1) as pool:  # another thread, because a browser of other tests may run a loop in this one
         pool.submit(asyncio.run, work()).result()
+
+
+def test_events_are_live_states_without_alarms(service):
+    content = b'event: drift\ndata: {"loss": 1}\n\nevent: live\ndata: {"model": "default"}\n\n'
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
+    with budgetron.Client(service.url) as client:
+        client._http = httpx.Client(base_url=service.url, transport=transport)
+        assert list(client.events()) == [{"model": "default"}]
 
 
 def test_an_error_has_the_message_of_the_service(service):

@@ -115,7 +115,7 @@ class AsyncClient:
         return answer
 
     async def withdraw(self, position: int, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Take an example that is still in the log out of the model."""
+        """Remove an example that is still in the log from the model."""
         call = calls.correction(self._settings, position, row, None, True, reason)
         answer: dict[str, Any] = await self._call(call)
         return answer
@@ -136,7 +136,7 @@ class AsyncClient:
         return await self._get("model")
 
     async def task(self, task: Any) -> dict[str, Any]:
-        """The statistics of one task: accuracy, and what is stored for it."""
+        """The statistics of one task: its metrics, and how many of its examples are stored."""
         return await self._get(calls.task_path(task))
 
     async def live(self) -> dict[str, Any]:
@@ -148,8 +148,11 @@ class AsyncClient:
         async with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
                 raise error_of(answer.status_code, await answer.aread())
+            event = ""
             async for line in answer.aiter_lines():
-                if line.startswith("data: "):
+                if line.startswith("event: "):
+                    event = line[7:]
+                elif line.startswith("data: ") and event == "live":  # alarms of drift are events, too
                     yield msgspec.json.decode(line[6:])
 
     # ---- administration
@@ -182,7 +185,7 @@ class AsyncClient:
         replace_file(path, await self._call(Call("GET", self._settings.path("snapshot"))))
 
     async def restore(self, path: str | os.PathLike[str]) -> int:
-        """Replace the model by that of a model file. Returns the number of the log record."""
+        """Replace the model by a model file. Returns the number of the log record."""
         call = Call("PUT", self._settings.path("snapshot"), content=Path(path).read_bytes(), answer=dict[str, int])
         return int((await self._call(call))["position"])
 
@@ -191,7 +194,7 @@ class AsyncClient:
         replace_file(path, await self._call(Call("GET", self._settings.path("backup"))))
 
     async def versions(self) -> dict[str, Any]:
-        """The versions of the model, the candidate and how it compares, and what replaced what."""
+        """The versions of the model, the candidate and its metrics, and past replacements."""
         return await self._get("versions")
 
     async def save_version(self, name: str, path: str | os.PathLike[str] | None = None) -> None:

@@ -1,6 +1,6 @@
 """The HTTP requests of both clients: method, path, headers and body of each call.
 
-Nothing here sends anything: `Client` and `AsyncClient` do, in the loop of `retries`.
+`Client` and `AsyncClient` send them, in the loop of `retries`.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any
     # Generators have no length to check; `zip` ends with the shortest of them.
     sized = [values for values in (y, tasks, offset) if hasattr(values, "__len__")]
     if hasattr(X, "__len__") and any(len(values) != _length(X) for values in sized):
-        accepted, came = f"as long as X, {_length(X)}", f"lengths {[len(values) for values in sized]}"
-        raise input_error("Client", "y, tasks and offset", accepted, came)
+        accepted, got = f"as long as X, {_length(X)}", f"lengths {[len(values) for values in sized]}"
+        raise input_error("Client", "y, tasks and offset", accepted, got)
     for row, label, task, row_offset in zip(rows, labels, row_tasks, offsets, strict=False):
         example = {"features": to_json(row)}
         if y is not None:

@@ -74,7 +74,7 @@ class ServiceFailed(ServiceError, OperationalError):
 
 
 class Unreachable(OperationalError, ConnectionError):
-    """The last attempt got no response, after all retries."""
+    """There was no response to the last attempt, after all retries."""
 
 
 class _ErrorFields(msgspec.Struct):

@@ -9,8 +9,8 @@
             attempts.on_no_response(error)
     return attempts.answer
 
-The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may go
-through it.
+The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may
+use it.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class Retries:
         self._retry_after = None
         attempts = self._settings.retries + 1
         self._error = Unreachable(
-            f"Client: the request to {self._settings.url} failed in {attempts} attempts. The last one got no response "
-            f"({type(error).__name__}: {error}). Check the URL and that the service is running."
+            f"Client: the request to {self._settings.url} failed in {attempts} attempts. There was no response to the "
+            f"last one ({type(error).__name__}: {error}). Check the URL and that the service is running."
         )
 
 
 def _wait(attempt: int, retry_after: str | None) -> float:
-    """Seconds before the next attempt: what the service asks for, or exponential backoff.
+    """Seconds before the next attempt, from the header Retry-After or by exponential backoff.
 
     The random factor keeps clients that failed together from retrying together.
     """

@@ -133,7 +133,7 @@ class Client:
         return answer
 
     def withdraw(self, position: int, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Take an example that is still in the log out of the model."""
+        """Remove an example that is still in the log from the model."""
         call = calls.correction(self._settings, position, row, None, True, reason)
         answer: dict[str, Any] = self._call(call)
         return answer
@@ -154,7 +154,7 @@ class Client:
         return self._get("model")
 
     def task(self, task: Any) -> dict[str, Any]:
-        """The statistics of one task: accuracy, and what is stored for it."""
+        """The statistics of one task: its metrics, and how many of its examples are stored."""
         return self._get(calls.task_path(task))
 
     def live(self) -> dict[str, Any]:
@@ -166,8 +166,11 @@ class Client:
         with self._http.stream("GET", self._settings.path("events")) as answer:
             if answer.status_code != 200:
                 raise error_of(answer.status_code, answer.read())
+            event = ""
             for line in answer.iter_lines():
-                if line.startswith("data: "):
+                if line.startswith("event: "):
+                    event = line[7:]
+                elif line.startswith("data: ") and event == "live":  # alarms of drift are events, too
                     yield msgspec.json.decode(line[6:])
 
     # ---- administration
@@ -200,7 +203,7 @@ class Client:
         replace_file(path, self._call(Call("GET", self._settings.path("snapshot"))))
 
     def restore(self, path: str | os.PathLike[str]) -> int:
-        """Replace the model by that of a model file. Returns the number of the log record."""
+        """Replace the model by a model file. Returns the number of the log record."""
         call = Call("PUT", self._settings.path("snapshot"), content=Path(path).read_bytes(), answer=dict[str, int])
         return int(self._call(call)["position"])
 
@@ -209,7 +212,7 @@ class Client:
         replace_file(path, self._call(Call("GET", self._settings.path("backup"))))
 
     def versions(self) -> dict[str, Any]:
-        """The versions of the model, the candidate and how it compares, and what replaced what."""
+        """The versions of the model, the candidate and its metrics, and past replacements."""
         return self._get("versions")
 
     def save_version(self, name: str, path: str | os.PathLike[str] | None = None) -> None:
