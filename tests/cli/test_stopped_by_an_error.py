@@ -33,7 +33,7 @@ def test_the_model_is_saved_and_can_be_continued(bad_line_file: Path, tmp_path: 
     options = ["--learner", "Forgetron", "--budget", 20]
     stopped = budgetron("run", bad_line_file, *options, "--delay", delay, "--save", part, code=2)
     assert library.load(part).n_seen_ == 5000 and "5,000 examples" in stopped.stdout
-    assert "Stopped by an error after 5,000 examples. What was learned is saved in" in stopped.stderr
+    assert "Stopped by an error after 5,000 examples. The model so far is saved in" in stopped.stderr
     assert "line 5002: column 'a' should be a number but contains 'oops" in stopped.stderr.splitlines()[-1]
     command = printed_command(stopped.stderr)
     assert command[command.index("--skip") + 1] == "5000" and "--on-error" in command
@@ -78,7 +78,7 @@ def test_clusters_of_other_tasks_are_refused(mail: Path, tmp_path: Path, budgetr
     clusters.write_text("eve,1\nfay,1\n")
     refused = budgetron("run", mail, *options, code=2).output
     assert "names tasks such as ['fay', 'eve'], but column 'user' has [" in refused and "--task COLUMN" in refused
-    assert "no column is the task" in budgetron("run", mail, *options, "--drop", "user", code=2).output
+    assert "the stream has no task column" in budgetron("run", mail, *options, "--drop", "user", code=2).output
     clusters.write_text("ann,1\nbob,1\n")
     assert "does not name 1 of the 3 tasks" in budgetron("run", mail, *options).stderr
 

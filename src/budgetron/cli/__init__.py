@@ -1,13 +1,13 @@
 """The command line: `budgetron COMMAND`.
 
-This module holds the group of commands, the exit codes, and the one place where exceptions become messages. It must
-never import a command's module before that command is called: `budgetron --help` and shell completion stay quick.
+This module has the group of commands, the exit codes, and the conversion of exceptions to messages. It must not import
+a command's module before that command is called, so that `budgetron --help` and shell completion stay quick.
 
 exit code 0     success
           1     the command ran, and its check failed (a damaged file, for instance)
           2     wrong input; the message says what is accepted and what to change
           3     operational failure: a disk, the network, a worker or a missing package
-          130   stopped by Ctrl-C, SIGTERM or SIGHUP; with --save, what was learned has been saved
+          130   stopped by Ctrl-C, SIGTERM or SIGHUP; with --save, the model so far has been saved
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMMANDS = {  # name → module of `cli.commands`, and the line that --help prin
     "inspect": ("learning.inspect", "Show a saved model, and explain a prediction."),
     "serve": ("service.serve", "Serve models over HTTP while they keep learning."),
     "keys": ("service.keys", "Create and list API keys for the service."),
-    "verify": ("service.verify", "Check what a service has on disk, or a backup."),
+    "verify": ("service.verify", "Check the data of a service, or a backup."),
     "repair": ("service.repair", "Continue from the last good state of damaged data."),
     "restore": ("service.restore", "Replace a model on disk by a backup."),
     "datasets": ("research.datasets", "List, download, verify and export data sets."),

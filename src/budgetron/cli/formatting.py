@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 UNDEFINED = "–"  # shown in place of an undefined value
 SHOWN_LETTERS = 40  # names from user data are cut to this length
-_PIPE_WIDTH = 160  # characters per line in a pipe or file, which has no width of its own; no table needs more
+_PIPE_WIDTH = 160  # characters per line in a pipe or file; no table needs more
 
 
 def percent(share: float | None, unit: str = " %") -> str:

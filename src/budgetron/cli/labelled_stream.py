@@ -113,11 +113,12 @@ class LabelledStream:
             known = set(cluster_tasks)
             others = [task for task in distinct if task not in known]
             if len(others) == len(distinct):
-                came = "no column is the task" if tasks is None else f"column {self.stream.columns.task!r} has "
+                found = "the stream has no task column"
+                if tasks is not None:
+                    found = f"column {self.stream.columns.task!r} has {shown(distinct[:3])}"
                 raise InputError(
-                    f"{self._who}: --graph clusters names tasks such as {shown(list(cluster_tasks[:3]))}, but {came}"
-                    f"{'' if tasks is None else shown(distinct[:3])}. Name the column of these tasks with --task "
-                    "COLUMN, or correct the file of the clusters."
+                    f"{self._who}: --graph clusters names tasks such as {shown(list(cluster_tasks[:3]))}, but {found}. "
+                    "Name the column of these tasks with --task COLUMN, or correct the file of the clusters."
                 )
             if others:
                 logging.getLogger("budgetron.graphs").warning(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KERNELS = {"gaussian": ("Gaussian", "gamma"), "polynomial": ("Polynomial", "degree"), "linear": ("Linear", "bias")}
 GRAPHS = "complete, complete:COUPLING, disconnected, clusters:FILE or edges:FILE"
 _MAX_GRAPH_LINES = 10_000_000
-_OWN_OPTIONS = {"budget", "kernel", "graph"}  # parameters with an option of their own, which --set does not take
+_OWN_OPTIONS = {"budget", "kernel", "graph"}  # parameters with their own option, which --set does not accept
 
 
 @dataclass(frozen=True)

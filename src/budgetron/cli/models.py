@@ -46,9 +46,9 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
     if is_live(path) and (ray is None or Path(path).absolute() == Path(ray).absolute()):
         return model_class.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():
-        came = f"{ray!r}, which --save wrote"
+        got = f"{ray!r}, which --save wrote"
         raise input_error(
-            who, "--ray", "a new directory", came, f"Continue in another one: --resume {path} --ray ANOTHER."
+            who, "--ray", "a new directory", got, f"Continue in another one: --resume {path} --ray ANOTHER."
         )
     return model_class.load(path, directory=ray, **options)
 
@@ -56,8 +56,8 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
 def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> Any:
     """Create a model on Ray: shards, if the task graph has several components; otherwise replicas of the whole model.
 
-    Components do not influence each other, so learning in shards is exact. Replicas exchange what all tasks share from
-    time to time, which is an approximation.
+    Components do not influence each other, so learning in shards is exact. Replicas exchange the weights that all tasks
+    share only from time to time, which is an approximation.
     """
     from budgetron import distributed
 

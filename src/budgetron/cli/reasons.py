@@ -49,7 +49,7 @@ def explain_example(path: str, model: Any, columns: Any, text: str, task: str | 
     row_task = None if tasks is None else plain(tasks[0])
     arguments = {"tasks": tasks} | ({} if scores is None else {"offset": scores})
     margins = model.decision_function(row, **arguments)
-    # A sharded model has one learner per shard; take that of the task's shard.
+    # A sharded model has one learner per shard.
     learner = model.learner_of(row_task) if hasattr(model, "learner_of") else model
     # `explain` takes a single row: a sparse matrix of one row, or a vector.
     vector = row if hasattr(row, "indptr") else row[0]

@@ -1,6 +1,6 @@
 """Stop a run on Ctrl-C, SIGTERM or SIGHUP between two blocks, so that the model is consistent and can be saved.
 
-A run that waits for input from a pipe stops at once, because no block is being learned. A second signal always stops
+A run that waits for input from a pipe stops at once, because it is not learning a block. A second signal always stops
 the run at once.
 """
 
@@ -43,7 +43,7 @@ class SignalGuard:
             signal.signal(number, handler)
 
     def blocks(self, stream: Iterable[Any]) -> Iterator[Any]:
-        """Yield the blocks of a stream until a signal comes."""
+        """Yield the blocks of a stream until a signal arrives."""
         blocks = iter(stream)
         while self.signal_name is None:
             try:

@@ -119,7 +119,7 @@ def rare_words(validation: Validation) -> str:
 
 
 def _stream_words(result: RunResult) -> str:
-    """Describe what was read: examples, tasks and labels."""
+    """Describe the stream: examples, tasks and labels."""
     validation = result.validation
     words = [counted(validation.overall.n, "example")]
     columns = result.columns
@@ -223,19 +223,19 @@ def warnings(result: RunResult) -> Iterator[str]:
 
 
 def _how_to_continue(result: RunResult) -> str:
-    """Say where the model of a stopped run is, and with which options it continues."""
+    """Say where the model of a stopped run is, and how to continue the run."""
     if result.directory is not None and result.saved is None:
         where = shlex.quote(str(result.directory))
         if result.source == "-":
-            return f"What was learned is in {result.directory}. To continue: --ray {where}"
-        return f"What was learned is in {result.directory}. {_to_continue(result, f'--ray {where}')}"
+            return f"The model so far is in {result.directory}. To continue: --ray {where}"
+        return f"The model so far is in {result.directory}. {_to_continue(result, f'--ray {where}')}"
     if result.saved is None:
         return "Nothing was saved: --save MODEL was not given."
     where = shlex.quote(result.saved)
     if result.source == "-":
-        return f"What was learned is saved in {result.saved}. To continue: --resume {where}"
+        return f"The model so far is saved in {result.saved}. To continue: --resume {where}"
     again = _to_continue(result, f"--resume {where}", f"--save {where}")
-    return f"What was learned is saved in {result.saved}. {again}"
+    return f"The model so far is saved in {result.saved}. {again}"
 
 
 def _to_continue(result: RunResult, resume: str, save: str = "") -> str:

@@ -1,4 +1,4 @@
-"""`budgetron completion`: print a script with which a shell completes commands and options."""
+"""`budgetron completion`: print a script that lets a shell complete commands and options."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def command(
     """Compare learners on one stream, in one pass, and recommend one.
 
     Every learner runs with every budget and every graph, on the same examples in the same order; a Budgetron also
-    without a kernel, which takes less time and memory. Among the settings whose error does not differ significantly
-    from the lowest one, the one with the least memory is recommended.
+    without a kernel, which takes less time and memory. The recommended setting is the one with the least memory among
+    those whose error is not significantly higher than the lowest.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected

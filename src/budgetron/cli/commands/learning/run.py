@@ -28,7 +28,7 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
-from budgetron.errors import BudgetronError, input_error
+from budgetron.errors import BudgetronError, InputError, input_error
 
 if TYPE_CHECKING:
     from budgetron.io import Columns
@@ -46,7 +46,7 @@ class RunResult:
     columns: Any
     validation: Any
     seconds: float
-    rows: int  # valid rows up to the last learned one, with those that --skip skipped; bad lines are not counted
+    rows: int  # valid rows up to the last learned one, including skipped ones (--skip), but without bad lines
     n_bad: int
     bad: list[str]
     stopped: str | None  # the name of the signal that stopped the run, or "an error"
@@ -107,7 +107,7 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
 
     Each example is predicted before it is learned, so the error is measured on unseen examples. STREAM is a file (CSV,
     TSV, Parquet, Arrow, NDJSON, svmlight, Vowpal Wabbit; also gzip or zstd) or - for standard input. Ctrl-C and a bad
-    line stop the run; with --save, what was learned so far is saved, and the command that continues is printed.
+    line stop the run; with --save, the model so far is saved, and the command to continue is printed.
 
     \b
     budgetron run mail.csv --task user --label spam --save mail.budgetron
@@ -167,7 +167,7 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
 
 
 def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: dict[str, Any]) -> RunResult:
-    from budgetron import io
+    """Learn the stream until it ends, a signal arrives, or a line is bad."""
     from budgetron.cli import progress
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
@@ -175,15 +175,8 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
 
     model: Any = None
     columns, classes = None, None
-    if option_values["resume"] is not None:
-        if models.in_shards(option_values["resume"]):
-            model = models.resume_sharded(WHO, option_values["resume"], option_values["ray"], option_values["workers"])
-            columns = io.columns_of(model)
-        else:
-            model, columns = io.load_model(option_values["resume"])
-        columns = known_columns(WHO, "--resume", option_values["resume"], columns)
-        # The stream must use the classes of the model, even if its first rows show only some of them.
-        classes = model.classes_.tolist()
+    if learner is None:
+        model, columns, classes = _resumed_model(option_values)
     validator, columns_saved, error = None, False, None
     with (
         SignalGuard(options.source) as guard,
@@ -191,13 +184,7 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
         progress.progress_line(option_values["quiet"] or option_values["as_json"], options.limit) as line,
     ):
         if learner is not None:
-            built = learner.build(WHO)
-            if option_values["ray"] is None:
-                model = built
-            else:
-                model = models.start_sharded(
-                    built, option_values["ray"], option_values["shards"], option_values["workers"]
-                )
+            model = _new_model(learner, option_values)
         set_point(WHO, model, option_values["point"])
         directory = getattr(model, "directory", None)
         labelled.expect_tasks_of([model])
@@ -210,26 +197,21 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
                     scoring = {name: option_values[name] for name in ("delay", "max_tasks", "k")} | {"window": window}
                     validator = Validator(model, classes=labelled.classes, who=WHO, **scoring)
                 validator.add(*rows)
-                if directory is not None and not columns_saved:
-                    # Saved after the first block too, so that a killed run leaves a directory that can be continued.
+                # With --delay the model may have learned nothing yet. Then it has no directory and no size.
+                if directory is not None and not columns_saved and hasattr(model, "n_seen_"):
+                    # Saved early, so that a killed run leaves a directory that can be continued.
                     model.keep_columns(labelled.stream.columns)
                     columns_saved = True
                 if line.due():
-                    # With --delay the model may have learned nothing yet. Then it has no size to show.
                     used = progress.budget_words(model) if hasattr(model, "n_seen_") else ""
                     line.show(validator.position, labelled.stream, validator.so_far, used)
         except BudgetronError as problem:
-            # A bad line after hours must not destroy what was learned before it: save first, then raise the error.
+            # A bad line after hours must not destroy the model: save it first, then raise the error.
             if validator is None or not hasattr(model, "n_seen_"):
                 raise
             error = problem
         if validator is None:
-            came = f"{options.source!r}, which has none"
-            if guard.signal_name:
-                came = f"{options.source!r}, stopped by {guard.signal_name} before the first example"
-            elif labelled.n_bad:
-                came = f"{options.source!r}, which has only {counted(labelled.n_bad, 'bad line')}"
-            raise input_error(WHO, "STREAM", "a stream with at least one example", came)
+            raise _no_example_error(options.source, guard.signal_name, labelled.n_bad)
         validation = validator.finish()
         if directory is not None:  # again: the running means of the columns have changed since the first block
             model.keep_columns(labelled.stream.columns)
@@ -249,6 +231,37 @@ def _learn(options: StreamOptions, learner: LearnerSpec | None, option_values: d
             bytes_read=labelled.stream.bytes_read,
             directory=directory,
         )
+
+
+def _resumed_model(option_values: dict[str, Any]) -> tuple[Any, Columns, list[Any]]:
+    """Load the model of --resume. Returns the model, its columns and its classes."""
+    from budgetron import io
+
+    path = option_values["resume"]
+    if models.in_shards(path):
+        model = models.resume_sharded(WHO, path, option_values["ray"], option_values["workers"])
+        columns = io.columns_of(model)
+    else:
+        model, columns = io.load_model(path)
+    # The stream must use the classes of the model, even if its first rows show only some of them.
+    return model, known_columns(WHO, "--resume", path, columns), model.classes_.tolist()
+
+
+def _new_model(learner: LearnerSpec, option_values: dict[str, Any]) -> Any:
+    model = learner.build(WHO)
+    if option_values["ray"] is None:
+        return model
+    return models.start_sharded(model, option_values["ray"], option_values["shards"], option_values["workers"])
+
+
+def _no_example_error(source: str, signal_name: str | None, n_bad: int) -> InputError:
+    """The error for a stream from which no example was read."""
+    got = f"{source!r}, which has none"
+    if signal_name:
+        got = f"{source!r}, stopped by {signal_name} before the first example"
+    elif n_bad:
+        got = f"{source!r}, which has only {counted(n_bad, 'bad line')}"
+    return input_error(WHO, "STREAM", "a stream with at least one example", got)
 
 
 def _window(first_rows: int) -> int:

@@ -1,9 +1,9 @@
 """`budgetron tune`: search for a kernel, its bandwidth and a budget on the first rows of a stream.
 
 There are up to three rounds. The first tries a Budgetron without a kernel. The second tunes the bandwidth at the given
-budget. The third tunes the budget at the chosen bandwidth. A candidate replaces the default only if its error is
-significantly lower, so that tuning does not fit noise; or if its error is not significantly higher and it is cheaper:
-it has no kernel, or, if the complete stream was read, it takes less memory.
+budget. The third tunes the budget at the chosen bandwidth. So that tuning does not fit noise, a candidate replaces the
+default only if its error is significantly lower, or if it is cheaper and its error is not significantly higher. A
+candidate is cheaper if it has no kernel or, provided that the complete stream was read, if it takes less memory.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None
         rounds.append(_budget_round(first_rows, learner))
         learner = rounds[-1].candidates[rounds[-1].chosen]
     if not rounds:
-        raise input_error(
-            WHO, "what to tune", "a Gaussian kernel without a gamma, or a budget", f"{learner.learner} with neither"
+        raise InputError(
+            f"{WHO}: there is nothing to tune, because {learner.learner} has neither a Gaussian kernel without a gamma "
+            "nor a budget."
         )
     if as_json:
         click.echo(json.dumps(_record(options, first_rows, rounds, learner)))
@@ -181,7 +182,7 @@ def _budget_candidates(learner: LearnerSpec) -> list[LearnerSpec]:
         budgets = [_size_words(round(budget.bytes * factor)) for factor in _BUDGETS]
     else:
         return []
-    # The given learner itself stands for the factor 1, so that `_round` recognises it as the default.
+    # For the factor 1, use the given learner, so that `_round` recognises it as the default.
     return [
         learner if factor == 1 else replace(learner, budget=text)
         for factor, text in zip(_BUDGETS, budgets, strict=True)
@@ -264,14 +265,14 @@ def _verdict(tried: Round) -> str:
     less = "It takes less time and memory."
     if tried.cheaper == "none" and tried.best != "none":
         without_kernel = metric_words(tried.results["none"].validation)[1]
-        return f"kernel none is as good: {without_kernel} against {of_default} is not significant. {less}"
+        return f"kernel none is as good: {without_kernel} against {of_default}, no significant difference. {less}"
     if tried.better:
         return f"{tried.what} {tried.best} is better: {of_best} against {of_default}, a significant difference."
     if tried.cheaper == "none":
         return f"kernel none has {best_value}: {of_best} against {of_default}. {less}"
     if tried.best == tried.default:
         return f"{tried.what} {tried.default}, the default, has {best_value}."
-    as_good = f"{of_default} against at best {of_best} is not significant"
+    as_good = f"{of_default} against {of_best} at best, no significant difference"
     return f"{tried.what} {tried.default}, the default, is as good: {as_good}."
 
 

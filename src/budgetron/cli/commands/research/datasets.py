@@ -109,9 +109,9 @@ def export(name: str, file: str, folder: str | None, shuffle: int | None, rows: 
     outputs.check("datasets export", "FILE", path, overwrite)
     dataset = data.load(name, folder=folder)
     if sparse.issparse(dataset.X):
-        came = f"{name!r}, whose rows are sparse with {dataset.d:,} features"
+        got = f"{name!r}, whose rows are sparse with {dataset.d:,} features"
         remedy = f"Load it in Python with budgetron.data.load({name!r})."
-        raise input_error("datasets export", "NAME", "a data set with dense rows", came, remedy)
+        raise input_error("datasets export", "NAME", "a data set with dense rows", got, remedy)
     if shuffle is not None:
         dataset = dataset.shuffled(shuffle)
     if rows is not None:

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,15 +84,7 @@ def command(
     missing = [run for run in runs if not is_done(run, out)]
     for name in dict.fromkeys(block_named(run.block).set_name for run in missing):
         data.fetch(name, folder=folder, progress=True)
-    try:
-        failed = _perform(missing, len(runs), out, folder, jobs)
-    except KeyboardInterrupt:
-        finished = sum(is_done(run, out) for run in runs)
-        click.echo(
-            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
-        )
-        sys.exit(INTERRUPTED)
-
+    failed = _perform(runs, is_done, out, folder, jobs)
     table = table_of(
         # The table contains all finished runs of these blocks, also those of earlier commands.
         run for run in all_done(out) if run["parameters"]["block"] in {block.name for block in blocks}
@@ -148,14 +140,7 @@ def kernel(
     missing = [run for run in runs if not kernel_runs.is_done(run, out)]
     for name in dict.fromkeys(run.set_name for run in missing):
         fetch(set_named(name), folder)
-    try:
-        failed = _perform(missing, len(runs), out, folder, jobs)
-    except KeyboardInterrupt:
-        finished = sum(kernel_runs.is_done(run, out) for run in runs)
-        click.echo(
-            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
-        )
-        sys.exit(INTERRUPTED)
+    failed = _perform(runs, kernel_runs.is_done, out, folder, jobs)
     table = kernel_table.table_of(out, names)
     text = kernel_table.markdown(table)
     (out / "table.md").write_text("# Large Scale Online Kernel Learning, Tables 5 and 7\n\n" + text, encoding="utf-8")
@@ -200,15 +185,7 @@ def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: 
     names = [stream_named(name.strip()).name for name in streams.split(",") if name.strip()]
     import_extra("reproduce", "matplotlib", "plot")
     runs = relation_runs.planned(names, draws, seeds)
-    missing = [run for run in runs if not relation_runs.is_done(run, out)]
-    try:
-        failed = _perform(missing, len(runs), out, None, jobs)
-    except KeyboardInterrupt:
-        finished = sum(relation_runs.is_done(run, out) for run in runs)
-        click.echo(
-            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
-        )
-        sys.exit(INTERRUPTED)
+    failed = _perform(runs, relation_runs.is_done, out, None, jobs)
     results = relation_table.files_of(out, names)
     pictures = draw(results, out)
     text = relation_table.markdown(results)
@@ -228,13 +205,26 @@ def relations(draws: int, seeds: int, streams: str, jobs: int, out: Path, page: 
         sys.exit(1)
 
 
-def _perform(missing: list[Any], n_runs: int, out: Path, folder: str | None, jobs: int) -> dict[Any, str]:
-    """Perform the missing runs with a progress bar. Return the runs that failed, with the reasons."""
+def _perform(
+    runs: list[Any], is_done: Callable[[Any, Path], bool], out: Path, folder: str | None, jobs: int
+) -> dict[Any, str]:
+    """Perform the missing runs with a progress bar. Return the runs that failed, with the reasons.
+
+    Ctrl-C ends the process. The finished runs are on disk, so the same command continues later.
+    """
+    missing = [run for run in runs if not is_done(run, out)]
     if not missing:
         return {}
     out.mkdir(parents=True, exist_ok=True)
-    with _progress(missing, n_runs) as on_finished:
-        return perform_all(missing, out, folder, min(jobs, len(missing)), on_finished)
+    try:
+        with _progress(missing, len(runs)) as on_finished:
+            return perform_all(missing, out, folder, min(jobs, len(missing)), on_finished)
+    except KeyboardInterrupt:
+        finished = sum(is_done(run, out) for run in runs)
+        click.echo(
+            f"Stopped; {finished} of {len(runs)} runs are finished. Repeat the command to continue.", err=True
+        )
+        sys.exit(INTERRUPTED)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def _repair_model(directory: Path) -> list[str]:
         records = f"the last {lost} record(s) lost, after record {outcome.last_good}" if lost else "no record lost"
         lines.append(f"{name}repaired: {outcome.examples} examples learned, {records}. The damaged file is "
                      f"{outcome.old_database}; "
-                     "delete it when you do not need it any more.")  # fmt: skip
+                     "delete it when you no longer need it.")  # fmt: skip
     if repair_pending(directory):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")
     return lines

@@ -71,7 +71,7 @@ def command(backup: str, directory: Path | None, at: str | None, listing: bool) 
         where = "not in the backup" if at is None else "not restored"
         click.echo(f"{which} are {where}: send them again.")
     if outcome.old_database is not None:
-        click.echo(f"The old file is {outcome.old_database}; delete it when you do not need it any more.")
+        click.echo(f"The old file is {outcome.old_database}; delete it when you no longer need it.")
 
 
 def _seconds(text: str) -> float:

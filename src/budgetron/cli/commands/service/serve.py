@@ -1,7 +1,7 @@
 """`budgetron serve`: serve models over HTTP that keep learning.
 
 This module turns the options into service settings, and the arguments into models; `budgetron.service` does the rest.
-Models that are already in the data directory are served as they are: arguments never change them.
+Arguments never change a model that is already in the data directory.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ def command(
         raise input_error("serve", "--replicate-to and --standby-of", "given one at a time", "both",
                           "A standby writes to the URL that it follows, once it has taken over.")  # fmt: skip
     if standby_of is not None and models:
-        raise input_error("serve", "MODEL", "left out with --standby-of, which serves what is copied", shown(models[0]))
+        accepted = "left out with --standby-of, which serves the copied models"
+        raise input_error("serve", "MODEL", accepted, shown(models[0]))
     url = standby_of or replicate_to or ""
     copy = CopySettings(url, standby_of is not None, replicate_every, keep_copies, take_over, take_over_after)
     if standby_of is not None:
@@ -201,8 +202,8 @@ def _streams(texts: tuple[str, ...], models: dict[str, Any]) -> tuple[tuple[str,
             raise input_error("serve", "--consume", "[NAME=]nats://HOST:PORT/STREAM", shown(text))
         name = match[1] or DEFAULT
         if name not in models or name in addresses:
-            came = f"two of {name!r}" if name in addresses else repr(name)
-            raise input_error("serve", "--consume", f"one stream per model, of {', '.join(models)}", came)
+            got = f"two for {name!r}" if name in addresses else repr(name)
+            raise input_error("serve", "--consume", f"one stream per model, for {', '.join(models)}", got)
         import_extra("serve --consume", "nats", "nats")
         from budgetron.service.consuming.nats_stream import StreamAddress
 

@@ -13,11 +13,11 @@ from budgetron.errors import StorageError, input_error
 @click.command("verify")
 @click.argument("path", metavar="PATH")
 def command(path: str) -> None:
-    """Check what a service has on disk, or a backup. The service may be running; nothing is changed.
+    """Check the data of a service, or a backup. The service may be running; nothing is changed.
 
     PATH is the data directory of a service, the directory of one model, a backup file, or the copy of a model (see
-    serve --replicate-to). The command checks what a service checks at its start: the log, its snapshots, and the
-    idempotency keys. The exit code is 1 if something is damaged; the message then names the command that helps.
+    serve --replicate-to). The command makes the same checks as a service at its start, of the log, its snapshots, and
+    the idempotency keys. The exit code is 1 if something is damaged; the message then names the command that helps.
     """
     from budgetron.durable.replication.store import is_copy
 
@@ -57,7 +57,7 @@ def _report(location: Path | str) -> list[str]:
         line = f"{name}intact ({counts})."
         if verified.unusable:
             command = f"budgetron repair {location} --accept-loss"
-            line += f" Damaged, but not needed: {verified.unusable} To replace it: {command}"
+            line += f" Damaged, but not needed: {verified.unusable.rstrip('.')}. To replace it: {command}"
         lines.append(line)
     return lines
 
