@@ -1,9 +1,9 @@
 """Decisions from scores: thresholds, costs, and when to ask a person.
 
     operating_point  `OperatingPoint`: counts scores and chooses thresholds
-    point_figures    what the thresholds of an operating point cost
+    point_figures    the costs of the thresholds of an operating point
     costs            the thresholds with the lowest cost
-    risk_control     thresholds from which on few decisions are wrong, with a stated confidence
+    risk_control     thresholds beyond which few decisions are wrong, with a stated confidence
     score_grid       fixed bins of scores, so that the distribution of a stream of scores needs bounded memory
     saved_point      an operating point in a model file
     words            an operating point in sentences

@@ -18,7 +18,7 @@ _ACCEPTED = "costs of fp and fn, and perhaps ask: numbers >= 0, fp and fn above 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a false positive, a false negative and a question to a person cost. A right decision costs nothing."""
+    """The costs of a false positive, a false negative and a question to a person. A correct decision costs nothing."""
 
     fp: float
     fn: float
@@ -55,8 +55,8 @@ class Costs:
         """Return the cuts with the lowest cost of the examples counted by bin; among ties the nearest to `expected`.
 
         The number of questions is the number of examples above the lower cut, plus the number below the upper cut,
-        minus the number of all examples. So the cost is a sum of a function of each cut, and each is chosen by itself.
-        If the lower cut is then not below the upper one, asking never pays.
+        minus the number of all examples. The cost is therefore a sum of two functions, one of each cut, and the cuts
+        can be chosen separately. If the lower cut is then not below the upper one, asking never pays.
         """
         false_negatives, false_positives = self.fn * _below(positives), self.fp * _above(negatives)
         expected = self.expected()

@@ -1,4 +1,4 @@
-"""`OperatingPoint`: turn scores into decisions by a threshold, by costs, or asking a person where an error is likely.
+"""`OperatingPoint`: turns scores into decisions by a threshold or by costs, or asks a person if an error is likely.
 
     threshold          the positive label from this probability (or margin) on
     costs              the threshold with the lowest cost of the examples counted so far
@@ -28,7 +28,7 @@ WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # margins that only determine the scale, and are not counted
 _STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted
-_MIN_EXAMPLES = 50  # of each label; with fewer, the scores are taken for calibrated when cuts are chosen by costs
+_MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if the scores were calibrated
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -42,12 +42,12 @@ class OperatingPoint(PointFigures):
         Decide for the positive label, the second one, from this probability on; with `margins`, from this margin on.
     costs : dict, optional
         Costs of a false positive, a false negative and, optionally, of asking a person: ``{"fp": 1, "fn": 20}``. The
-        thresholds with the lowest cost are chosen. For two labels; so is `threshold`.
+        thresholds with the lowest cost are chosen. Like `threshold`, this is only for two labels.
     max_error : float, optional
         Ask a person unless at most this share of the decisions is wrong, for each label that is decided.
     confidence : float, default=0.95
-        With `max_error`: if the scores come from a model that does not change, and examples are independent draws, then
-        with this probability the share of wrong decisions among future ones is at most `max_error`, for every label.
+        The probability with which `max_error` holds for future decisions, for every label. It assumes that the model no
+        longer changes, and that examples are independent draws.
     margins : bool, default=False
         Whether scores are margins and not probabilities. A learner sets this for its operating point.
 
@@ -103,7 +103,7 @@ class OperatingPoint(PointFigures):
         )  # fmt: skip
 
     def changed(self, **settings: Any) -> OperatingPoint:
-        """Return a point with other settings; its cuts are chosen from the scores that were counted already.
+        """Return a point with other settings, whose cuts are chosen from the scores counted so far.
 
         The counts of decisions start from zero, because earlier decisions were made with the old settings.
         """
@@ -168,7 +168,7 @@ class OperatingPoint(PointFigures):
                 self.next_choice = self.n + max(_STEP, self.n // _SHARE)
 
     def _rescaled(self, scores: Floats, codes: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
-        """Determine the scale of margins from the first ones; return the margins after those."""
+        """Determine the scale of margins from the first margins, and return the later ones."""
         missing = _FIRST - sum(len(part) for part in self._first)
         self._first.append(scores[:missing].copy())
         if len(scores) >= missing:

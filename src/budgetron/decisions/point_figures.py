@@ -112,7 +112,7 @@ class PointFigures:
         }
 
     def _class_cuts(self) -> Sequence[float | None] | None:
-        """Return the probability (or margin) from which on each of several labels is decided; None: never."""
+        """Return the lowest probability (or margin) at which each of several labels is decided; None: never."""
         if len(self.counts) < 2:
             return None
         return [self._edge(cut) if cut < BINS else None for cut in self.cuts]

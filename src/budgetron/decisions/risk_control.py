@@ -1,10 +1,10 @@
-"""How low a threshold may be so that the share of wrong decisions stays below a limit, with a stated confidence.
+"""The thresholds at which the share of wrong decisions stays below a limit, with a stated confidence.
 
 For each class c there are 64 candidate thresholds t, fixed in advance. Suppose that n decisions for class c had a score
 of at least t, and that k of them were wrong. The Clopper–Pearson bound says that the true share of wrong ones is at
 most Beta⁻¹(1 − δ'; k + 1, n − k), except with probability δ'. With δ' = δ / (64 · number of classes) all bounds hold
-together with probability at least 1 − δ, so that any threshold may be chosen after looking at them (a union bound, as
-in Learn then Test: Angelopoulos, Bates, Candès, Jordan and Lei, 2021).
+together with probability at least 1 − δ, so that any threshold may be chosen after looking at them. This is a union
+bound, as in Learn then Test (Angelopoulos, Bates, Candès, Jordan and Lei, 2021).
 """
 
 from __future__ import annotations

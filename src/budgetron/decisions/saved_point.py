@@ -1,7 +1,6 @@
 """Convert an operating point to the record and arrays of a model file, or to bytes, and back.
 
-Learners save their points with it; the bytes are for durable and distributed models. Everything that is read is
-validated.
+Learners save their points with it; durable and distributed models use the bytes. All input is validated.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[
     require(record.scale == 1.0 or not log_odds, "point.scale", "1 for log odds")
     point.scale, point.next_choice = record.scale, record.next_choice
     if not record.begun:
-        require(not arrays and not record.cuts, "the tensors", "without decisions.… where nothing was decided", "some")
+        require(not arrays and not record.cuts, "the tensors", "without counts of a point without labels", "some")
         return point
     check_arrays("decisions", arrays, {
         "counts": ("int64", (1 if n == 2 else n, 2, BINS)), "decided": ("int64", (n, n + 1)),
@@ -73,7 +72,7 @@ def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[
 
 
 class _Counted(msgspec.Struct):
-    """The numbers of an array that are not zero: their places, and they themselves, little-endian."""
+    """The nonzero numbers of an array: their positions and values, little-endian."""
 
     places: bytes
     values: bytes

@@ -48,7 +48,7 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
 
 
 def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
-    """Say what the decisions are expected to cost, and what constant decisions would cost."""
+    """State the expected cost of the decisions, and the cost of constant decisions."""
     asked = f"; asks about {_percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:
@@ -60,7 +60,7 @@ def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[s
 
 
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
-    """Say what each kind of error costs, by label, because users cannot know which label is the positive one."""
+    """State the cost of each kind of error by label, because users cannot know which label is the positive one."""
     first, second = labels
     asking = "" if costs["ask"] is None else f"; to ask a person: {costs['ask']:g}"
     return f"{second} decided for {first}: {costs['fp']:g}; {first} decided for {second}: {costs['fn']:g}{asking}"

@@ -34,7 +34,7 @@ def write(
     path : the file to write.
     validation : the result of `evaluate.progressive`.
     model : the learner of the run; without it, sections about the model are left out.
-    context : where the run came from; unknown parts are left out.
+    context : facts about the run, such as its input; unknown parts are left out.
 
     >>> from budgetron import evaluate, Forgetron
     >>> result = evaluate.progressive(Forgetron(budget=3), ([[0.0], [1.0]] * 20, [0, 1] * 20))

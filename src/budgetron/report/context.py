@@ -41,7 +41,7 @@ def digest_of(source: str | os.PathLike[str]) -> str:
 
 @dataclass(frozen=True)
 class Context:
-    """Where a run came from. Everything has a default; unknown parts are left out of the page.
+    """Facts about a run. Everything has a default; unknown parts are left out of the page.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Make one self-contained HTML document with a content security policy that forbids loading anything else.
 
-The policy allows only scripts and styles with known digests. So even if a hostile task name passed the escaping, a
-script in it would not run. Data are JSON in an element that browsers do not execute.
+The policy allows only scripts and styles with known digests. Even if a hostile task name passed the escaping, a script
+in it would not run. Data are JSON in an element that browsers do not execute.
 """
 
 from __future__ import annotations

@@ -54,12 +54,14 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     moving = sum(weight for belief, weight in weighted if belief.adapting)
     if n_tasks < 2:
         related = "nothing about tasks, since there is only one"
-    elif kinds >= 0.5:
-        related = f"that there are kinds of tasks ({as_percent(kinds, 0)})"
-    elif unrelated < 0.5:
-        related = f"that tasks are alike ({as_percent(1 - unrelated, 0)})"
     else:
-        related = f"that tasks differ ({as_percent(unrelated, 0)})"
+        shares = {
+            "that there are kinds of tasks": kinds,
+            "that tasks differ": unrelated,
+            "that tasks are alike": 1 - kinds - unrelated,
+        }
+        most = max(shares, key=lambda words: shares[words])
+        related = f"{most} ({as_percent(shares[most], 0)})"
     shape = (
         f"that the boundary is curved ({as_percent(curved, 0)})"
         if curved >= 0.5

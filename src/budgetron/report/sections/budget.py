@@ -20,7 +20,7 @@ _MAX_ROWS = 12  # rows of the table below the chart
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
-    """Return the section; None for a model without counts. A Budgetron stores no examples: only memory is shown."""
+    """Return the section; None for a model without counts. A Budgetron stores no examples, so only memory is shown."""
     points = [point for point in validation.curve if point.stored is not None]
     if not points:
         return None
@@ -90,7 +90,7 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
     largest = max(last, key=lambda task: last[task], default=None) if last else None
     caption = "Each task's share of the stored examples over time"
     if largest is not None:
-        caption += f"; at the end {name_of(largest)} has the most, {as_percent(last[largest])}"
+        caption += f"; at the end {name_of(largest)} has the largest share, {as_percent(last[largest])}"
     rows = [
         (as_count(point.position), *(as_percent(point.budget_share.get(task, 0.0)) for task in top))
         for point in thinned(points, _MAX_ROWS)

@@ -1,4 +1,4 @@
-"""The section about decisions: the thresholds of the operating point, and what other thresholds would cost."""
+"""The section about decisions: the thresholds of the operating point, and the costs of other thresholds."""
 
 from __future__ import annotations
 

@@ -85,11 +85,12 @@ def ranking(validation: Validation) -> Section | None:
     if share is not None:
         charts["pr"]["mark"] = {"label": "random", "value": rounded(share)}
     roc = (
-        "How many positives and how many negatives are above a threshold, for all thresholds. The area below is the "
+        "The shares of positives and of negatives above a threshold, for all thresholds. The area below is the "
         f"AUC, {as_decimal(overall.auc)}{_within(ranks.auc_within)}. The dashed line is the curve of random scores."
     )
     pr = (
-        "Which share of the examples above a threshold is positive, against the share of positives that are found. "
+        "Precision, the share of positives among the examples above a threshold, against recall, the share of all "
+        "positives that are above it. "
         f"The area below is the average precision, {as_decimal(overall.average_precision)}"
         f"{_within(ranks.average_precision_within)}."
     )
@@ -131,7 +132,7 @@ def calibration(validation: Validation) -> Section | None:
         return None
     bins = counts.bins()
     caption = (
-        "The share of examples that came true, against the predicted probability. Perfect probabilities lie on the "
+        "How often predictions came true, against their predicted probability. Perfect probabilities lie on the "
         f"dashed line. The expected calibration error, the mean distance from it, is {as_percent(counts.ece)}."
     )
     rows = [(as_percent(row["predicted"]), as_percent(row["came_true"]), as_count(row["n"])) for row in bins]

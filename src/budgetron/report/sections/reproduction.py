@@ -80,6 +80,6 @@ def reproduce(model: Any, context: Context) -> Section:
     if context.digest.startswith("sha256:") and context.source not in ("", "-"):
         check = f"sha256sum {shlex.quote(context.source)}"
         parts.append(f'<p class="note">Check that you have the same input with <code>{escape(check)}</code></p>')
-    equal = "Equal input, parameters and versions give equal results, to the last bit on the same machine."
+    equal = "The same input, parameters and versions give the same results, bit for bit on the same machine."
     parts.append(paragraph(equal, "note"))
     return Section("reproduce", "How to reproduce", "".join(parts))
