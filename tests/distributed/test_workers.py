@@ -162,5 +162,5 @@ def test_attributes_of_a_sharded_model_are_those_of_its_shards():
         model.forget_task(task)
         assert task not in model.budget_share_
         assert model.score(X, y, tasks=tasks) > 0.5
-    with pytest.raises(InputError, match="one that was closed"):
+    with pytest.raises(InputError, match="or was closed"):
         model.predict(X, tasks=tasks)

@@ -75,7 +75,7 @@ def test_a_flipped_bit_in_the_log_is_detected_and_can_be_repaired(tmp_path):
         (block,) = db.execute("SELECT block FROM log WHERE number = 3").fetchone()
         db.execute("UPDATE log SET block = ? WHERE number = 3", (block[:-1] + bytes([block[-1] ^ 1]),))
     db.close()
-    with pytest.raises(DamagedLog, match="record 3 has other bytes"):
+    with pytest.raises(DamagedLog, match="record 3 does not match its checksum"):
         Host.open(tmp_path)
     done = repair(tmp_path)
     assert "record 3" in done.damage and (done.last_good, done.last_known) == (2, 5)

@@ -49,13 +49,13 @@ def names(folder):
 @pytest.mark.parametrize(("statement", "words"), [
     ("DELETE FROM log WHERE number = 3", "record 3 is missing"),
     ("DELETE FROM log WHERE number > 3", "it ends at record 3, but record 5 was written"),
-    ("UPDATE log SET block = NULL WHERE number = 3", "record 3 has other bytes"),
+    ("UPDATE log SET block = NULL WHERE number = 3", "record 3 does not match its checksum"),
     ("DELETE FROM snapshot", "no snapshot is intact .snapshot 1: it is missing"),
-    ("UPDATE answer SET key = 'KEY 2' WHERE key = 'key 2'", "the idempotency key of record 2 has other bytes"),
-    ("UPDATE answer SET digest = x'00' WHERE key = 'key 2'", "the idempotency key of record 2 has other bytes"),
-    ("UPDATE answer SET margins = NULL WHERE key = 'key 2'", "the idempotency key of record 2 has other bytes"),
-    ("UPDATE owner SET position = 4", "the table of its owner has other bytes"),
-    ("DELETE FROM owner", "the table of its owner has other bytes"),
+    ("UPDATE answer SET key = 'KEY 2' WHERE key = 'key 2'", "the idempotency key of record 2 does not match its checksum"),
+    ("UPDATE answer SET digest = x'00' WHERE key = 'key 2'", "the idempotency key of record 2 does not match its checksum"),
+    ("UPDATE answer SET margins = NULL WHERE key = 'key 2'", "the idempotency key of record 2 does not match its checksum"),
+    ("UPDATE owner SET position = 4", "the table of its owner does not match its checksum"),
+    ("DELETE FROM owner", "the table of its owner does not match its checksum"),
     ("DROP TABLE stream_block", "no such table: stream_block"),
 ])  # fmt: skip
 def test_changes_on_disk_are_detected_and_the_message_names_the_commands(tmp_path, statement, words):

@@ -270,7 +270,7 @@ def test_models_that_cannot_start_in_shards_are_refused(tmp_path):
         ShardedHost.open(tmp_path / "one", learner, settings)
     with ShardedModel(learner(), shards=4, directory=tmp_path / "others" / "shards") as model:
         model.partial_fit(X, y, tasks=tasks)
-    with pytest.raises(InputError, match="a directory of its own"):
+    with pytest.raises(InputError, match="an empty directory for a new model"):
         ShardedHost.open(tmp_path / "others", learner, settings)
     host = ShardedHost.open(tmp_path / "new", learner, settings)
     with pytest.raises(AlreadyOwned):

@@ -116,7 +116,7 @@ def test_keys_stop_working_when_their_file_cannot_be_read(tmp_path, monkeypatch,
         now[0] += api_keys.GRACE / 4
     now[0] += api_keys.GRACE
     keys.refresh()
-    with pytest.raises(api_keys.KeysUnreadable, match="No key is accepted"):
+    with pytest.raises(api_keys.KeysUnreadable, match="so no key is accepted"):
         keys.find(token)
     path.touch(mode=0o600)
     path.chmod(0o600)
@@ -227,6 +227,6 @@ def test_serve_refuses_invalid_options(tmp_path):
         port = service.url.rsplit(":", 1)[1]
         taken = [sys.executable, "-m", "budgetron", "serve", "--data", tmp_path / "two", "--port", port]
         done = subprocess.run(taken, capture_output=True, text=True)
-        assert done.returncode == 2 and "an address of this machine that is free" in done.stderr
+        assert done.returncode == 2 and "a free address of this machine" in done.stderr
         with pytest.raises(RuntimeError, match="another process has the directory"):
             Running(tmp_path / "one")
