@@ -78,7 +78,8 @@ def test_a_stream_with_one_label_is_told_what_to_do(tmp_path):
     with running(tmp_path, *LOCAL) as service, service.client() as client:
         answers = learn(client, [line(0), line(2)])
         message = answers[0]["error"]["message"]
-        assert answers[-1]["refused"] == 2 and "labels of at least two classes" in message and "instead of NDJSON" in message
+        assert answers[-1]["refused"] == 2
+        assert "labels of at least two classes" in message and "instead of NDJSON" in message
         assert seen(client) == 0
         learn(client, [line(0, label=0), line(1, label=0)])  # 0 implies that the other label is 1
         assert seen(client) == 2

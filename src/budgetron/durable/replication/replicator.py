@@ -94,6 +94,7 @@ class Replicator:
         # The current run; its last object number used, last object written, and number of segments.
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False  # whether an object was written that the head does not include yet
+        self._head_position = 0  # the last record that the head includes; readers ignore later ones
         self._copied_at = self._head_at = time.monotonic()
         self.error: BudgetronError | None = None  # why the last attempt failed
         self._lock = threading.Lock()
@@ -103,7 +104,7 @@ class Replicator:
     @property
     def position(self) -> int:
         """The last record that is in the copy."""
-        return 0 if self._copied is None or self._head_due else self._copied.position
+        return self._head_position
 
     @property
     def age(self) -> float:
@@ -201,7 +202,7 @@ class Replicator:
         owner = f"{socket.gethostname()}:{os.getpid()}"
         head = Head(VERSION, self._run, self._previous, self._copied.position, _now(), owner, *self._parent)
         self._store.put(head_path(self.claim.epoch), encode_object(head))
-        self._head_due, self._head_at = False, time.monotonic()
+        self._head_due, self._head_at, self._head_position = False, time.monotonic(), self._copied.position
 
     # ---- the thread
 

@@ -130,5 +130,5 @@ def _is_same_label(first: Any, second: Any) -> bool:
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:
     label = repr(verdict.label)[:80]
-    message = f'feedback: the prediction has another label than {label} already. Add "correct": true to replace it.'
+    message = f'feedback: this prediction already has a label other than {label}. Add "correct": true to replace it.'
     return FeedbackAnswer(verdict.id, "conflict", message=message)

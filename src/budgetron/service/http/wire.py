@@ -300,6 +300,7 @@ class StrictDecoder(Generic[Decoded]):
         # twice. Counting colons is ten times faster than comparing all names.
         # A colon in a string may be escaped, so colons in strings count only if nothing is escaped.
         if content.count(b":") > _colons(value, b"\\" not in content):
+            # `parse_int=float`, because Python refuses to parse integers of thousands of digits.
             json.loads(content, object_pairs_hook=_reject_repeated_names, parse_int=float)
         return value
 

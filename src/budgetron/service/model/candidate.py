@@ -112,5 +112,6 @@ class Candidate:
 
 def _uniform_hash(task: Any) -> float:
     """A number in [0, 1) for a task, the same in every process. The numbers of many tasks are uniform."""
+    # `person` must not change: with another one, the candidate would suddenly answer for other tasks.
     digest = hashlib.blake2b(repr(task).encode(), digest_size=8, person=b"canary").digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -160,7 +160,7 @@ class Pending:
             self._db.execute("UPDATE pending SET label = ?, position = ?, margin = ? WHERE id = ?", values)
 
     def note_learned(self, answers: Mapping[str, Learned]) -> None:
-        """Mark predictions as labelled whose label the host had learned when a crash kept it out of this table."""
+        """Mark predictions as labelled if the host learned their label, but a crash came before `set_label`."""
         rows = [
             (learned.position, msgspec.json.encode(learned.margins[0].tolist()), key.removeprefix(KEY_PREFIX))
             for key, learned in answers.items()

@@ -85,7 +85,7 @@ class Writer:
     def submit(self, request: Request, n: int) -> asyncio.Future[Learned]:
         """Queue a request of `n` examples. The future gets its acknowledgement once they are on disk and learned."""
         if self.waiting and self.waiting + n > self._max_waiting:
-            raise Busy(f"service: {self.waiting} examples already wait to be learned. Retry in a second.")
+            raise Busy(f"service: {self.waiting} examples are already waiting to be learned. Retry in a second.")
         return self._put(_Item(self._loop.create_future(), request, n))
 
     def call(self, action: Callable[[], Any]) -> asyncio.Future[Any]:
