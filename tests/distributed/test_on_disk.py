@@ -46,7 +46,7 @@ def test_a_block_with_the_same_key_is_learned_once(tmp_path):
     with ShardedModel.open(tmp_path / "m", workers=2) as model:
         np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks, key="batch-1"), first)
         assert model.n_seen_ == 400
-        with pytest.raises(InputError, match="key must be a new one"):
+        with pytest.raises(InputError, match="was used before with other examples"):
             model.predict_then_learn(X, 1 - y, tasks=tasks, key="batch-1")
 
 
@@ -104,7 +104,7 @@ def test_no_shard_learns_from_a_key_that_was_used_with_other_rows(tmp_path):
         seen = [shard.n_seen for shard in model.shards_]
         for rows, labels in ((X + 1, y), (X, 1 - y), (X[:40], y[:40]), (X[::-1], y[::-1])):
             other = tasks[: len(rows)] if rows.base is not X or len(rows) < 900 else tasks[::-1]
-            with pytest.raises(InputError, match="key must be a new one"):
+            with pytest.raises(InputError, match="was used before with other examples"):
                 model.predict_then_learn(rows, labels, tasks=other, key="batch")
             answer = model.learn_many([Request(rows, labels, other, "batch")])[0]
             assert isinstance(answer, InputError)

@@ -216,7 +216,7 @@ def test_a_directory_without_write_permission_is_rejected(tmp_path):
 
 def test_a_directory_that_cannot_be_created_is_rejected(tmp_path):
     (tmp_path / "file").write_text("here")
-    with pytest.raises(DiskRefused, match="the directory must be"):
+    with pytest.raises(DiskRefused, match="cannot read or write the directory"):
         Host.open(tmp_path / "file" / "host", MODELS["random"])
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
+import event_loops
 import numpy as np
 import pytest
 
 from budgetron import Forgetron, Perceptron
 from budgetron.durable import DiskRefused, Host, NothingLearned
 from budgetron.durable.versions import NoVersion, Versions
+from budgetron.service.handlers.predicting import Predictor
+from budgetron.service.http.wire import Example
 from budgetron.service.model.model_versions import ModelVersions
+from budgetron.service.settings import Limits
 
 
 def batch(seed, n=20, d=3):
@@ -85,6 +90,24 @@ def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):
     versions.end()
     with pytest.raises(NoVersion):
         versions.promote("me")
+    host.close()
+
+
+def test_what_the_candidate_cannot_predict_is_predicted_and_explained_by_the_model(tmp_path):
+    X, y, tasks = batch(1, d=2)
+    Perceptron().fit(X, y, tasks=tasks).save(tmp_path / "narrow")
+    host, versions = open_versions(tmp_path / "data")
+    learn(host, versions, 0)
+    versions.save("narrow", (tmp_path / "narrow").read_bytes())
+    versions.begin("narrow", 1.0)
+
+    async def main():
+        predictor = Predictor(host, SimpleNamespace(busy=False), Limits(), versions)
+        examples = [Example([0.1, 0.2, 0.3], "ann")]
+        return await predictor.many(examples), await predictor.reasons(examples)
+
+    (prediction,), (reasons,) = event_loops.run(main())
+    assert prediction.version is None and prediction.margin == pytest.approx(reasons.margin)
     host.close()
 
 

@@ -74,16 +74,24 @@ class Predictor:
         return await self._loop.run_in_executor(_pool, self._explain, examples)
 
     def _explain(self, examples: Sequence[Example]) -> list[Reasons]:
-        limits, candidate = self._limits, self._versions.candidate
-        reasons = []
-        for example in examples:
-            by_candidate = candidate is not None and candidate.answers(example.task)
-            hosted = candidate.hosted if candidate is not None and by_candidate else self._host.hosted_model
-            tasks, offsets = tasks_of([example.task], limits), offsets_of([example.offset])
-            task, offset = (None if values is None else values[0] for values in (tasks, offsets))
-            explanation = hosted.explain(rows_of(hosted, [example.features], limits), task, offset)
-            reasons.append(convert(explanation.to_dict(_MAX_TERMS), Reasons))
-        return reasons
+        return [self._explain_one(example) for example in examples]
+
+    def _explain_one(self, example: Example) -> Reasons:
+        """The reasons by the model that predicts for the task. See `_compute` for the choice between the two."""
+        candidate = self._versions.candidate
+        if candidate is not None and candidate.answers(example.task):
+            try:
+                return self._explain_with(candidate.hosted, example)
+            except InputError as error:
+                candidate.reason = str(error)
+        return self._explain_with(self._host.hosted_model, example)
+
+    def _explain_with(self, hosted: HostedModel, example: Example) -> Reasons:
+        limits = self._limits
+        tasks, offsets = tasks_of([example.task], limits), offsets_of([example.offset])
+        task, offset = (None if values is None else values[0] for values in (tasks, offsets))
+        explanation = hosted.explain(rows_of(hosted, [example.features], limits), task, offset)
+        return convert(explanation.to_dict(_MAX_TERMS), Reasons)
 
     @property
     def _may_use_loop(self) -> bool:

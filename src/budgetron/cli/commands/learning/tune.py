@@ -265,14 +265,14 @@ def _verdict(tried: Round) -> str:
     less = "It takes less time and memory."
     if tried.cheaper == "none" and tried.best != "none":
         without_kernel = metric_words(tried.results["none"].validation)[1]
-        return f"kernel none is as good: {without_kernel} against {of_default}, no significant difference. {less}"
+        return f"kernel none is as good: {without_kernel} is not significantly worse than {of_default}. {less}"
     if tried.better:
         return f"{tried.what} {tried.best} is better: {of_best} against {of_default}, a significant difference."
     if tried.cheaper == "none":
         return f"kernel none has {best_value}: {of_best} against {of_default}. {less}"
     if tried.best == tried.default:
         return f"{tried.what} {tried.default}, the default, has {best_value}."
-    as_good = f"{of_default} against {of_best} at best, no significant difference"
+    as_good = f"{of_default} is not significantly worse than {of_best}"
     return f"{tried.what} {tried.default}, the default, is as good: {as_good}."
 
 
