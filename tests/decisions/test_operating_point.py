@@ -204,7 +204,7 @@ def test_input_is_checked_and_changes_nothing() -> None:
     with pytest.raises(InputError, match="all labels in the first call"):
         point.update([0.5], [1])
     point.update([0.2, 0.8], [0, 1])
-    wrong = [([2.0], [1], "probabilities from 0 to 1"), ([0.5], [7], "one of"), ([0.5], [0, 1], "one length")]
+    wrong = [([0.5, 2.0], [0, 1], "from 0 to 1; got 2.0"), ([0.5], [7], "one of"), ([0.5], [0, 1], "one length")]
     for scores, y, match in wrong:
         with pytest.raises(InputError, match=match):
             point.update(scores, y)

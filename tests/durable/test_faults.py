@@ -45,7 +45,7 @@ def test_a_later_epoch_takes_over_and_the_stale_owner_is_rejected(tmp_path):
             write()
     assert old.content() == before
     for epoch in (3, 4):
-        with pytest.raises(StaleOwner, match="higher than that of the last owner, 4"):
+        with pytest.raises(StaleOwner, match="higher than the epoch of the last owner, 4"):
             Host.open(tmp_path, epoch=epoch)
     new.learn(*sent[3])
     old.close()

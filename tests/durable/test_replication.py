@@ -88,7 +88,7 @@ def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
     chosen = objects[len(objects) // 2]
     last = max(segment.last for segment in objects if segment.at <= chosen.at)
     assert restored(url, tmp_path / "then", at=chosen.at / 1000) == states[last]
-    with pytest.raises(InputError, match="not before the copy begins"):
+    with pytest.raises(InputError, match="because the copy begins then"):
         restore(url, tmp_path / "then", at=1.0)
     with pytest.raises(InputError, match="a record of the copy: 1 to "):
         restore(url, tmp_path / "then", position=99)

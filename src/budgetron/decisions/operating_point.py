@@ -268,8 +268,9 @@ class OperatingPoint(PointFigures):
         """Turn probabilities into log odds of the second label, or of each label against the rest; margins stay."""
         if not self.log_odds:
             return values
-        if values.size and not ((values >= 0) & (values <= 1)).all():
-            raise input_error(WHO, "scores", "probabilities from 0 to 1", shown(float(values.ravel()[0])),
+        invalid = values[~((values >= 0) & (values <= 1))]
+        if len(invalid):
+            raise input_error(WHO, "scores", "probabilities from 0 to 1", shown(float(invalid[0])),
                               "For margins, create it with margins=True.")  # fmt: skip
         if values.ndim == 2 and values.shape[1] == 2:
             values = values[:, 1]

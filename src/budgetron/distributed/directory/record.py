@@ -52,7 +52,7 @@ def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
     try:
         return [(encoded(task), shard) for task, shard in pins.items()]
     except NoJSON:
-        raise input_error(WHO, "pins", "for tasks that JSON can hold (numbers, strings, dates, tuples)",
+        raise input_error(WHO, "pins", "given for tasks that JSON can hold (numbers, strings, dates, tuples)",
                           "another kind of task", "Use such values as tasks.") from None  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class FollowingHost(Host):
 
 
 def unused_number(position: int) -> int:
-    """The first record number of the next million, which a former owner has hardly used."""
+    """The first record number of the next million, far above those that a former owner may have used."""
     return (position // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
 
 

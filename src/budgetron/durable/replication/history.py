@@ -128,13 +128,8 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
         return _at_time(runs, at, last_used)
     if runs[-1].missing:
         raise DamagedLog(
-            error_message(
-                "restore",
-                "COPY",
-                "complete",
-                f"{store.url!r}: an object after record {runs[-1].last.last} is missing",
-                f"Restore the records before it with --at {runs[-1].last.last}.",
-            ),
+            f"restore: the copy {store.url!r} is incomplete: an object after record {runs[-1].last.last} is missing. "
+            f"Restore the records before it with --at {runs[-1].last.last}.",
             "an object is missing",
         )
     return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, last_used)
@@ -162,7 +157,7 @@ def _at_time(runs: list[Run], at: float, last_used: int) -> Plan:
         if run.base.at <= limit:
             segments = tuple(segment for segment in run.segments if segment.at <= limit)
             return Plan(run.base, segments, segments[-1].last if segments else run.base.last, last_used)
-    raise input_error("restore", "--at", f"not before the copy begins, {shown_time(runs[0].base.at)}",
+    raise input_error("restore", "--at", f"{shown_time(runs[0].base.at)} or later, because the copy begins then",
                       shown_time(round(limit)))  # fmt: skip
 
 

@@ -90,7 +90,7 @@ class Log:
             (stored,) = self.db.one("SELECT epoch FROM owner")
             if epoch is not None and epoch <= stored:
                 raise StaleOwner(
-                    error_message("Host", "epoch", f"higher than that of the last owner, {stored}", str(epoch),
+                    error_message("Host", "epoch", f"higher than the epoch of the last owner, {stored}", str(epoch),
                                   "A later owner has the directory. Pass a higher epoch to take it over.")
                 )  # fmt: skip
             self.epoch = stored + 1 if epoch is None else epoch

@@ -120,7 +120,7 @@ def read_keys(path: Path) -> list[ApiKey]:
             keys.append(_key(path, number, words))
     names = [key.name for key in keys]
     if len(set(names)) != len(names):
-        raise input_error("keys", "the names in the file", "different", "the same name twice", f"Edit {path}.")
+        raise input_error("keys", "the names in the file", "unique", "the same name twice", f"Edit {path}.")
     if not keys or len(keys) > _MAX_KEYS:
         raise input_error("keys", "the file", f"a list of 1 to {_MAX_KEYS} keys", f"{len(keys)} keys in {str(path)!r}",
                           "Add one with: budgetron keys add FILE NAME ROLE")  # fmt: skip
