@@ -162,7 +162,7 @@ def test_any_task_is_looked_up_and_another_model_chosen(opened, service):
     page.locator("#found", has_text="error").wait_for()
     page.get_by_label("Any task by its name").fill("nobody")
     page.get_by_role("button", name="Look up").click()
-    page.locator("#found", has_text="nothing was learned").wait_for()
+    page.locator("#found", has_text="the model stores no example of").wait_for()
     page.locator("select#model").select_option("other")
     page.locator("#empty", has_text="learned nothing yet").wait_for()
     assert "Forgetron" in page.get_by_role("status").first.inner_text() and page.locator("#beliefs").is_hidden()

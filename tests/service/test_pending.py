@@ -107,11 +107,11 @@ def test_a_damaged_file_is_named_and_repair_deletes_it(tmp_path):
         assert client.post("/v1/learn", json=EXAMPLES).status_code == 200
         service.stop()
     (tmp_path / "default" / "pending.sqlite").write_bytes(b"rubbish" * 1000)
-    words = rf"the file of pending predictions must be.*budgetron repair {tmp_path / 'default'} --accept-loss"
+    words = rf"the file of pending predictions is damaged.*budgetron repair {tmp_path / 'default'} --accept-loss"
     with pytest.raises(RuntimeError, match=words):
         Running(tmp_path)
     done = CliRunner().invoke(main, ["verify", str(tmp_path)])
-    assert done.exit_code == 1 and "the file of pending predictions must be" in done.output
+    assert done.exit_code == 1 and "the file of pending predictions is damaged" in done.output
     done = CliRunner().invoke(main, ["repair", str(tmp_path), "--accept-loss"])
     assert done.exit_code == 0 and "pending.sqlite was damaged and is deleted" in done.output
     with running(tmp_path) as service, service.client() as client:
