@@ -107,7 +107,7 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     model.resize("1 MiB")
     after = model.decision_function(test)
     if is_sparse:
-        # A cell of the larger table copies the old cell at its middle. For a few features that is not their old cell.
+        # A bucket of the larger table may cover hashes of two old ones; it then has room for half of their cells.
         assert np.mean((after > 0) == (before > 0)) > 0.9
     else:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)

@@ -186,7 +186,8 @@ INVALID = [
     ("budgetron-sparse", set_field(2**31, "settings", "parameters", "cells"), "shape"),
     ("budgetron-sparse", set_entry("state.table_cells", -1.0), "table_cells"),
     ("budgetron-sparse", set_entry("state.table_cells", -1.0, -1), "table_cells"),
-    ("budgetron-sparse", set_entry("state.table_seen", 256), "table_seen"),
+    ("budgetron-sparse", set_entry("state.table_tags", 2**16), "table_tags"),
+    ("budgetron-sparse", set_entry("state.table_tags", -1), "table_tags"),
     ("budgetron-sparse", set_entry("state.table_total", 0.0), "table_total"),
     ("budgetron-sparse", set_entry("state.table_bayes_squares", 0.0), "table_bayes_squares"),
     # settings

@@ -10,6 +10,7 @@ from budgetron import Budgetron, graphs
 from budgetron.engine import native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
+from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, WAYS
 
 needs_core = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
@@ -50,25 +51,40 @@ def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, lea
 # ---- the table
 
 
+def one_feature(index: int) -> sparse.csr_matrix:
+    return sparse.csr_matrix(([1.0], ([0], [index])), shape=(1, 5000))
+
+
 @pytest.mark.parametrize("kind", ENGINES)
-def test_features_are_admitted_when_seen_twice(kind, make_settings, learn):
-    """Once a quarter of the cells is used, a feature gets a cell only at its second occurrence."""
-    cells = 64
-    engine = kind(make_settings(is_sparse=True, d=5000, cells=cells))
-    cell_of = lambda index: int(mix64(np.int64(index))) // 2**32 * cells // 2**32  # noqa: E731
-    used_cells: set[int] = set()
-    feature = 0
-    while 4 * len(used_cells) <= cells:  # one feature at a time until more than a quarter is used
-        learn(engine, sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 5000)), [feature % 2], [0])
-        used_cells.add(cell_of(feature))
-        feature += 1
-        assert engine.state()["table_used"] == len(used_cells)
-    new_feature = next(i for i in range(feature, 5000) if cell_of(i) not in used_cells)
-    row = sparse.csr_matrix(([1.0], ([0], [new_feature])), shape=(1, 5000))
-    learn(engine, row, [1], [0])
-    assert engine.state()["table_used"] == len(used_cells)  # seen once
-    learn(engine, row, [1], [0])
-    assert engine.state()["table_used"] == len(used_cells) + 1
+def test_a_frequent_feature_keeps_its_cell_and_rare_ones_give_way(kind, make_settings, learn):
+    """A table of one bucket: a feature is found by its tag, and new features take the cells of the lowest counts."""
+    engine = kind(make_settings("pooled", is_sparse=True, d=5000, cells=WAYS))
+    tag_of = lambda index: max(1, int(mix64(np.int64(index))) % TAGS)  # noqa: E731
+    counts = lambda: {tags // (MAX_COUNT + 1): tags % (MAX_COUNT + 1) for tags in engine.state()["table_tags"].tolist()}  # noqa: E731
+    for _ in range(20):
+        learn(engine, one_feature(0), [1], [0])
+    for index in range(1, WAYS):
+        learn(engine, one_feature(index), [0], [0])
+    assert counts() == {tag_of(0): MAX_COUNT} | {tag_of(index): 1 for index in range(1, WAYS)}
+    frequent = np.asarray(engine.state()["table_cells"]).reshape(WAYS, -1)[0].copy()
+    learn(engine, one_feature(100), [0], [0])  # finds no cell, and lowers the first of the lowest counts
+    assert tag_of(100) not in counts() and counts()[tag_of(1)] == 0
+    learn(engine, one_feature(100), [0], [0])  # takes that cell
+    assert counts()[tag_of(100)] == 1 and tag_of(1) not in counts()
+    for index in range(200, 300):
+        learn(engine, one_feature(index), [0], [0])
+    assert counts()[tag_of(0)] == MAX_COUNT
+    np.testing.assert_array_equal(np.asarray(engine.state()["table_cells"]).reshape(WAYS, -1)[0], frequent)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_feature_has_own_weights_from_its_third_occurrence_on(kind, make_settings, learn):
+    engine = kind(make_settings("complete", is_sparse=True, d=5000, cells=64))
+    used = []
+    for _ in range(4):
+        learn(engine, one_feature(7), [1], [3])
+        used.append(int(np.count_nonzero(engine.state()["table_tags"])))
+    assert used == [1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("kind", ENGINES)

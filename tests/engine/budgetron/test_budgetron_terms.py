@@ -88,7 +88,7 @@ def test_a_task_that_was_never_seen_has_nothing_of_its_own(kind):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_features_without_a_cell_add_nothing(kind):
-    """Once a quarter of the cells are used, a feature gets a cell only when it is seen for the second time."""
+    """Features that were never learned have no cell."""
     settings = small_settings("complete", d=500, is_sparse=True, max_task_rows=5)
     engine = kind(settings)
     rng = np.random.default_rng(0)

@@ -1,12 +1,17 @@
 // The beliefs of a Budgetron on sparse rows, one per rate lambda. One hashed table of cells has the shared and own weights of all
 // features.
 //
+// A hash says in which bucket of eight cells the weights of a feature are, or its own weights for a task. A cell has a tag, 12 more bits of
+// the hash, so that features in one bucket do not disturb each other. It also has a count, from 0 to 15, so that the table holds the
+// frequent features: each occurrence of its feature adds 1, and a new feature that finds no cell subtracts 1 from the lowest count of its
+// bucket, or takes the cell if that count is 0. A task has own weights of a feature only while the count of the shared cell is at least 3.
+//
 // j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j, with x_j
-// included, so that |x_j|/a_j is at most 8 however large x_j is:
+// included, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
 //
 //   v_j = x_j/a_j  or  sign(x_j), by belief;   phi = v/|v|
 //   n   = sum_j phi_j log(M_jc/M_c)           the evidence of naive Bayes for class c, with phi of the signs
-//   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji in the cell of (feature, task), o = 0.3
+//   f   = b + sum_j (w_j + o w_ji) phi_j + k n,   w_ji the own weight of feature j for task i, o = 0.3; without a cell, all of this is 0
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k;
 //   M_jc += |phi_j|
 //
@@ -15,10 +20,6 @@
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
-//
-// Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words of a text occur
-// only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature) records which features have
-// occurred.
 #pragma once
 
 #include <algorithm>
@@ -41,14 +42,17 @@ class HashedTable final : public Part {
  public:
   static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
   static constexpr double kOwnShare = 0.3, kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3;
+  static constexpr std::size_t kWays = 8;                // cells per bucket
+  static constexpr std::uint16_t kTags = 4096, kMaxCount = 15;  // tag and count of a cell: 12 and 4 bits
+  static constexpr std::uint16_t kOwnCount = 3;          // the count of its shared cell from which a feature has own weights
   static constexpr double kPriorMass = 0.1;  // is added to every M_jc, so that a class without the feature keeps some probability
   static constexpr double kMaxSize = 1e38;  // larger |x| count as this: typical sizes are float32 and must stay finite; rows may be float64
 
   // keeps: the share of G that each belief keeps at a step of a weight.
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& keeps, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
-      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(cells), single_(single), shared_(shared),
-        own_(own), own_factor_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells * stride()), seen_(bytes, cells),
+      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(std::max(cells, kWays)), buckets_(cells_ / kWays), single_(single), shared_(shared),
+        own_(own), own_factor_(shared ? kOwnShare : 1.0), steps_(bytes, outputs), data_(bytes, cells_ * stride()), tags_(bytes, cells_),
         total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), gradient_(bytes, width()) {
     for (const double sign : signs) values_.push_back(sign != 0);
@@ -61,32 +65,27 @@ class HashedTable final : public Part {
     find_evidence(e);
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o) f[b * outputs_ + o] = bias_[b * outputs_ + o] + bayes_[b] * e.evidence[o];
-    for (const TableEntry& entry : *e.entries) {
-      if (shared_) add_margins(weights(entry.cell), entry, 1.0, f);
-      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        add_margins(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient, f);
-    }
+    for (const TableEntry& entry : *e.entries)
+      for_each_cell(e, entry, [&](std::size_t cell, double r, std::size_t) { add_margins(weights(cell), entry, r, f); });
   }
 
   void variances(const Seen& e, double* v) override {
     find_entries(e);
     for (std::size_t b = 0; b < rates_.size(); ++b) v[b] = rates_[b];
     for (const TableEntry& entry : *e.entries) {
-      if (shared_) add_step_sizes(weights(entry.cell), entry, 1.0, v);
+      if (shared_) add_step_sizes(entry.cell, entry, 1.0, v);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j) {
         const double r = own_factor_ * e.related[j].coefficient;
-        add_step_sizes(weights(own_cell(entry, e.related[j].id)), entry, r * r, v);
+        add_step_sizes(own_cell(entry, e.related[j].id), entry, r * r, v);
       }
     }
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const bool any_steps = find_gradients(f, label, omega);
-    for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
-      if (shared_) step(weights(entry.cell), entry, 1.0);
-      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        step(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient);
-    }
+    count_features(e);
+    for (const TableEntry& entry : *e.entries)  // one after the other: two features may have the same cell
+      for_each_cell(e, entry, [&](std::size_t cell, double r, std::size_t) { step(weights(cell), entry, r); });
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
@@ -111,21 +110,19 @@ class HashedTable final : public Part {
     for (const TableEntry& entry : *e.entries) {  // entries are in the order of the row
       while (mix64(static_cast<std::int64_t>(rows.indices[position])) != entry.hash) ++position;
       const auto column = static_cast<std::size_t>(position++ - first);
-      if (shared_) {
-        add_terms(weights(entry.cell), entry, 1.0, kShared, column, to);
-        add_evidence(entry, column, to);
-      }
-      for (std::size_t j = 0; own_ && j < e.n_related; ++j)
-        add_terms(weights(own_cell(entry, e.related[j].id)), entry, own_factor_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated, column, to);
+      if (shared_ && entry.cell != kNone) add_evidence(entry, column, to);
+      for_each_cell(e, entry, [&](std::size_t cell, double r, std::size_t source) { add_terms(weights(cell), entry, r, source, column, to); });
     }
   }
 
-  std::size_t bytes(std::size_t) const override { return data_.size() * sizeof(float) + seen_.size(); }
+  std::size_t bytes(std::size_t) const override { return data_.size() * sizeof(float) + tags_.size() * sizeof(std::uint16_t); }
 
   void save(State& state) override;
   void load(const State& state) override;
 
  private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);  // the cell of a feature that has none
+
   std::size_t width() const { return rates_.size() * outputs_; }
   std::size_t stride() const { return 1 + classes_ + 2 * width(); }
   float& typical(std::size_t cell) { return data_[cell * stride()]; }
@@ -135,10 +132,70 @@ class HashedTable final : public Part {
   float* weights(std::size_t cell) { return data_.data() + cell * stride() + 1 + classes_; }  // then the squares
   const float* weights(std::size_t cell) const { return data_.data() + cell * stride() + 1 + classes_; }
 
-  std::size_t cell_of(std::uint64_t h) const { return static_cast<std::size_t>(((h >> 32) * cells_) >> 32); }
+  // The first cell of the bucket of a hash.
+  std::size_t first_cell(std::uint64_t h) const { return static_cast<std::size_t>(((h >> 32) * buckets_) >> 32) * kWays; }
+  // At least 1, since cells that were never used have tag 0.
+  static std::uint16_t tag_of(std::uint64_t h) { return std::max<std::uint16_t>(static_cast<std::uint16_t>(h & (kTags - 1)), 1); }
+  std::uint16_t count(std::size_t cell) const { return static_cast<std::uint16_t>(tags_[cell] % (kMaxCount + 1)); }
+
+  // The cell of a hash: the first one of its bucket with the same tag, or kNone. Without branches: which cell it is cannot be predicted.
+  std::size_t find(std::uint64_t h) const {
+    const std::size_t first = first_cell(h);
+    const std::uint16_t* bucket = tags_.data() + first;
+    const std::uint16_t wanted = tag_of(h);
+    unsigned hits = 0;
+    for (unsigned k = 0; k < kWays; ++k) hits |= static_cast<unsigned>(bucket[k] / (kMaxCount + 1) == wanted) << k;
+    return hits ? first + static_cast<std::size_t>(floor_log2(hits & (~hits + 1))) : kNone;
+  }
+
+  // The cell that a new feature takes, if its count is 0: the first one of the lowest count in the bucket.
+  std::size_t lowest(std::uint64_t h) const {
+    const std::size_t first = first_cell(h);
+    std::size_t least = count(first) * kWays;  // count · 8 + k of cell k of the bucket: their minimum, again without branches
+    for (std::size_t k = 1; k < kWays; ++k) least = std::min(least, count(first + k) * kWays + k);
+    return first + least % kWays;
+  }
+
+  // Counts an occurrence of a hash and returns its cell, which may be new, or kNone if it gets none. `evicted` becomes true if another
+  // feature loses its cell.
+  std::size_t count_occurrence(std::uint64_t h, bool& evicted) {
+    std::size_t cell = find(h);
+    if (cell != kNone) {
+      if (count(cell) < kMaxCount) ++tags_[cell];
+      return cell;
+    }
+    cell = lowest(h);
+    if (count(cell) > 0) {
+      --tags_[cell];
+      return kNone;
+    }
+    prefetch_numbers(data_.data() + cell * stride(), stride());
+    if (tags_[cell] != 0) {
+      evicted = true;
+      std::fill_n(data_.data() + cell * stride(), stride(), 0.0f);
+    }
+    tags_[cell] = static_cast<std::uint16_t>(tag_of(h) * (kMaxCount + 1) + 1);
+    return cell;
+  }
+
+  // Without shared weights, all features have own weights.
+  bool has_own(std::size_t cell) const { return own_ && (!shared_ || (cell != kNone && count(cell) >= kOwnCount)); }
   // ~: the hash of a pair is symmetric, and without it feature 2 of task 5 would have the cell of feature 5 of task 2.
-  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return cell_of(mix64(entry.hash ^ mix64(~id))); }
+  static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return mix64(h ^ mix64(~id)); }
+  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return has_own(entry.cell) ? find(own_hash(entry.hash, id)) : kNone; }
+
+  // Calls use(cell, factor of its weights in f, source) for the cells of an entry that exist.
+  template <class Use>
+  void for_each_cell(const Seen& e, const TableEntry& entry, Use use) const {
+    if (shared_ && entry.cell != kNone) use(entry.cell, 1.0, kShared);
+    for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) {
+      const std::size_t cell = find(own_hash(entry.hash, e.related[j].id));
+      if (cell != kNone) use(cell, own_factor_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated);
+    }
+  }
+
   double next_typical(std::size_t cell, double size) const {
+    if (cell == kNone) return size;
     const double old = static_cast<double>(typical(cell));
     return old > 0 ? old + (size - old) * kTypicalRate : size;
   }
@@ -152,20 +209,25 @@ class HashedTable final : public Part {
     }
   }
 
-  // Writes the features that have a cell to e.entries, with both of their values.
+  // Writes the non-zero features to e.entries, with their cells and both of their values.
   void find_entries(const Seen& e) const {
     Vec<TableEntry>& entries = *e.entries;
     entries.clear();
-    const bool only_seen = 4 * used_ > cells_;  // new features get no cell yet
     for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
-      const std::size_t cell = cell_of(h);
-      if (only_seen && !(seen_[cell] >> (h & 7) & 1)) return;
-      prefetch(data_.data() + cell * stride());
-      entries.push_back({h, cell, value, {0.0, 0.0}});
+      prefetch(tags_.data() + first_cell(h));
+      entries.push_back({h, kNone, value, {0.0, 0.0}});
     });
+    for (TableEntry& entry : entries) {
+      entry.cell = find(entry.hash);
+      if (entry.cell != kNone) prefetch_numbers(data_.data() + entry.cell * stride(), stride());
+      for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) prefetch(tags_.data() + first_cell(own_hash(entry.hash, e.related[j].id)));
+    }
     double squares = 0;
     for (TableEntry& entry : entries) {
-      for (std::size_t j = 0; own_ && j < e.n_related; ++j) prefetch(weights(own_cell(entry, e.related[j].id)));
+      for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) {
+        const std::size_t cell = find(own_hash(entry.hash, e.related[j].id));
+        if (cell != kNone) prefetch_numbers(weights(cell), 2 * width());
+      }
       const double sign = entry.size < 0 ? -1.0 : 1.0;
       entry.size = std::min(sign * entry.size, kMaxSize);
       entry.phi[0] = sign * entry.size / next_typical(entry.cell, entry.size);
@@ -179,6 +241,25 @@ class HashedTable final : public Part {
     }
   }
 
+  // The numbers may lie in two cache lines.
+  static void prefetch_numbers(const float* numbers, std::size_t n) {
+    prefetch(numbers);
+    prefetch(numbers + n - 1);
+  }
+
+  // Counts the features of a row, and updates the cells of its entries. The values of the entries stay.
+  void count_features(const Seen& e) {
+    bool evicted = false;
+    for (TableEntry& entry : *e.entries) {
+      entry.cell = count_occurrence(entry.hash, evicted);
+      if (!has_own(entry.cell)) continue;
+      for (std::size_t j = 0; j < e.n_related; ++j) count_occurrence(own_hash(entry.hash, e.related[j].id), evicted);
+    }
+    if (!evicted) return;
+    // A feature may have lost its cell to a later one of the same row.
+    for (TableEntry& entry : *e.entries) entry.cell = find(entry.hash);
+  }
+
   // Writes n to e.evidence, one number per output. For two classes it is the log ratio of the second class to the first.
   void find_evidence(const Seen& e) const {
     double* n = e.evidence;
@@ -186,6 +267,7 @@ class HashedTable final : public Part {
     if (!shared_) return;
     if (outputs_ == 1) {
       for (const TableEntry& entry : *e.entries) {
+        if (entry.cell == kNone) continue;
         const float* m = mass(entry.cell);
         n[0] += entry.phi[1] * std::log((static_cast<double>(m[1]) + kPriorMass) * total_[0] / ((static_cast<double>(m[0]) + kPriorMass) * total_[1]));
       }
@@ -194,7 +276,7 @@ class HashedTable final : public Part {
     double mean = 0;
     for (std::size_t c = 0; c < classes_; ++c) {
       for (const TableEntry& entry : *e.entries)
-        n[c] += entry.phi[1] * std::log((static_cast<double>(mass(entry.cell)[c]) + kPriorMass) / total_[c]);
+        if (entry.cell != kNone) n[c] += entry.phi[1] * std::log((static_cast<double>(mass(entry.cell)[c]) + kPriorMass) / total_[c]);
       mean += n[c] / static_cast<double>(classes_);
     }
     for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
@@ -219,10 +301,11 @@ class HashedTable final : public Part {
       for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * n;
     }
   }
-  void add_step_sizes(const float* w, const TableEntry& entry, double r, double* v) const {
+  // A feature without a cell has sums of squares of 0.
+  void add_step_sizes(std::size_t cell, const TableEntry& entry, double r, double* v) const {
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double mean = 0;
-      for (std::size_t o = 0; o < outputs_; ++o) mean += static_cast<double>(w[width() + b * outputs_ + o]);
+      for (std::size_t o = 0; cell != kNone && o < outputs_; ++o) mean += static_cast<double>(weights(cell)[width() + b * outputs_ + o]);
       v[b] += r * rates_[b] * entry.phi[values_[b]] * entry.phi[values_[b]] / std::sqrt(1.0 + mean / static_cast<double>(outputs_));
     }
   }
@@ -252,11 +335,10 @@ class HashedTable final : public Part {
     return any_steps;
   }
 
-  // Updates the typical sizes, the masses, and the Bloom filter of features that have occurred.
+  // Updates the typical sizes and the masses.
   void update_statistics(const Seen& e, std::size_t label) {
-    for_each_nonzero(e.x, [&](std::uint64_t h, double) { seen_[cell_of(h)] |= static_cast<std::uint8_t>(1u << (h & 7)); });
     for (const TableEntry& entry : *e.entries) {
-      used_ += typical(entry.cell) == 0;
+      if (entry.cell == kNone) continue;
       typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
       const double phi = std::abs(entry.phi[1]);
       mass(entry.cell)[label] += static_cast<float>(phi);
@@ -266,20 +348,18 @@ class HashedTable final : public Part {
 
   std::vector<double> rates_, keeps_;
   std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
-  std::size_t outputs_, classes_, cells_;
+  std::size_t outputs_, classes_, cells_, buckets_;
   bool single_, shared_, own_;
   double own_factor_;
   Steps steps_;
-  Vec<float> data_;         // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
-  Vec<std::uint8_t> seen_;  // the Bloom filter: eight bits per cell, for features that have occurred
-  std::size_t used_ = 0;    // cells that hold a shared feature
+  Vec<float> data_;          // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
+  Vec<std::uint16_t> tags_;  // per cell: tag · 16 + count
   Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, gradient_;
 };
 
 inline void HashedTable::save(State& state) {
   state.reals["table_cells"].assign(data_.begin(), data_.end());
-  state.integers["table_seen"].assign(seen_.begin(), seen_.end());
-  state.integers["table_used"] = {static_cast<std::int64_t>(used_)};
+  state.integers["table_tags"].assign(tags_.begin(), tags_.end());
   state.reals["table_total"].assign(total_.begin(), total_.end());
   state.reals["table_bias"].assign(bias_.begin(), bias_.end());
   state.reals["table_bias_squares"].assign(bias_squares_.begin(), bias_squares_.end());
@@ -289,15 +369,14 @@ inline void HashedTable::save(State& state) {
 
 inline void HashedTable::load(const State& state) {
   const auto& cells = state.reals.at("table_cells");
-  const auto& seen = state.integers.at("table_seen");
+  const auto& tags = state.integers.at("table_tags");
   const auto copy = [](const std::vector<double>& from, Vec<double>& to) {
     if (from.size() != to.size()) throw std::invalid_argument("saved model: wrong size of the table");
     std::copy(from.begin(), from.end(), to.begin());
   };
-  if (cells.size() != data_.size() || seen.size() != seen_.size()) throw std::invalid_argument("saved model: wrong size of the table");
+  if (cells.size() != data_.size() || tags.size() != tags_.size()) throw std::invalid_argument("saved model: wrong size of the table");
   std::transform(cells.begin(), cells.end(), data_.begin(), [](double x) { return static_cast<float>(x); });
-  std::transform(seen.begin(), seen.end(), seen_.begin(), [](std::int64_t x) { return static_cast<std::uint8_t>(x); });
-  used_ = static_cast<std::size_t>(state.integers.at("table_used").at(0));
+  std::transform(tags.begin(), tags.end(), tags_.begin(), [](std::int64_t x) { return static_cast<std::uint16_t>(x); });
   copy(state.reals.at("table_total"), total_);
   copy(state.reals.at("table_bias"), bias_);
   copy(state.reals.at("table_bias_squares"), bias_squares_);

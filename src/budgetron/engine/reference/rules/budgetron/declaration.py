@@ -20,7 +20,7 @@ from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaG
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
-from budgetron.engine.reference.rules.budgetron.parts.table import TOTAL_MASS, HashedTable
+from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, TOTAL_MASS, WAYS, HashedTable
 from budgetron.engine.reference.rules.budgetron.sizes import plan, shapes
 from budgetron.engine.reference.rules.budgetron.sizes.resize import resized_state
 from budgetron.engine.saved_state import Field, Layout, clusters_of, length, require, verify_tasks
@@ -120,9 +120,8 @@ class BudgetronDeclaration(Rule):
                 "shared and own",
                 "true on an explicit graph",
             )
-        require(
-            bool(parameters.cells) == settings.sparse, "cells", "above 0 for sparse rows alone", str(parameters.cells)
-        )
+        is_table = parameters.cells >= WAYS if settings.sparse else parameters.cells == 0
+        require(is_table, "cells", f"at least {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
         for name in ("signs", "keeps"):
             as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
             require(not settings.sparse or as_many, name, "as many as rates")
@@ -263,8 +262,8 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
     not_negative = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
     require(not_negative, "state.table_cells", "sizes, masses and squares that are not negative")
-    seen = arrays["table_seen"]
-    require(((seen >= 0) & (seen < 256)).all(), "state.table_seen", "bytes")
+    tags, limit = arrays["table_tags"], TAGS * (MAX_COUNT + 1)
+    require(((tags >= 0) & (tags < limit)).all(), "state.table_tags", f"not negative and below {limit}")
     require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
     require((arrays["table_bayes_squares"] >= 1).all(), "state.table_bayes_squares", "at least 1")
 

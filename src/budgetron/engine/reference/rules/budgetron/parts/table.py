@@ -1,14 +1,20 @@
 """The beliefs of a Budgetron on sparse rows: linear models, one per learning rate, trained by AdaGrad.
 
-All weights are in one hashed table of cells. The shared weights of feature j are in the cell hash(j), its own weights
-for task i in the cell hash(j, i). Cells are not checked for collisions: features with the same cell share its weights.
+All weights are in one hashed table of cells. The shared weights of feature j are in a cell of its own, and so are its
+own weights for task i. A hash says in which *bucket* of eight cells a cell is. A cell has a tag, 12 more bits of the
+hash, so that features in one bucket do not disturb each other. Two features share a cell only if their tags agree too.
+
+A table is smaller than the vocabulary of most texts, and it should hold the frequent features. So a cell also has a
+count, from 0 to 15. Each occurrence of its feature adds 1. A new feature that finds no cell subtracts 1 from the lowest
+count of its bucket; it takes the cell if that count is 0. Task i has own weights of feature j only while the count of
+the shared cell is at least 3: most words are too rare for them.
 
 j runs over the non-zero features of a row x of task i. a_j is the typical |x_j|, a running mean in the cell of j that
-includes x_j, so that |x_j|/a_j is at most 8 however large x_j is.
+includes x_j, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
 
     v_j = x_j/a_j  or  sign(x_j)                               fixed per belief (`signs`);     φ = v/‖v‖
     n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
-    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    o = 0.3
+    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    o = 0.3; weights and evidence without a cell are 0
     G ← keep·G + (gφ)², w += λ gφ/√G                           AdaGrad for every weight, g the gradient; also b and κ
     M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c
 
@@ -20,10 +26,6 @@ In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `ra
 
 keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller `keeps`, the steps do not shrink to nothing,
 and it follows a stream that drifts. For b and κ it is 1.
-
-Once a quarter of the cells hold a shared feature, a new feature gets a cell only at its second occurrence. Most words
-of a text occur only once, and would disturb the cells of others. A Bloom filter (one hash, so one bit per feature)
-records which features have occurred.
 """
 
 from __future__ import annotations
@@ -32,15 +34,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetron.engine.reference.examples.rows import Array, Integers
-from budgetron.engine.reference.rules.budgetron.features.hashing import mix64, mixed
+from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import adagrad
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 OWN = 0.3  # o, the factor of own weights in f
+WAYS = 8
+"""Cells per bucket."""
+TAGS, MAX_COUNT = 2**12, 15
+"""The number of different tags, and the largest count of a cell: together they fit into two bytes."""
+OWN_COUNT = 3
+"""The count of its shared cell from which a feature has own weights."""
 MASS = 0.1
 """Prior mass of every feature in each class: M_jc before any example."""
 TOTAL_MASS = 1000 * MASS
@@ -57,13 +64,13 @@ MAX_SIZE = 1e38
 
 @dataclass
 class Entries:
-    """The n non-zero features of a row that have a cell."""
+    """The n non-zero features of a row. A cell is −1 for features that have none."""
 
+    h: Hashes
     cell: Integers  # the cells of the shared weights
     own: list[tuple[float, Integers]]  # per related task (the task itself too): coefficient, cells of its own weights
     phi: Array  # (2, n): φ from the sizes, φ from the signs
     size: Array  # |x|
-    has_cell: NDArray[np.bool_]  # for every non-zero feature of the row
 
 
 class HashedTable:
@@ -85,7 +92,7 @@ class HashedTable:
         self.w, self.squares = (np.zeros((cells, self.count, outputs), np.float32) for _ in range(2))
         self.typical, self.mass = np.zeros(cells, np.float32), np.zeros((cells, classes), np.float32)
         self.total = np.full(classes, TOTAL_MASS)
-        self.seen, self.used = np.zeros(8 * cells, dtype=bool), 0
+        self.tag, self.counts = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
         self.bias, self.bias_squares = np.zeros((self.count, outputs)), np.zeros((self.count, outputs))
         self.bayes, self.bayes_squares = np.full(self.count, 0.5), np.ones(self.count)
 
@@ -95,35 +102,57 @@ class HashedTable:
     # ---- finding cells
 
     def _entries(self, e: Seen) -> Entries:
-        """Return the features of a row that have a cell, with their cells and values φ."""
+        """Return the non-zero features of a row, with their cells and values φ."""
         nonzero = e.x.values != 0
         values, h = e.x.values[nonzero], mix64(np.asarray(e.x.indices)[nonzero])
-        has_cell = np.ones(len(h), dtype=bool)
-        # While at most a quarter of the table is used, new features get a cell at once.
-        if 4 * self.used > self.cells:
-            has_cell = self.seen[self._bits(h)]
-            values, h = values[has_cell], h[has_cell]
-        cell = self._cells(h)
+        cell = self._find(h)
         size = np.minimum(np.abs(values), MAX_SIZE)
         v = np.stack([size / self._next_typical(cell, size), np.ones(len(size))]) * np.sign(values)
         norms = np.sqrt((v**2).sum(axis=1, keepdims=True))
-        root = OWN if self.shared else 1.0
-        related = e.related if self.own else ()
-        # ~: a hash of a pair is symmetric; without it feature 2 of task 5 would have the cell of feature 5 of task 2.
-        own = [(root * r, self._cells(mixed(h, mix64(~np.int64(task_id))))) for r, task_id, _ in related]
-        return Entries(cell, own, v / np.where(norms > 0, norms, 1.0), size, has_cell)
+        return Entries(h, cell, self._find_own(e, h, cell), v / np.where(norms > 0, norms, 1.0), size)
 
-    def _cells(self, h: Any) -> Integers:
-        # The upper 32 bits of the hash, scaled to 0 .. cells − 1: a multiplication instead of a slower modulo.
-        return np.asarray((h >> np.uint64(32)) * np.uint64(self.cells) >> np.uint64(32)).astype(np.int64)
+    def _first_cells(self, h: Any) -> Integers:
+        """Return the first cell of the bucket of each hash."""
+        # The upper 32 bits of the hash, scaled to the number of buckets: a multiplication, which is faster than modulo.
+        buckets = np.uint64(self.cells // WAYS)
+        return np.asarray((h >> np.uint64(32)) * buckets >> np.uint64(32)).astype(np.int64) * WAYS
 
-    def _bits(self, h: Any) -> Integers:
-        """Return the bit of each feature in the Bloom filter, which has eight bits per cell."""
-        return self._cells(h) * 8 + np.asarray(h & np.uint64(7)).astype(np.int64)
+    def _find(self, h: Hashes) -> Integers:
+        """Return the cell of each hash: the first one of its bucket with the same tag, or −1."""
+        bucket = self._first_cells(h)[:, None] + np.arange(WAYS)
+        found = self.tag[bucket] == tags(h)[:, None]
+        return np.where(found.any(axis=1), bucket[:, 0] + found.argmax(axis=1), -1)
+
+    def _find_own(self, e: Seen, h: Hashes, cell: Integers) -> list[tuple[float, Integers]]:
+        root, related = (OWN if self.shared else 1.0), (e.related if self.own else ())
+        has_own = self._has_own(cell)
+        return [
+            (root * r, np.where(has_own, self._find(own_hash(h, task_id)), -1)) for r, task_id, _ in related
+        ]
+
+    def _has_own(self, cell: Any) -> Any:
+        """Whether features with these shared cells have own weights; without shared weights, all have."""
+        return (cell >= 0) & (self.counts[cell] >= OWN_COUNT) if self.shared else np.ones(np.shape(cell), dtype=bool)
+
+    def _count(self, h: Any) -> int:
+        """Count an occurrence of one hash and return its cell, which may be new; −1 if it gets none."""
+        cell = int(self._find(h[None])[0])
+        if cell >= 0:
+            self.counts[cell] = min(self.counts[cell] + 1, MAX_COUNT)
+            return cell
+        first = int(self._first_cells(h))
+        lowest = first + int(self.counts[first : first + WAYS].argmin())
+        if self.counts[lowest] > 0:
+            self.counts[lowest] -= 1
+            return -1
+        self.tag[lowest], self.counts[lowest] = tags(h), 1
+        for array in (self.typical, self.mass, self.w, self.squares):
+            array[lowest] = 0
+        return lowest
 
     def _next_typical(self, cell: Integers, size: Array) -> Array:
         """Return the typical sizes after this example; a cell that has none yet (0) gets the size itself."""
-        old = self.typical[cell].astype(np.float64)
+        old = at(self.typical, cell)
         return np.where(old > 0, old + (size - old) * TYPICAL_RATE, size)
 
     # ---- margins
@@ -140,17 +169,18 @@ class HashedTable:
         return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
 
     def _evidence_by_entry(self, entries: Entries) -> Array:
-        logs = np.log((self.mass[entries.cell].astype(np.float64) + MASS) / self.total)
-        return np.asarray(logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True))
+        logs = np.log((at(self.mass, entries.cell) + MASS) / self.total)
+        n = logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True)
+        return np.where(entries.cell[:, None] >= 0, n, 0.0)
 
     def _margins(self, entries: Entries, evidence: Array) -> Array:
         """Return f (beliefs, outputs), given the evidence n."""
         f = self.bias + self.bayes[:, None] * evidence
         phi = entries.phi[self.signs.astype(int)]  # (beliefs, n)
         if self.shared:
-            f = f + np.einsum("nbo,bn->bo", self.w[entries.cell].astype(np.float64), phi)
+            f = f + np.einsum("nbo,bn->bo", at(self.w, entries.cell), phi)
         for r, cell in entries.own:
-            f = f + r * np.einsum("nbo,bn->bo", self.w[cell].astype(np.float64), phi)
+            f = f + r * np.einsum("nbo,bn->bo", at(self.w, cell), phi)
         return f
 
     def variances(self, e: Seen) -> Array:
@@ -159,7 +189,7 @@ class HashedTable:
         rates, v = np.array(self.rates), np.array(self.rates)
         for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
             # AdaGrad has no posterior. Its step size λ/√G stands in for the variance: it falls with every gradient.
-            roots = np.sqrt(1 + self.squares[cell].astype(np.float64).mean(axis=2))  # (n, beliefs)
+            roots = np.sqrt(1 + at(self.squares, cell).mean(axis=2))  # (n, beliefs)
             v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, phi2)
         return v
 
@@ -172,18 +202,20 @@ class HashedTable:
         per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
         takes_step = per_class[:, code] >= MIN_ERROR
         g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
+        self._count_features(e, entries)
         phi = entries.phi[self.signs.astype(int)]
         cells = [(1.0, entries.cell)] * self.shared + entries.own
         for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
             for r, cell in cells:
-                self._step(cell[j], r * phi[:, j, None] * g)
+                if cell[j] >= 0:
+                    self._step(cell[j], r * phi[:, j, None] * g)
         rates = np.array(self.rates)[:, None]
         self.bias_squares += g**2
         self.bias += rates * g / np.sqrt(self.bias_squares + 1e-9)
         bayes_gradient = g @ evidence
         self.bayes_squares += bayes_gradient**2
         self.bayes += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes_squares)
-        self._remember(e, entries, code)
+        self._remember(entries, code)
         return bool(takes_step.any())
 
     def _step(self, cell: int, g: Array) -> None:
@@ -196,16 +228,24 @@ class HashedTable:
             adagrad(new_w, new_squares, g[b], rate, self.keeps[b])
             w[changes], squares[changes] = new_w[changes], new_squares[changes]
 
-    def _remember(self, e: Seen, entries: Entries, code: int) -> None:
-        """Update the typical sizes, the masses, and the Bloom filter of features that have occurred."""
-        nonzero = e.x.values != 0
-        # Every feature of the row is marked as seen. A feature without a cell then gets one at its next occurrence.
-        self.seen[self._bits(mix64(np.asarray(e.x.indices)[nonzero]))] = True
+    def _count_features(self, e: Seen, entries: Entries) -> None:
+        """Count the features of a row, and update the cells of its entries."""
+        for h in entries.h:
+            cell = self._count(h)
+            if self.own and self._has_own(cell):
+                for _, task_id, _ in e.related:
+                    self._count(own_hash(h, task_id))
+        # A feature may have lost its cell to a later one of the same row, so all are looked up again.
+        entries.cell = self._find(entries.h)
+        entries.own = self._find_own(e, entries.h, entries.cell)
+
+    def _remember(self, entries: Entries, code: int) -> None:
+        """Update the typical sizes and the masses."""
         for cell, size, phi in zip(entries.cell, entries.size, np.abs(entries.phi[1]), strict=True):
-            self.used += int(self.typical[cell] == 0)
-            self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
-            self.mass[cell, code] += phi
-            self.total[code] += phi
+            if cell >= 0:
+                self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
+                self.mass[cell, code] += phi
+                self.total[code] += phi
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         return 0
@@ -220,7 +260,7 @@ class HashedTable:
         """Return one term per entry of the row (zero for features without a cell), then one for the constant."""
         entries = self._entries(e)
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
-        positions = np.flatnonzero(e.x.values != 0)[entries.has_cell]
+        positions = np.flatnonzero(e.x.values != 0)
         phi = entries.phi[self.signs.astype(int)]
         terms.columns[SHARED, :, :, -1] = self.bias
         if self.shared:
@@ -232,7 +272,7 @@ class HashedTable:
         return terms
 
     def _by_entry(self, cell: Integers, phi: Array) -> Array:
-        return np.asarray(self.w[cell].astype(np.float64).transpose(1, 2, 0) * phi[:, None, :])
+        return np.asarray(at(self.w, cell).transpose(1, 2, 0) * phi[:, None, :])
 
     # ---- state
 
@@ -242,8 +282,7 @@ class HashedTable:
         arrays = (self.typical, self.mass, self.w, self.squares)
         cells = np.concatenate([array.reshape(self.cells, -1) for array in arrays], axis=1)
         return {f"table_{name}": getattr(self, name) for name in self.SAVED_VECTORS} | {
-            "table_cells": cells, "table_used": self.used,
-            "table_seen": np.packbits(self.seen, bitorder="little").astype(np.int64),
+            "table_cells": cells, "table_tags": self.tag * (MAX_COUNT + 1) + self.counts,
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -255,10 +294,29 @@ class HashedTable:
         typical, mass, w, squares = np.split(cells, ends, axis=1)
         self.typical, self.mass = typical.ravel().copy(), mass.copy()
         self.w, self.squares = w.reshape(self.w.shape).copy(), squares.reshape(self.w.shape).copy()
-        self.seen = np.unpackbits(np.asarray(state["table_seen"]).astype(np.uint8), bitorder="little").astype(bool)
-        self.used = int(state["table_used"])
+        self.tag, self.counts = np.divmod(np.array(state["table_tags"], dtype=np.int64), MAX_COUNT + 1)
 
     @property
     def nbytes(self) -> int:
-        # The last summand is the Bloom filter: 8 bits per cell, packed into one byte in the compiled engine.
-        return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + self.cells
+        # The last summand is the tag and the count of each cell, which have two bytes in the compiled engine.
+        return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + 2 * self.cells
+
+
+def tags(h: Any) -> Any:
+    """Return the tag of each hash: its lowest bits, which do not determine the bucket.
+
+    It is at least 1, since cells that were never used have tag 0.
+    """
+    return np.maximum((h & np.uint64(TAGS - 1)).astype(np.int64), 1)
+
+
+def own_hash(h: Any, task_id: int) -> Any:
+    """Return the hashes of features with own weights of a task."""
+    # ~: a hash of a pair is symmetric; without it feature 2 of task 5 would have the cell of feature 5 of task 2.
+    return mixed(h, mix64(~np.int64(task_id)))
+
+
+def at(array: Any, cell: Integers) -> Array:
+    """Return the numbers of these cells in float64, and zeros where there is no cell."""
+    has_cell = (cell >= 0).reshape(-1, *[1] * (array.ndim - 1))
+    return np.where(has_cell, array[cell].astype(np.float64), 0.0)

@@ -3,8 +3,8 @@
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
     rows of tasks       The most recently updated ones stay.
-    cells of the table  A cell covers a range of hashes. In a larger table, a new cell copies the old cell at its
-                        middle. In a smaller table, several old cells become one; the one of largest mass stays.
+    cells of the table  A bucket covers a range of hashes. Of the old buckets that cover the same hashes, a new bucket
+                        keeps the cells with the largest counts, and among equal counts those of largest mass.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
 
 `learners.lifecycle.resize` calls it through the rule's `resized`. The old state is not changed.
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FIRST_SQUARES
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
+from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, WAYS
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.saved_state import triangle
 from budgetron.engine.settings import Settings
@@ -127,22 +127,23 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
 
 def _resize_table(state: State, old: int, new: int, classes: int) -> None:
     """Change the hashed table from `old` to `new` cells."""
+    old_buckets, new_buckets = old // WAYS, new // WAYS
+    # The old buckets first[k] … last[k] have hashes in common with the new bucket k. Their cells are its candidates.
+    k = np.arange(new_buckets)
+    first, last = k * old_buckets // new_buckets, ((k + 1) * old_buckets - 1) // new_buckets
+    bucket = np.repeat(k, last - first + 1)
+    candidates = np.arange(len(bucket)) - np.searchsorted(bucket, bucket) + first[bucket]
+    source = (candidates[:, None] * WAYS + np.arange(WAYS)).ravel()
+    target = np.repeat(bucket, WAYS)
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
-    seen = np.asarray(state["table_seen"])
-    if new >= old:
-        source = (2 * np.arange(new) + 1) * old // (2 * new)  # the old cell in which the middle of the new one lies
-        state["table_cells"], state["table_seen"] = cells[source], seen[source]
-    else:
-        target = np.arange(old) * new // old
-        heaviest = _heaviest(target, cells[:, 1 : 1 + classes].sum(axis=1), new)
-        merged = np.zeros(new, dtype=seen.dtype)
-        np.bitwise_or.at(merged, target, seen)
-        state["table_cells"], state["table_seen"] = cells[heaviest], merged
-    state["table_used"] = int(np.count_nonzero(state["table_cells"][:, 0]))
-
-
-def _heaviest(target: Integers, mass: Array, new: int) -> Integers:
-    """Return for each new cell the index of the old cell of largest mass among those that are merged into it."""
-    order = np.lexsort((-mass, target))
-    first = np.searchsorted(target[order], np.arange(new))
-    return np.asarray(order[first])
+    tags = np.asarray(state["table_tags"], dtype=np.int64)
+    order = np.lexsort((-cells[source, 1 : 1 + classes].sum(axis=1), -(tags[source] % (MAX_COUNT + 1)), target))
+    # A growing table copies cells. Of those with the same tag in one bucket, only the first would be found.
+    _, unique = np.unique(target[order] * TAGS + tags[source[order]] // (MAX_COUNT + 1), return_index=True)
+    order = order[np.sort(unique)]
+    source, target = source[order], target[order]
+    rank = np.arange(len(target)) - np.searchsorted(target, target)
+    kept = rank < WAYS
+    place = target[kept] * WAYS + rank[kept]
+    state["table_cells"], state["table_tags"] = np.zeros((new, cells.shape[1]), np.float32), np.zeros(new, np.int64)
+    state["table_cells"][place], state["table_tags"][place] = cells[source[kept]], tags[source[kept]]

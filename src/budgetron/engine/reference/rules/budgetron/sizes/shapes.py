@@ -182,7 +182,7 @@ def _table(settings: Settings) -> Shape:
     def fields(arrays: Arrays) -> Layout:
         per_belief = Field("float64", (count, outputs))
         return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
-                "table_seen": Field("int64", (cells,)), "table_used": Field("int64"),
+                "table_tags": Field("int64", (cells,)),
                 "table_total": Field("float64", (classes,)),
                 "table_bias": per_belief, "table_bias_squares": per_belief,
                 **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
@@ -191,6 +191,6 @@ def _table(settings: Settings) -> Shape:
 
 
 def cell_bytes(settings: Settings) -> int:
-    """Return the bytes of a cell of the table: typical size, masses, weights with their squares, and eight bits."""
+    """Return the bytes of a cell of the table: typical size, masses, weights with their squares, tag and count."""
     outputs = settings.n_outputs
-    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 1
+    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 2
