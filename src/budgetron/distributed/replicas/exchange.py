@@ -114,8 +114,12 @@ def _filter_bytes(settings: Any) -> int:
 
 
 def _stationary_filters(settings: Any) -> list[int]:
-    """The filters that forget nothing (floor = 0). Only their precisions can be summed."""
-    return [k for k, (_, _, floor) in enumerate(settings.parameters.filters) if floor == 0]
+    """The Bayesian filters that forget nothing (floor = 0). Only their precisions can be summed."""
+    return [
+        k
+        for k, (_, _, floor) in enumerate(settings.parameters.filters)
+        if floor == 0 and shapes.filter_rate(settings.parameters, k) == 0
+    ]
 
 
 def _extract_filters(engine: Any) -> SharedPart:

@@ -63,12 +63,13 @@ void Budgetron::make_parts() {
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
   const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
+  const std::vector<double> filter_rates = config_.parameters.array("filter_rates");
   // `filters` has three numbers per filter (see FilterBelief). From filter `fourier_filter` on, there is one filter per bank.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
     const std::size_t frequencies = sees_fourier && shared ? config_.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
-    add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2]},
+    add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2], k < filter_rates.size() ? filter_rates[k] : 0.0},
                      Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank});
   }
   if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
@@ -197,7 +198,7 @@ void Budgetron::end_reserve() noexcept {
 
 namespace {
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
+                            {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
                              "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,12 @@ namespace budgetron {
 
 constexpr double kNegligibleStep = 1e-3;  // a step that would change f by less is not taken
 
+// How an example makes variances smaller: by the curvature h of the loss or, if `adagrad` = (g/rate)^2 is positive, as in AdaGrad.
+struct Shrinking {
+  double curvature;
+  double adagrad = 0;
+};
+
 // A view of weights with a diagonal covariance: `w` has `outputs` rows, and `s` one row of variances, each `columns` long.
 struct DiagonalWeights {
   double *w, *s;
@@ -41,11 +48,11 @@ struct DiagonalWeights {
     return sum;
   }
   // `r` is the coefficient with which these weights enter f. Variances do not fall below `floor`.
-  void learn(const double* phi, const double* alpha, double h, double r, double floor) const {
+  void learn(const double* phi, const double* alpha, Shrinking by, double r, double floor) const {
     for (std::size_t j = 0; j < columns; ++j) {
       const double t = r * s[j] * phi[j];
       for (std::size_t o = 0; o < outputs; ++o) w[o * columns + j] = flushed(w[o * columns + j] + alpha[o] * t);
-      s[j] = std::max(flushed(s[j] / (1.0 + h * r * t * phi[j])), floor);
+      s[j] = std::max(flushed(s[j] / (by.adagrad > 0 ? std::sqrt(1.0 + by.adagrad * t * t) : 1.0 + by.curvature * r * t * phi[j])), floor);
     }
   }
   void begin(double prior) const {
@@ -78,12 +85,12 @@ class SharedWeights {
   const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
   double variance(const double* phi) { return full_ ? dense_.variance(phi) : as_diagonal().variance(phi); }
   // Only after variance() of the same example, which has computed P phi.
-  void learn(const double* phi, const double* alpha, double h, double v, double floor) {
+  void learn(const double* phi, const double* alpha, Shrinking by, double v, double floor) {
     if (!full_) {
-      as_diagonal().learn(phi, alpha, h, 1.0, floor);
+      as_diagonal().learn(phi, alpha, by, 1.0, floor);
       return;
     }
-    dense_.learn(alpha, h / (1.0 + h * v));
+    dense_.learn(alpha, by.curvature / (1.0 + by.curvature * v));
     if (floor > 0) dense_.raise_to_floor(floor);
   }
   Covariance& dense() { return dense_; }
@@ -139,6 +146,7 @@ struct FilterBelief {
   double prior;  // prior variance of a shared weight
   double own;    // prior variance of an own weight, as a multiple of `prior`
   double floor;  // variances never fall below this share of their prior
+  double rate = 0;  // step size of AdaGrad; 0 for a Bayesian filter
 };
 
 class Filter final : public Part {
@@ -159,7 +167,7 @@ class Filter final : public Part {
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), single_(shape.frequencies > 0), shared_(bytes, shape.outputs, shape.full_covariance, single_), steps_(bytes, shape.outputs),
+      : name_(std::move(name)), belief_(belief), shape_(shape), single_(shape.frequencies > 0), shared_(bytes, shape.outputs, full_covariance(), single_), steps_(bytes, shape.outputs),
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
@@ -188,9 +196,11 @@ class Filter final : public Part {
     if (shape_.frequencies && error < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
     const double v = variance(e);
     if (error * v < kNegligibleStep) return false;
-    const double h = steps_.solve(f, omega, v);
-    if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), h, v, belief_.floor * belief_.prior);
-    for_each_related(e, [&](const Related& related_task) { learn_own(related_task, phi(e), h); });
+    // A weight above 1 counts as 1 in AdaGrad's sum of squares: one heavy example must not end the learning of this belief.
+    const double g = belief_.rate > 0 ? std::min(omega, 1.0) * error / omega / belief_.rate : 0.0;
+    const Shrinking by{steps_.solve(f, omega, v), g * g};
+    if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), by, v, belief_.floor * belief_.prior);
+    for_each_related(e, [&](const Related& related_task) { learn_own(related_task, phi(e), by); });
     return true;
   }
 
@@ -232,7 +242,7 @@ class Filter final : public Part {
   // Counts the features of its bank, if only this filter uses them. All parts share those of bank 0.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
-    return SharedWeights::bytes(width, shape_.outputs, shape_.full_covariance, single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
+    return SharedWeights::bytes(width, shape_.outputs, full_covariance(), single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
   }
 
   // Without shared weights, their arrays are saved empty.
@@ -256,6 +266,7 @@ class Filter final : public Part {
     double* w = row + row_offset;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
   }
+  bool full_covariance() const { return shape_.full_covariance && belief_.rate == 0; }
   bool has_rows() const { return shape_.own && shape_.cells == 0; }
   template <class Use>
   void for_each_related(const Seen& e, Use use) const {
@@ -270,17 +281,17 @@ class Filter final : public Part {
   const float* cell(std::int64_t id) const { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
   float* cell(std::int64_t id) { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
 
-  void learn_own(const Related& related_task, const double* phi, double h) {
+  void learn_own(const Related& related_task, const double* phi, Shrinking by) {
     const double r = related_task.coefficient, floor = belief_.floor * own_prior();
     if (has_rows()) {
-      own(related_task.row).learn(phi, steps_.alpha(), h, r, floor);
+      own(related_task.row).learn(phi, steps_.alpha(), by, r, floor);
       return;
     }
     float* own_cell = cell(related_task.id);
     float& variance = own_cell[shape_.outputs];
     const double t = r * static_cast<double>(variance);
     for (std::size_t o = 0; o < shape_.outputs; ++o) own_cell[o] = static_cast<float>(static_cast<double>(own_cell[o]) + steps_.alpha()[o] * t);
-    variance = static_cast<float>(std::max(static_cast<double>(variance) / (1.0 + h * r * t), floor));
+    variance = static_cast<float>(std::max(static_cast<double>(variance) / (1.0 + by.curvature * r * t), floor));
   }
 
   double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }

@@ -83,14 +83,14 @@ class Latent final : public Part {
       for (std::size_t o = 0; o < outputs_; ++o) steps_.alpha()[o] *= factor;
       size *= factor;
     }
-    shared_.learn(phi, steps_.alpha(), h, v, 0.0);
+    shared_.learn(phi, steps_.alpha(), {h}, v, 0.0);
     for (std::size_t q = 0; q < rank_; ++q) learn_dimension(q, r.u[q], phi, h);
     const double c = h / (1.0 + h * v);
     for (std::size_t q = 0; q < rank_; ++q) {
       r.u[q] += size * cb_[q];
       for (std::size_t s = 0; s < rank_; ++s) r.c[q * rank_ + s] -= c * cb_[q] * cb_[s];
     }
-    r.own.learn(phi, steps_.alpha(), h, 1.0, 0.0);
+    r.own.learn(phi, steps_.alpha(), {h}, 1.0, 0.0);
     return true;
   }
 
@@ -153,7 +153,7 @@ class Latent final : public Part {
   }
   void learn_dimension(std::size_t q, double u, const double* phi, double h) {
     const DiagonalWeights dimension{theta_.data() + q * outputs_ * columns_, sigma_.data() + q * columns_, columns_, outputs_};
-    dimension.learn(phi, steps_.alpha(), h, u, 0.0);
+    dimension.learn(phi, steps_.alpha(), {h}, u, 0.0);
   }
 
   std::size_t rank_, outputs_, columns_;

@@ -44,7 +44,9 @@ class Parameters(RuleParameters, frozen=True):
     own: bool = True  # whether tasks have own weights
     clustered: bool = False  # whether clusters of tasks have weights
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
-    filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - the fields of `FilterBelief`
+    filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor
+    # Step size λ of each filter that learns by AdaGrad; 0 for a Bayesian filter. Empty: all filters are Bayesian.
+    filter_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     fourier_filter: Count | None = None  # index of the filter that sees the Fourier features of bank 0
     # γ·d of banks 1, 2, …; the filters directly after `fourier_filter` see one of them each.
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
@@ -84,8 +86,9 @@ def make_parts(settings: Settings) -> list[Part]:
         plain = k == parameters.plain_filter
         limit = parameters.max_filter_frequencies if frequencies else 0
         sizes = (outputs, columns, frequencies, limit)
-        covariance = parameters.full_covariance
-        parts.append(Filter(k, FilterBelief(*belief), *sizes, covariance, shared, own, cells, plain, bank or 0))
+        covariance = shapes.has_full_covariance(parameters, k)
+        assumed = FilterBelief(*belief, shapes.filter_rate(parameters, k))
+        parts.append(Filter(k, assumed, *sizes, covariance, shared, own, cells, plain, bank or 0))
     if parameters.latent and shared and own:
         parts.append(Latent(parameters.latent, outputs, columns, parameters.full_covariance))
     cells, sizes = (
@@ -137,6 +140,12 @@ class BudgetronDeclaration(Rule):
             parameters.fourier_filter is not None and last < len(parameters.filters)
         )
         require(has_filters, "bandwidths", "one for each filter after fourier_filter that sees Fourier features")
+        as_many = len(parameters.filter_rates) in (0, len(parameters.filters))
+        require(as_many, "filter_rates", "as many as filters, or none")
+        are_bayesian = not any(
+            rate for k, rate in enumerate(parameters.filter_rates) if shapes.bank_of(parameters, k) is not None
+        )
+        require(are_bayesian, "filter_rates", "0 for filters that see Fourier features")
         can_filter = parameters.full_covariance or not of_filters
         require(can_filter, "whole", "true where a filter sees Fourier features")
         require(settings.sparse or len(parameters.owns) == len(parameters.rates), "owns", "as many as rates")
@@ -270,8 +279,12 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
 
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     """Reject negative variances of the parts on dense rows."""
-    full_covariance, part_indices = settings.parameters.full_covariance, arrays["part_index"].tolist()
+    part_indices = arrays["part_index"].tolist()
+    diagonal = {
+        f"filter{k}_covariance" for k, rate in enumerate(settings.parameters.filter_rates) if rate > 0
+    }
     for name in (name for name in arrays if name.endswith("_covariance")):
+        full_covariance = settings.parameters.full_covariance and name not in diagonal
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]
         # Updates subtract from a full matrix, so rounding may leave a tiny variance slightly below 0.
         lowest = (-1e-6 if arrays[name].dtype == np.float32 else -1e-9) if full_covariance else 0.0

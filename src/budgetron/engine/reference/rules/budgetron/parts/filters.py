@@ -59,6 +59,7 @@ class FilterBelief:
     prior: float  # prior variance of a shared linear weight
     own: float  # prior variance of an own weight, as a multiple of `prior`
     floor: float = 0.0  # variances never fall below this share of their prior
+    rate: float = 0.0  # step size λ of AdaGrad; 0 for a Bayesian filter
 
 
 class Filter:
@@ -185,7 +186,7 @@ class Filter:
                 self.P -= h / (1 + h * v) * np.outer(spread, spread)
             else:
                 # The same update for the diagonal alone: the other entries are not stored.
-                self.P /= 1 + h * spread * self.features(e)
+                self.P /= self._shrinkage(spread, self.features(e), code, f, h, omega)
             self._raise_to_floor()
         floor = self.belief.floor * self.own_prior
         for r, task_id, row in self.related(e):
@@ -198,8 +199,17 @@ class Filter:
             weights, s = self.own_of(row)
             step_of_own = r * s * e.linear
             weights += np.outer(alpha, step_of_own)
-            s[:] = np.maximum(s / (1 + h * r * step_of_own * e.linear), floor)
+            s[:] = np.maximum(s / self._shrinkage(step_of_own, r * e.linear, code, f, h, omega), floor)
         return True
+
+    def _shrinkage(self, spread: Array, features: Array, code: int, f: Array, h: float, omega: float) -> Array:
+        """Return the numbers by which the variances S of weights with these features are divided; `spread` is Sφ."""
+        if not self.belief.rate:
+            return 1 + h * spread * features
+        # S = λ/√G and G ← G + (gφ)². An example weight above 1 counts as 1, so that one heavy example cannot end the
+        # learning of this belief.
+        g = min(omega, 1.0) * gradient(f, code)[code] / self.belief.rate
+        return np.asarray(np.sqrt(1 + (g * spread) ** 2))
 
     def _raise_to_floor(self) -> None:
         """Raise variances that have fallen too low, so that the belief keeps following a stream that drifts."""

@@ -50,6 +50,16 @@ def filter_frequencies(settings: Settings, k: int) -> int:
     return int(parameters.bank_frequencies if bank else parameters.filter_frequencies)
 
 
+def filter_rate(parameters: Any, k: int) -> float:
+    """Return the step size of filter k if it learns by AdaGrad, and 0 if it is Bayesian."""
+    return float(parameters.filter_rates[k]) if parameters.filter_rates else 0.0
+
+
+def has_full_covariance(parameters: Any, k: int) -> bool:
+    """Whether filter k stores a full covariance matrix. One that learns by AdaGrad has a step size per weight."""
+    return bool(parameters.full_covariance) and not filter_rate(parameters, k)
+
+
 def fourier_width(settings: Settings) -> int:
     """Return the number of features that AdaGrad sees: the linear ones, and two per frequency."""
     return settings.n_features + 1 + 2 * int(settings.parameters.frequencies)
@@ -102,15 +112,14 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
 
 
-def _shared_bytes(settings: Settings, n: int, single: bool = False) -> int:
-    parameters = settings.parameters
-    return filters.shared_bytes(n, settings.n_outputs, parameters.full_covariance, single) if parameters.shared else 0
+def _shared_bytes(settings: Settings, n: int, full_covariance: bool, single: bool = False) -> int:
+    return filters.shared_bytes(n, settings.n_outputs, full_covariance, single) if settings.parameters.shared else 0
 
 
-def _shared_fields(settings: Settings, name: str, n: int, single: bool = False) -> Layout:
+def _shared_fields(settings: Settings, name: str, n: int, full_covariance: bool, single: bool = False) -> Layout:
     if not settings.parameters.shared:
         n = 0
-    covariance = triangle(n) if settings.parameters.full_covariance else n
+    covariance = triangle(n) if full_covariance else n
     return {f"{name}_weights": Field("float64", (settings.n_outputs, n)),
             f"{name}_covariance": Field("float32" if single else "float64", (covariance,))}  # fmt: skip
 
@@ -131,18 +140,19 @@ def _filter(settings: Settings, k: int) -> Shape:
     frequencies, bank = filter_frequencies(settings, k), bank_of(parameters, k)
     limit = parameters.max_filter_frequencies if frequencies else 0
     cells = parameters.fourier_cells if bank is not None and parameters.own else 0
-    own = settings.n_outputs + 1
+    own, full_covariance = settings.n_outputs + 1, has_full_covariance(parameters, k)
 
     def fields(arrays: Arrays) -> Layout:
         used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit, bank or 0)
-        return _shared_fields(settings, name, columns + 2 * used, single=frequencies > 0) | {
+        return _shared_fields(settings, name, columns + 2 * used, full_covariance, frequencies > 0) | {
             f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
         }  # fmt: skip
 
     width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
     features = 8 * n if bank and parameters.shared else 0  # bank 0 is not counted here: it is shared by all parts
-    return Shape(1, width, fields, _shared_bytes(settings, n, frequencies > 0) + features + 4 * own * cells)
+    nbytes = _shared_bytes(settings, n, full_covariance, frequencies > 0) + features + 4 * own * cells
+    return Shape(1, width, fields, nbytes)
 
 
 def _latent(settings: Settings) -> Shape:
@@ -150,12 +160,12 @@ def _latent(settings: Settings) -> Shape:
     rank, outputs, columns = settings.parameters.latent, settings.n_outputs, settings.n_features + 1
 
     def fields(arrays: Arrays) -> Layout:
-        return _shared_fields(settings, "latent", columns) | {
+        return _shared_fields(settings, "latent", columns, settings.parameters.full_covariance) | {
             "latent_dimensions": Field("float64", (rank, outputs, columns)),
             "latent_variances": Field("float64", (rank, columns)),
         }
 
-    nbytes = _shared_bytes(settings, columns) + 8 * rank * (outputs + 1) * columns
+    nbytes = _shared_bytes(settings, columns, settings.parameters.full_covariance) + 8 * rank * (outputs + 1) * columns
     return Shape(1, rank + rank * rank + (outputs + 1) * columns, fields, nbytes)
 
 
