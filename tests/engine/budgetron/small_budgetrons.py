@@ -21,9 +21,13 @@ GRAPHS = {
 
 
 def small_settings(
-    graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9, **more
-):
-    """Return settings with every kind of part, each as small as possible."""
+    graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9,
+    mixed=False, **more
+):  # fmt: skip
+    """Return settings with every kind of part, each as small as possible.
+
+    With `mixed`, the first filter learns by AdaGrad and others assume that some labels are random.
+    """
     if isinstance(graph, str):
         graph = GRAPHS[graph]
     clique = isinstance(graph, graphs.Clique)
@@ -42,6 +46,9 @@ def small_settings(
             if full_covariance:
                 parameters |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3,
                           "bandwidths": [0.5, 8.0], "bank_frequencies": frequencies // 3}  # fmt: skip
+        if mixed:
+            lapses = [0.1, 0.2, 0.0, 0.05, 0.0] if n_outputs == 1 else []
+            parameters |= {"filter_rates": [2.0, 0.0, 0.0, 0.0, 0.0], "filter_lapses": lapses}
         if not clique:
             parameters["plain_filter"] = 1
     return make_settings(

@@ -25,9 +25,10 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 ROUNDED, EXACT = 1e-5, 1e-9
 FORMS = {
     "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
+    "mixed": {"mixed": True}, "mixed-linear": {"mixed": True, "frequencies": 0},
     "sparse": {"is_sparse": True}, "sparse-float32": {"is_sparse": True, "dtype": "float32"},
 }  # fmt: skip
-FLOAT64 = ("linear",)
+FLOAT64 = ("linear", "mixed-linear")
 WEIGHTS = [0.0, 1e-3, 1.0, 3.0, 50.0, 1.7e308]
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 

@@ -10,7 +10,7 @@ from small_budgetrons import learn_rows, small_settings, small_stream
 from budgetron.engine import native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
 
-FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
+FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0}, "mixed": {"mixed": True},
          "sparse": {"is_sparse": True}}
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
@@ -52,8 +52,10 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
     for index, terms in enumerate(terms_of_rows(answers[-1], X[:20], 4, n_outputs)):
         x = next(iter(rule.store.instances(X[index : index + 1])))
         f = rule.values(rule.see(x, int(ids[index]), int(clusters[index]))[0], rule.parts)  # no part sleeps
-        shrinkage = rule.calibration.shrinkage(mixture.margins(f, rule.w))
-        expected = shrinkage * (rule.calibration.scale * rule.w @ f + rule.calibration.offset)
+        lapses = rule._lapses(np.arange(len(rule.w)))
+        shrinkage = rule.calibration.shrinkage(mixture.margins(f, rule.w, lapses))
+        of_beliefs = mixture.lapse_factors(f, lapses)[:, None] * f
+        expected = shrinkage * (rule.calibration.scale * rule.w @ of_beliefs + rule.calibration.offset)
         np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[index], expected, rtol=1e-6, atol=1e-6)
 
 

@@ -6,6 +6,7 @@
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace budgetron {
 
@@ -35,8 +36,8 @@ State Budgetron::query(const Query& query) {
 }
 
 // Appends the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
-// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b. The lapse rate, which makes margins smaller, is
-// left out.
+// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b. The lapse rate of the calibration, which makes
+// margins smaller, is left out; those of beliefs are not.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   auto& work = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
@@ -46,25 +47,43 @@ void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
     parts_[p]->variances(work.seen, v.data() + at);
     at += parts_[p]->count();
   }
+  const std::vector<double> factors = lapse_factors(work);
   const double squared_scale = calibration_.scale() * calibration_.scale(), total = mixture_.weight_of(work.awake);
   for (std::size_t o = 0; o < outputs(); ++o) {
     double mean = 0, square = 0;
     for (std::size_t k = 0; k < work.awake.size(); ++k) {
-      const double f = work.values[k * outputs() + o], w = mixture_.weights[work.awake[k]] / total;
+      const double f = factors[k] * work.values[k * outputs() + o], w = mixture_.weights[work.awake[k]] / total;
       mean += w * f;
-      square += w * (v[k] + f * f);
+      square += w * (factors[k] * factors[k] * v[k] + f * f);
     }
     out.push_back(squared_scale * std::max(0.0, square - mean * mean));
   }
 }
 
+// By how much the lapse rate of each belief that is awake shrinks its margin: the margin of its probability, divided by f.
+std::vector<double> Budgetron::lapse_factors(const Working& work) const {
+  std::vector<double> factors(work.awake.size(), 1.0);
+  std::size_t at = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!is_awake(p)) continue;
+    for (std::size_t k = 0; k < parts_[p]->count(); ++k, ++at) {
+      const double lapse = parts_[p]->lapse();
+      if (lapse == 0) continue;
+      const double f = work.values[at], shrunk = work.logs[2 * at + 1] - work.logs[2 * at];
+      factors[at] = std::abs(f) > 1e-6 ? std::max(0.0, std::min(1.0, shrunk / f)) : 1.0 - lapse;  // the limit of the quotient at f = 0
+    }
+  }
+  return factors;
+}
+
 // Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake: to `columns` those of the
-// features (sources × outputs × n), and to `fourier` those of the Fourier features of each part (parts × sources × outputs).
-void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
+// features (sources × outputs × n), and to `fourier` those of the Fourier features of each part (parts × sources × outputs). The terms of
+// each belief that is awake are multiplied by its factor.
+void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
-  const double scale = calibration_.scale() / mixture_.weight_of(awake);
-  std::size_t b = 0;
+  const double scale = calibration_.scale() / mixture_.weight_of(work.awake);
+  std::size_t b = 0, at = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const Part& part = *parts_[p];
     const std::size_t at_fourier = fourier.size();
@@ -75,9 +94,9 @@ void Budgetron::add_terms(const Seen& e, const Vec<std::size_t>& awake, std::siz
     }
     Terms terms(part.count(), outputs(), n);
     part.terms(e, terms);
-    for (std::size_t k = 0; k < part.count(); ++k, ++b)
+    for (std::size_t k = 0; k < part.count(); ++k, ++b, ++at)
       for (std::size_t so = 0; so < kSources * outputs(); ++so) {  // so = source · outputs + output
-        const double weight = scale * mixture_.weights[b];
+        const double weight = scale * mixture_.weights[b] * factors[at];
         const std::size_t row = k * outputs() + so % outputs();
         simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
         fourier[at_fourier + so] += weight * terms.fourier(so / outputs(), row);
@@ -97,7 +116,11 @@ void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   const std::vector<const double*> banks(fourier_.banks(), ones.data());
   e.banks = banks.data();
   std::vector<double> terms, fourier;
-  add_terms(e, work.awake, n, terms, fourier);
+  std::vector<double> factors(work.awake.size());
+  std::size_t at = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p)  // near the boundary, a lapse rate shrinks all margins by the same factor
+    for (std::size_t k = 0; is_awake(p) && k < parts_[p]->count(); ++k) factors[at++] = 1.0 - parts_[p]->lapse();
+  add_terms(e, work, factors, n, terms, fourier);
   const std::size_t first = out.size();
   out.resize(first + outputs() * n);
   for (std::size_t k = 0; k < terms.size(); ++k) out[first + k % (outputs() * n)] += terms[k];
@@ -114,10 +137,13 @@ State Budgetron::explain(const Query& query) const {
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     const auto& work = s.rule_scratch<Working>();
     const double shrinkage = calibration_.shrinkage(work.mixed.data(), s.margins[0]);
+    const std::vector<double> factors = lapse_factors(work);
+    double factor = 0;  // of the offset, which is part of every belief's margin
+    for (std::size_t k = 0; k < factors.size(); ++k) factor += factors[k] * mixture_.weights[work.awake[k]] / mixture_.weight_of(work.awake);
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
-      answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * x.rows->offsets[i * outputs() + o]);
+      answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * factor * x.rows->offsets[i * outputs() + o]);
     const std::size_t first_column = columns.size(), first_fourier = fourier.size();
-    add_terms(work.seen, work.awake, n + 1, columns, fourier);
+    add_terms(work.seen, work, factors, n + 1, columns, fourier);
     for (std::size_t k = first_column; k < columns.size(); ++k) columns[k] *= shrinkage;
     for (std::size_t k = first_fourier; k < fourier.size(); ++k) fourier[k] *= shrinkage;
   });

@@ -63,13 +63,13 @@ void Budgetron::make_parts() {
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
   const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
-  const std::vector<double> filter_rates = config_.parameters.array("filter_rates");
+  const std::vector<double> filter_rates = config_.parameters.array("filter_rates"), lapses = config_.parameters.array("filter_lapses");
   // `filters` has three numbers per filter (see FilterBelief). From filter `fourier_filter` on, there is one filter per bank.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
     const std::size_t frequencies = sees_fourier && shared ? config_.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
-    add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2], k < filter_rates.size() ? filter_rates[k] : 0.0},
+    add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2], k < filter_rates.size() ? filter_rates[k] : 0.0, k < lapses.size() ? lapses[k] : 0.0},
                      Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank});
   }
   if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
@@ -118,8 +118,25 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   // unexplained.
   for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
   Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
-  mixture_.margins(work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
+  const bool lapses = apply_lapses(work);
+  mixture_.margins(lapses ? nullptr : work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
   calibration_.margins(work.mixed.data(), work.calibrated.data(), s.margins.data());
+}
+
+// Changes the log probabilities of beliefs that assume random labels; returns whether there are any. Only with two classes.
+bool Budgetron::apply_lapses(Working& work) const {
+  bool any = false;
+  double* logs = work.logs.data();
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    if (!is_awake(p)) continue;
+    const double lapse = parts_[p]->lapse();
+    if (lapse > 0) {
+      any = true;
+      for (std::size_t k = 0; k < 2 * parts_[p]->count(); ++k) logs[k] = with_lapse(logs[k], lapse);
+    }
+    logs += parts_[p]->count() * std::max<std::size_t>(2, outputs());
+  }
+  return any;
 }
 
 // Larger example weights are reduced to this one, so that products stay finite. With it, a step already ends just past the boundary.
@@ -198,7 +215,7 @@ void Budgetron::end_reserve() noexcept {
 
 namespace {
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
+                            {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
                              "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 

@@ -92,6 +92,7 @@ class Budgetron final : public Learner {
   std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? config_.d + 1 + 2 * parts_[p]->frequencies() : 0; }
   std::size_t bank_widths() const;
   void find_features(const Instance& x, Working& work) const;
+  bool apply_lapses(Working& work) const;
   template <class Use>
   void with_row(const Instance& x, Use use) const {
     if (config_.single)
@@ -117,7 +118,8 @@ class Budgetron final : public Learner {
   // ---- answers.cpp
 
   void add_variances(Scratch& s, std::vector<double>& out) const;
-  void add_terms(const Seen& e, const Vec<std::size_t>& awake, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const;
+  std::vector<double> lapse_factors(const Working& work) const;
+  void add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const;
   void add_linear_weights(Scratch& s, std::vector<double>& out) const;
   State explain(const Query& query) const;
 

@@ -34,9 +34,9 @@ class Mixture {
   }
 
   // Computes the margins of the mixture. `f` and `logs` hold the margins and log probabilities of the beliefs in `awake`, in that order.
-  // With a single belief and two classes, the mixture has the margin of that belief.
+  // With a single belief and two classes, the mixture has the margin of that belief; `f` is null if only `logs` have its lapse rate.
   void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
-    if (awake.size() == 1 && outputs == 1) {
+    if (f && awake.size() == 1 && outputs == 1) {
       out[0] = f[0];
       return;
     }

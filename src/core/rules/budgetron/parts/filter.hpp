@@ -8,6 +8,12 @@
 // S_j, and R_ij the coefficients of the related tasks. f is the margin, V its variance. P is a full matrix, or only its diagonal if there
 // are many columns. With frequencies, phi also has random Fourier features; own weights use only the linear features.
 //
+// A filter with a rate learns by AdaGrad, with the same steps. It has one S per weight, S <- S/sqrt(1 + (g S phi/rate)^2), which is
+// rate/sqrt(G) for the sum G of squared gradients. S falls like 1/sqrt(n), not like 1/n, so that the filter follows a stream that drifts.
+//
+// A filter with a lapse rate assumes that this share of the labels is random. The weight of an example is multiplied by the probability
+// that its label is not random, and the rule mixes the probability lapse/2 + (1 - lapse) p. Two classes only.
+//
 // In a filter with cells, the only own weight of a task is its bias: outputs + 1 numbers per task in a hashed array, which is the
 // cheapest kind of own weights. Tasks with the same hash share a cell. A plain filter ignores the graph: a task uses only its own
 // weights and the shared ones, so that a wrong graph costs little.
@@ -147,6 +153,7 @@ struct FilterBelief {
   double own;    // prior variance of an own weight, as a multiple of `prior`
   double floor;  // variances never fall below this share of their prior
   double rate = 0;  // step size of AdaGrad; 0 for a Bayesian filter
+  double lapse = 0;  // the share of labels that it assumes to be random; two classes only
 };
 
 class Filter final : public Part {
@@ -192,12 +199,14 @@ class Filter final : public Part {
   void variances(const Seen& e, double* v) override { v[0] = variance(e); }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
-    const double error = omega * steps_.gradient(f, label);
+    const double miss = steps_.gradient(f, label);  // 1 - p_y
+    if (belief_.lapse > 0) omega *= not_random(1.0 - miss, belief_.lapse);
+    const double error = omega * miss;
     if (shape_.frequencies && error < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
     const double v = variance(e);
     if (error * v < kNegligibleStep) return false;
     // A weight above 1 counts as 1 in AdaGrad's sum of squares: one heavy example must not end the learning of this belief.
-    const double g = belief_.rate > 0 ? std::min(omega, 1.0) * error / omega / belief_.rate : 0.0;
+    const double g = belief_.rate > 0 ? std::min(omega, 1.0) * miss / belief_.rate : 0.0;
     const Shrinking by{steps_.solve(f, omega, v), g * g};
     if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), by, v, belief_.floor * belief_.prior);
     for_each_related(e, [&](const Related& related_task) { learn_own(related_task, phi(e), by); });
@@ -231,6 +240,7 @@ class Filter final : public Part {
     return grows ? shape_.frequency_limit : frequencies_;
   }
   std::size_t bank() const override { return shape_.bank; }
+  double lapse() const override { return belief_.lapse; }
   Kind kind() const override { return Kind::filter; }
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {

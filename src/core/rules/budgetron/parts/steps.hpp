@@ -32,6 +32,12 @@ inline void log_probabilities(const double* f, std::size_t outputs, double* out)
   for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - log_sum;
 }
 
+// log p of one of two classes if a share `lapse` of the labels is random, from its log probability without random labels.
+inline double with_lapse(double log_probability, double lapse) { return std::log(lapse / 2 + (1.0 - lapse) * std::exp(log_probability)); }
+
+// The probability that a label is not random, if it would have the probability p without random labels.
+inline double not_random(double p, double lapse) { return (1.0 - lapse) * p / (lapse / 2 + (1.0 - lapse) * p); }
+
 // Computes the gradient of one belief, then its step. The object is the working memory for both.
 class Steps {
  public:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from budgetron.engine.reference.rules.budgetron.sizes.shapes import bank_of, filter_frequencies
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import (
+    bank_of,
+    filter_frequencies,
+    filter_lapse,
+    filter_rate,
+)
 from budgetron.engine.settings import Settings
 
 BANK_WORDS = {0.5: "smooth ", 8.0: "detailed "}
@@ -39,10 +44,13 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         curved = filter_frequencies(settings, k) > 0
         detail = BANK_WORDS.get(parameters.bandwidths[bank - 1] if (bank := bank_of(parameters, k)) else 0, "")
         apart = has_both and own > 1
-        size = {1.0: "small prior", 10.0: "large prior"}.get(prior, "")
+        size = {1.0: "small prior", 10.0: "large prior", 30.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
-        words += ["tasks differ" if apart else "tasks alike"] * has_both + ["adapting"] * (floor > 0)
-        parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=floor > 0)])
+        # AdaGrad's steps become smaller much more slowly than those of a Bayesian filter, so it follows drift.
+        adapting = floor > 0 or filter_rate(parameters, k) > 0
+        words += ["tasks differ" if apart else "tasks alike"] * has_both + ["adapting"] * adapting
+        words += ["some labels random"] * (filter_lapse(parameters, k) > 0)
+        parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=adapting)])
     if parameters.latent and has_both:
         parts.append([Belief("linear, kinds of tasks", learned=True)])
     for rate, own in zip(parameters.rates, parameters.owns, strict=True):

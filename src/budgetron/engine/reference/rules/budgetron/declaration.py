@@ -47,6 +47,8 @@ class Parameters(RuleParameters, frozen=True):
     filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor
     # Step size λ of each filter that learns by AdaGrad; 0 for a Bayesian filter. Empty: all filters are Bayesian.
     filter_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
+    # The share of labels that each filter assumes to be random, with two classes. Empty: no filter does.
+    filter_lapses: Annotated[list[Annotated[float, Meta(ge=0.0, lt=1.0)]], Meta(max_length=64)] = []  # noqa: RUF012
     fourier_filter: Count | None = None  # index of the filter that sees the Fourier features of bank 0
     # γ·d of banks 1, 2, …; the filters directly after `fourier_filter` see one of them each.
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
@@ -80,14 +82,15 @@ def make_parts(settings: Settings) -> list[Part]:
         signs = [sign != 0 for sign in parameters.signs]
         return [HashedTable(parameters.rates, parameters.keeps, signs, outputs, parameters.cells, shared, own)]
     parts: list[Part] = []
-    for k, belief in enumerate(parameters.filters):
+    for k, (prior, own_prior, floor) in enumerate(parameters.filters):
         bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
         cells = parameters.fourier_cells if bank is not None and own else 0
         plain = k == parameters.plain_filter
         limit = parameters.max_filter_frequencies if frequencies else 0
         sizes = (outputs, columns, frequencies, limit)
         covariance = shapes.has_full_covariance(parameters, k)
-        assumed = FilterBelief(*belief, shapes.filter_rate(parameters, k))
+        rate, lapse = shapes.filter_rate(parameters, k), shapes.filter_lapse(parameters, k)
+        assumed = FilterBelief(prior, own_prior, floor, rate, lapse)
         parts.append(Filter(k, assumed, *sizes, covariance, shared, own, cells, plain, bank or 0))
     if parameters.latent and shared and own:
         parts.append(Latent(parameters.latent, outputs, columns, parameters.full_covariance))
@@ -140,8 +143,11 @@ class BudgetronDeclaration(Rule):
             parameters.fourier_filter is not None and last < len(parameters.filters)
         )
         require(has_filters, "bandwidths", "one for each filter after fourier_filter that sees Fourier features")
-        as_many = len(parameters.filter_rates) in (0, len(parameters.filters))
-        require(as_many, "filter_rates", "as many as filters, or none")
+        for name in ("filter_rates", "filter_lapses"):
+            as_many = len(getattr(parameters, name)) in (0, len(parameters.filters))
+            require(as_many, name, "as many as filters, or none")
+        has_lapses = any(parameters.filter_lapses)
+        require(not has_lapses or settings.n_outputs == 1, "filter_lapses", "0 with more than two classes")
         are_bayesian = not any(
             rate for k, rate in enumerate(parameters.filter_rates) if shapes.bank_of(parameters, k) is not None
         )
@@ -280,9 +286,7 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:
     """Reject negative variances of the parts on dense rows."""
     part_indices = arrays["part_index"].tolist()
-    diagonal = {
-        f"filter{k}_covariance" for k, rate in enumerate(settings.parameters.filter_rates) if rate > 0
-    }
+    diagonal = {f"filter{k}_covariance" for k, rate in enumerate(settings.parameters.filter_rates) if rate > 0}
     for name in (name for name in arrays if name.endswith("_covariance")):
         full_covariance = settings.parameters.full_covariance and name not in diagonal
         variances = arrays[name][_diagonal(len(arrays[name]))] if full_covariance else arrays[name]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array
-from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities
+from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabilities, with_lapse
 
 SHARE = 1e-4
 """The fraction of the total weight that an update divides equally between the beliefs."""
@@ -34,24 +34,44 @@ MIN_LOG_PROBABILITY = np.log(1e-6)
 that."""
 
 
-def margins(f: Array, w: Array) -> Array:
+def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
     """Return the margins of the mixture, one per output.
 
-    f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake.
+    f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake. `lapses` are the shares of
+    labels that each belief assumes to be random; None if no belief does.
     """
-    if len(w) == 1:
+    if len(w) == 1 and not (lapses is not None and lapses.any()):
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
-    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
+    logs = _logs(f, lapses)
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top) / w.sum())
     return np.asarray(mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed)
 
 
-def weights(f: Array, w: Array, code: int, omega: float) -> Array:
+def _logs(f: Array, lapses: Array | None) -> Array:
+    """Return the log probabilities (beliefs, classes)."""
+    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
+    if lapses is not None:
+        has_lapse = lapses > 0
+        logs[has_lapse] = with_lapse(logs[has_lapse], lapses[has_lapse, None])
+    return logs
+
+
+def lapse_factors(f: Array, lapses: Array) -> Array:
+    """Return by how much each belief's lapse rate shrinks its margin: the margin of its probability, divided by f."""
+    factors = np.ones(len(f))
+    for b in np.flatnonzero(lapses):
+        no, yes = _logs(f[b : b + 1], lapses[b : b + 1])[0]
+        # The limit of the quotient at f = 0 is 1 − ε.
+        factors[b] = np.clip((yes - no) / f[b, 0], 0.0, 1.0) if abs(f[b, 0]) > 1e-6 else 1 - lapses[b]
+    return factors
+
+
+def weights(f: Array, w: Array, code: int, omega: float, lapses: Array | None = None) -> Array:
     """Return the weights after an example of class `code` with weight ω, for the beliefs that are awake."""
     if len(w) == 1:
         return w
-    logs = np.maximum([log_probabilities(row)[code] for row in f], MIN_LOG_PROBABILITY)
+    logs = _logs(f, lapses)[:, code]
     # Computed in logarithms relative to the best belief, so that even the largest finite ω gives neither 0/0 nor ∞ − ∞.
     new = np.log(w) + omega * (logs - logs.max())
     new = np.exp(new - new.max())

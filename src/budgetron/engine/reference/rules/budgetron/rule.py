@@ -32,7 +32,7 @@ from budgetron.engine.reference.rules.budgetron.features.fourier_features import
 from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
 from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import RowKey, TaskRows
-from budgetron.engine.reference.rules.budgetron.sizes.shapes import part_overhead
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import filter_lapse, part_overhead
 from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
@@ -129,16 +129,22 @@ class Budgetron(BudgetronDeclaration):
         w[beliefs] = self.w[beliefs] / self.w[beliefs].sum()
         return w
 
+    def _lapses(self, beliefs: Integers) -> Array:
+        """Return the shares of labels that these beliefs assume to be random."""
+        parts = np.repeat(self.index, [part.count for part in self.parts])[beliefs]
+        return np.array([filter_lapse(self.settings.parameters, int(k)) for k in parts])
+
     def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         parts, beliefs = self.awake()
         f = self.values(self.see(x, task_id, cluster)[0], parts)
-        return self.calibration.margins(mixture.margins(f, self.w[beliefs]))
+        return self.calibration.margins(mixture.margins(f, self.w[beliefs], self._lapses(beliefs)))
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         e, rows = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
         f = self.values(e, parts)
-        mixed = mixture.margins(f, self.w[beliefs])
+        lapses = self._lapses(beliefs)
+        mixed = mixture.margins(f, self.w[beliefs], lapses)
         margins = self.calibration.margins(mixed)
         outcome = Outcome(0) if update_direction(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
@@ -146,7 +152,7 @@ class Budgetron(BudgetronDeclaration):
             weight = min(weight, MAX_WEIGHT)
             # Calibration and mixture learn before the parts do, from margins that have not seen the label.
             self.calibration.learn(mixed, code, weight)
-            self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight)
+            self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight, lapses)
             if self._learn_parts(parts, e, f, code, weight):
                 outcome |= Outcome.UPDATED
             # Only learning creates rows: a prediction must not evict the row of another task.
@@ -277,20 +283,21 @@ class Budgetron(BudgetronDeclaration):
         """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
 
         s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. The
-        lapse rate, which makes margins smaller, is left out.
+        lapse rate of the calibration, which makes margins smaller, is left out; those of beliefs are not.
         """
         e, _ = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
         f, w = self.values(e, parts), self.w[beliefs] / self.w[beliefs].sum()
-        v = np.concatenate([part.variances(e) for part in parts])
+        factors = mixture.lapse_factors(f, self._lapses(beliefs))
+        f, v = factors[:, None] * f, factors**2 * np.concatenate([part.variances(e) for part in parts])
         return np.asarray(self.calibration.scale**2 * np.maximum(0.0, w @ (v[:, None] + f**2) - (w @ f) ** 2))
 
     def _linear(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
         e, _ = self.see(x, task_id, cluster)
-        columns, _ = averaged_terms(
-            replace(e, linear=np.ones_like(e.linear)), self.parts, self._awake_weights(), self.calibration
-        )
+        # Near the boundary, a lapse rate shrinks all margins of a belief by the same factor.
+        w = self._awake_weights() * (1 - self._lapses(np.arange(len(self.w))))
+        columns, _ = averaged_terms(replace(e, linear=np.ones_like(e.linear)), self.parts, w, self.calibration)
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
@@ -298,10 +305,14 @@ class Budgetron(BudgetronDeclaration):
         collected: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
-            columns, fourier = averaged_terms(e, self.parts, self._awake_weights(), self.calibration)
             parts, beliefs = self.awake()
-            mixed = mixture.margins(self.values(e, parts), self.w[beliefs])
-            offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * e.x.offset
+            f, lapses = self.values(e, parts), self._lapses(beliefs)
+            w = self._awake_weights()
+            w[beliefs] *= mixture.lapse_factors(f, lapses)
+            columns, fourier = averaged_terms(e, self.parts, w, self.calibration)
+            mixed = mixture.margins(f, self.w[beliefs], lapses)
+            # The offset is part of every belief's margin, so it shrinks as they do on average.
+            offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * w.sum() * e.x.offset
             collected["margins"].append(self.calibration.margins(mixed))
             shrinkage = self.calibration.shrinkage(mixed)
             for name, values in (("columns", columns), ("fourier", fourier), ("offsets", offset)):

@@ -13,6 +13,17 @@ With `frequencies`, φ also has random Fourier features, and P is stored in floa
 features. In a filter with `cells`, the only own weight of a task is its bias: (outputs + 1) numbers per task in a
 hashed array, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A `plain` filter ignores
 the graph: a task uses only its own weights, not those of related tasks. So a wrong graph costs little accuracy.
+
+A filter with a rate λ learns by AdaGrad, with the same steps. It has one S per weight, shared or own:
+
+    S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, the probability that it did not give to the true class y
+
+So S is λ/√G, for the sum G of squared gradients. It falls like 1/√n after n examples, where that of a Bayesian filter
+falls like 1/n, and so the filter follows a stream that drifts.
+
+A filter with a lapse rate ε assumes that this share of the labels is random. The weight of an example is multiplied by
+(1 − ε) p_y/(ε/2 + (1 − ε) p_y), the probability that its label is not random, and the rule mixes the probability
+ε/2 + (1 − ε) p. Without ε, a few confident mistakes would keep the weights small. Two classes only.
 """
 
 from __future__ import annotations
@@ -27,7 +38,7 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
-from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, step
+from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, not_random, step
 from budgetron.engine.saved_state import triangle
 
 NEGLIGIBLE = 1e-3
@@ -60,6 +71,7 @@ class FilterBelief:
     own: float  # prior variance of an own weight, as a multiple of `prior`
     floor: float = 0.0  # variances never fall below this share of their prior
     rate: float = 0.0  # step size λ of AdaGrad; 0 for a Bayesian filter
+    lapse: float = 0.0  # the share of labels that it assumes to be random; two classes only
 
 
 class Filter:
@@ -170,7 +182,10 @@ class Filter:
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         f = f[0]
-        error = omega * gradient(f, code)[code]  # ω(1 − p_y)
+        miss = float(gradient(f, code)[code])  # 1 − p_y
+        if self.belief.lapse:
+            omega *= not_random(1 - miss, self.belief.lapse)
+        error = omega * miss
         # Both tests come before the O(width²) update: most examples of an easy stream end at one of them.
         if self.frequencies and error < CONFIDENT:
             return False

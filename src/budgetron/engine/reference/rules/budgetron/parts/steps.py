@@ -56,3 +56,13 @@ def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
         tau += last
     p = np.exp(log_probabilities(f + tau * v * full))
     return tau * full, float(omega * p[code] * (p.sum() - p[code]))
+
+
+def with_lapse(log_probability: Array, lapse: Array) -> Array:
+    """Return log p of one of two classes if a share ε of the labels is random, from log p without random labels."""
+    return np.asarray(np.log(lapse / 2 + (1 - lapse) * np.exp(log_probability)))
+
+
+def not_random(p: float, lapse: float) -> float:
+    """Return the probability that a label is not random, if it would have the probability p without random labels."""
+    return (1 - lapse) * p / (lapse / 2 + (1 - lapse) * p)

@@ -15,16 +15,25 @@ from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
-# (prior, own, floor) of each `FilterBelief`. Features have unit size, so a variance means the same on every stream. Own
-# variances are a tenth of the shared one in beliefs that tasks are alike, and ten times as large in the belief that
-# they differ. The belief with a floor keeps adapting, for streams that drift, and lets tasks drift apart.
-FILTERS = ((1.0, 0.1, 0.0), (10.0, 0.1, 0.0), (3.0, 1.0, 0.0), (1.0, 10.0, 0.0), (3.0, 0.1, 0.0))
-FILTER_RATES = (0.0, 0.0, 3.0, 0.0, 0.0)
-FOURIER_FILTER = 4  # the index of the filter that sees Fourier features
+# (prior, own, floor, rate, lapse) of each `FilterBelief`. Features have unit size, so a variance means the same on
+# every stream. Own variances are a tenth of the shared one in beliefs that tasks are alike, and ten times as large in
+# the belief that they differ. The belief with a rate learns by AdaGrad and follows streams that drift. Its own weights
+# move as fast as the shared ones, so that tasks may drift apart, and its floor lets it adapt even after millions of
+# examples. The belief with a lapse rate assumes that 5 % of the labels are random. It has a large prior, because a
+# wrong label cannot pull its weights far.
+FILTERS = (
+    (1.0, 0.1, 0.0, 0.0, 0.0),
+    (10.0, 0.1, 0.0, 0.0, 0.0),
+    (3.0, 1.0, 0.02, 3.0, 0.0),
+    (30.0, 0.3, 0.0, 0.0, 0.05),
+    (1.0, 10.0, 0.0, 0.0, 0.0),
+    (3.0, 0.1, 0.0, 0.0, 0.0),
+)
+FOURIER_FILTER = 5  # the index of the filter that sees Fourier features
 BANDWIDTHS = (0.5, 8.0)
 """γ·d of two more filters that see Fourier features. The first is for smooth functions, the second for functions with
 fine detail, which are common on streams with few columns."""
-PLAIN = (1.0, 10.0, 0.0)
+PLAIN = (1.0, 10.0, 0.0, 0.0, 0.0)
 """One more filter on an explicit graph, which ignores the graph."""
 SMALL_BUDGET_FILTERS = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters of a small budget: the first sees Fourier features."""
@@ -74,21 +83,26 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
             rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1
         )
     full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
-    beliefs = [(*belief, rate) for belief, rate in zip(FILTERS, FILTER_RATES, strict=True)]
-    filters = [belief for k, belief in enumerate(beliefs) if kernel or k != FOURIER_FILTER]
+    two_classes = settings.n_outputs == 1
+    filters: list[tuple[float, ...]] = [
+        belief
+        for k, belief in enumerate(FILTERS)
+        if (kernel or k != FOURIER_FILTER) and (two_classes or not belief[-1])  # lapse rates are for two classes
+    ]
     tasks = has_tasks(settings)
     if not tasks:  # beliefs that differ only in own weights would be equal
         own = 0.1 if parameters.own else 0.0
-        filters = list(dict.fromkeys((prior, own, floor, rate) for prior, _, floor, rate in filters[:-1])) + filters[-1:]
+        filters = list(dict.fromkeys((prior, own, *rest) for prior, _, *rest in filters[:-1])) + filters[-1:]
     fourier_filter = len(filters) - 1 if kernel and full_covariance else None
     bandwidths = list(BANDWIDTHS) if fourier_filter is not None and parameters.shared else []
-    filters += [beliefs[FOURIER_FILTER]] * len(bandwidths)
+    filters += [FILTERS[FOURIER_FILTER]] * len(bandwidths)
     plain_filter = None
     if isinstance(settings.graph, Explicit):
         plain_filter = len(filters)
-        filters.append((*PLAIN, 0.0))
+        filters.append(PLAIN)
     return settings.with_parameters(
-        filters=[belief[:3] for belief in filters], filter_rates=[rate for *_, rate in filters],
+        filters=[belief[:3] for belief in filters], filter_rates=[belief[3] for belief in filters],
+        filter_lapses=[belief[4] for belief in filters],
         fourier_filter=fourier_filter, bandwidths=bandwidths, plain_filter=plain_filter,
         full_covariance=full_covariance,
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
@@ -168,13 +182,14 @@ def _one_bandwidth(settings: Settings) -> Settings:
     """Return the settings with one filter over Fourier features."""
     parameters = settings.parameters
     after = (parameters.fourier_filter or 0) + 1
-    filters, rates = (
+    filters, rates, lapses = (
         values[:after] + values[after + len(parameters.bandwidths) :]
-        for values in (parameters.filters, parameters.filter_rates)
+        for values in (parameters.filters, parameters.filter_rates, parameters.filter_lapses)
     )
     plain = parameters.plain_filter
     return settings.with_parameters(
-        filters=filters, filter_rates=rates, bandwidths=[], plain_filter=plain if plain is None else plain - len(parameters.bandwidths)
+        filters=filters, filter_rates=rates, filter_lapses=lapses, bandwidths=[],
+        plain_filter=plain if plain is None else plain - len(parameters.bandwidths),
     )
 
 
@@ -191,7 +206,7 @@ def _lean(settings: Settings) -> Settings:
     filters = [(prior, own if parameters.own else 0.0, floor) for prior, own, floor in few]
     fourier_filter = None if parameters.fourier_filter is None else 0
     return settings.with_parameters(
-        filters=filters, filter_rates=[], fourier_filter=fourier_filter, plain_filter=None, latent=0
+        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=fourier_filter, plain_filter=None, latent=0
     )
 
 
@@ -200,7 +215,7 @@ def _cells_only(settings: Settings) -> Settings:
     prior, own, floor = SMALL_BUDGET_FILTERS[0]
     filters = [(prior, own if settings.parameters.own else 0.0, floor)]
     return _one_bandwidth(settings).with_parameters(
-        filters=filters, filter_rates=[], fourier_filter=0, plain_filter=None, latent=0
+        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=0, plain_filter=None, latent=0
     )
 
 

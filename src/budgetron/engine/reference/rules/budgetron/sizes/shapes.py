@@ -55,6 +55,11 @@ def filter_rate(parameters: Any, k: int) -> float:
     return float(parameters.filter_rates[k]) if parameters.filter_rates else 0.0
 
 
+def filter_lapse(parameters: Any, k: int) -> float:
+    """Return the share of labels that part k assumes to be random. It is 0 for all parts that are no filters."""
+    return float(parameters.filter_lapses[k]) if k < len(parameters.filter_lapses) else 0.0
+
+
 def has_full_covariance(parameters: Any, k: int) -> bool:
     """Whether filter k stores a full covariance matrix. One that learns by AdaGrad has a step size per weight."""
     return bool(parameters.full_covariance) and not filter_rate(parameters, k)
