@@ -89,7 +89,7 @@ def test_rates_and_lapse_rates_that_no_filter_can_have_are_refused(make_settings
 
 @needs_core
 def test_own_weights_that_drift_are_followed():
-    """20.7 % errors if the adapting belief is a filter whose variances have a floor, 17.5 % if it is AdaGrad."""
+    """20.7 % errors without the belief that learns by AdaGrad, 17.5 % with it."""
     shift = Shift(angle=180.0, begin=0.0, end=1.0, alike=False)
     made = synthetic.stream(20_000, d=50, n_tasks=8, relatedness=0.8, noise=0.05, shift=shift, seed=3)
     X, y, tasks = made.dataset.X, made.dataset.y, made.dataset.tasks
@@ -108,3 +108,14 @@ def test_wrong_labels_cost_little_more_than_themselves():
         y = ((X * weights[tasks]).sum(axis=1) > 0) ^ (rng.random(6000) < 0.05)
         wrong.append(((Budgetron().predict_then_learn(X, y, tasks=tasks) > 0) != y).mean())
     assert np.mean(wrong) < 0.107
+
+
+def test_a_budget_with_rows_for_few_tasks_leaves_out_adagrad_and_lapse_rates_first():
+    """With 100 columns and 4 MiB, rows with all beliefs would be too long for 200 tasks."""
+    rng = np.random.default_rng(0)
+    for d, has_them in ((10, True), (100, False)):
+        model = Budgetron().fit(rng.normal(size=(20, d)), np.arange(20) % 2, tasks=np.arange(20) % 3)
+        words = [belief.words for belief, _ in model.beliefs_]
+        assert any("some labels random" in text for text in words) == has_them
+        assert sum("adapting" in text for text in words) == 1 + has_them
+        assert any("kinds of tasks" in text for text in words)

@@ -17,19 +17,21 @@ from budgetron.graphs import Explicit
 
 # (prior, own, floor, rate, lapse) of each `FilterBelief`. Features have unit size, so a variance means the same on
 # every stream. Own variances are a tenth of the shared one in beliefs that tasks are alike, and ten times as large in
-# the belief that they differ. The belief with a rate learns by AdaGrad and follows streams that drift. Its own weights
-# move as fast as the shared ones, so that tasks may drift apart, and its floor lets it adapt even after millions of
-# examples. The belief with a lapse rate assumes that 5 % of the labels are random. It has a large prior, because a
-# wrong label cannot pull its weights far.
+# the belief that they differ. Two beliefs keep adapting, for streams that drift: a filter with a floor, which is better
+# where columns are correlated, and one with a rate, which learns by AdaGrad. Its own weights move as fast as the shared
+# ones, so that tasks may drift apart, and its floor lets it adapt even after millions of examples. The belief with a
+# lapse rate assumes that 5 % of the labels are random. It has a large prior, because a wrong label cannot pull its
+# weights far.
 FILTERS = (
     (1.0, 0.1, 0.0, 0.0, 0.0),
     (10.0, 0.1, 0.0, 0.0, 0.0),
+    (3.0, 0.3, 0.3, 0.0, 0.0),
     (3.0, 1.0, 0.02, 3.0, 0.0),
     (30.0, 0.3, 0.0, 0.0, 0.05),
     (1.0, 10.0, 0.0, 0.0, 0.0),
     (3.0, 0.1, 0.0, 0.0, 0.0),
 )
-FOURIER_FILTER = 5  # the index of the filter that sees Fourier features
+FOURIER_FILTER = 6  # the index of the filter that sees Fourier features
 BANDWIDTHS = (0.5, 8.0)
 """γ·d of two more filters that see Fourier features. The first is for smooth functions, the second for functions with
 fine detail, which are common on streams with few columns."""
@@ -146,7 +148,9 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     )
     lean = _lean(settings)
     # From the largest model to the smallest.
-    candidates = (settings, _one_bandwidth(settings), lean, _cells_only(settings), _diagonal(settings))
+    fewer = _bayesian(settings)
+    several = (settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer))
+    candidates = (*several, lean, _cells_only(settings), _diagonal(settings))
     for candidate in (*candidates, smallest(settings)):
         if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
             continue
@@ -176,6 +180,23 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
             settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS))
         )
     return plan if plan.parameters.cells >= 16 else None
+
+
+def _bayesian(settings: Settings) -> Settings:
+    """Return the settings without the filters that learn by AdaGrad or have a lapse rate. Rows of tasks are shorter."""
+    parameters = settings.parameters
+    kept = [
+        k
+        for k in range(len(parameters.filters))
+        if shapes.filter_rate(parameters, k) == 0 and shapes.filter_lapse(parameters, k) == 0
+    ]
+    fourier, plain = (
+        None if k is None else kept.index(k) for k in (parameters.fourier_filter, parameters.plain_filter)
+    )
+    return settings.with_parameters(
+        filters=[parameters.filters[k] for k in kept], filter_rates=[], filter_lapses=[], fourier_filter=fourier,
+        plain_filter=plain,
+    )  # fmt: skip
 
 
 def _one_bandwidth(settings: Settings) -> Settings:
