@@ -47,8 +47,10 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         size = {1.0: "small prior", 10.0: "large prior", 30.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
         # AdaGrad's steps become smaller much more slowly than those of a Bayesian filter, so it follows drift.
-        adapting = floor > 0 or filter_rate(parameters, k) > 0
-        words += ["tasks differ" if apart else "tasks alike"] * has_both + ["adapting"] * adapting
+        rate = filter_rate(parameters, k)
+        adapting = floor > 0 or rate > 0
+        words += ["tasks differ" if apart else "tasks alike"] * has_both
+        words += ["adapting by AdaGrad" if rate else "adapting"] * adapting
         words += ["some labels random"] * (filter_lapse(parameters, k) > 0)
         parts.append([Belief(", ".join(filter(None, words)), curved, apart, adapting=adapting)])
     if parameters.latent and has_both:
