@@ -137,9 +137,10 @@ bool Budgetron::drop_idle() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
     b += parts_[p]->count();
-    if (idle_[p] > idle_[longest_idle]) longest_idle = p;
+    // A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
+    if (!parts_[p]->stays() && (parts_[longest_idle]->stays() || idle_[p] > idle_[longest_idle])) longest_idle = p;
   }
-  if (idle_[longest_idle] < kDropAfter) return false;
+  if (parts_[longest_idle]->stays() || idle_[longest_idle] < kDropAfter) return false;
   drop_part(longest_idle);
   return true;
 }

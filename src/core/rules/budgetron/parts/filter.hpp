@@ -240,6 +240,7 @@ class Filter final : public Part {
     return grows ? shape_.frequency_limit : frequencies_;
   }
   std::size_t bank() const override { return shape_.bank; }
+  bool stays() const override { return belief_.rate > 0; }
   double lapse() const override { return belief_.lapse; }
   Kind kind() const override { return Kind::filter; }
   void stop_growing() override { shape_.frequencies = frequencies_; }

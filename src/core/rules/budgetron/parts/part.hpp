@@ -98,6 +98,7 @@ class Part {
   // Only after margins() of the same example. `to` contains zeros.
   virtual void terms(const Seen& e, Terms& to) const = 0;
 
+  virtual bool stays() const { return false; }  // whether it is never dropped
   virtual double lapse() const { return 0; }  // the share of labels that its beliefs assume to be random
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
   virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help

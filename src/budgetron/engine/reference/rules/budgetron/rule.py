@@ -32,7 +32,7 @@ from budgetron.engine.reference.rules.budgetron.features.fourier_features import
 from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
 from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import RowKey, TaskRows
-from budgetron.engine.reference.rules.budgetron.sizes.shapes import filter_lapse, part_overhead
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import filter_lapse, filter_rate, part_overhead
 from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
@@ -244,9 +244,12 @@ class Budgetron(BudgetronDeclaration):
             self.fourier.resize(max(part.frequencies for part in self.parts))
 
     def _drop_idle(self) -> bool:
+        parameters = self.settings.parameters
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
-        longest = int(np.argmax(self.idle))
-        if self.idle[longest] < mixture.DROP_AFTER:
+        # A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
+        stays = [k < len(parameters.filters) and filter_rate(parameters, int(k)) > 0 for k in self.index]
+        longest = int(np.argmax(np.where(stays, 0, self.idle)))
+        if stays[longest] or self.idle[longest] < mixture.DROP_AFTER:
             return False
         self._drop(longest)
         return True
