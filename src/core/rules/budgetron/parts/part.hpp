@@ -23,10 +23,11 @@ struct Related {
   bool own;  // whether this is the example's task itself; comparing ids is not enough, since a cluster may have the id of a task
 };
 
-// A non-zero feature of a sparse row: its hash, its cell in the table, |x|, and its two scaled values (see table.hpp).
+// A non-zero feature of a sparse row: its hash, |x|, and its two scaled values (see table.hpp). `cell` has its shared weights in the table,
+// and `own` its own weights for the first related task. Most tasks have no other one; the cells for others are looked up when needed.
 struct TableEntry {
   std::uint64_t hash;
-  std::size_t cell;
+  std::uint32_t cell, own;
   double size;
   double phi[2];
 };

@@ -76,7 +76,7 @@ class HashedTable final : public Part {
       if (shared_) add_step_sizes(entry.cell, entry, 1.0, v);
       for (std::size_t j = 0; own_ && j < e.n_related; ++j) {
         const double r = own_factor_ * e.related[j].coefficient;
-        add_step_sizes(own_cell(entry, e.related[j].id), entry, r * r, v);
+        add_step_sizes(has_own(entry.cell) ? own_cell(e, entry, j) : kNone, entry, r * r, v);
       }
     }
   }
@@ -121,7 +121,8 @@ class HashedTable final : public Part {
   void load(const State& state) override;
 
  private:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);  // the cell of a feature that has none
+  using Cell = std::uint32_t;
+  static constexpr Cell kNone = static_cast<Cell>(-1);  // the cell of a feature that has none
 
   std::size_t width() const { return rates_.size() * outputs_; }
   std::size_t stride() const { return 1 + classes_ + 2 * width(); }
@@ -133,33 +134,35 @@ class HashedTable final : public Part {
   const float* weights(std::size_t cell) const { return data_.data() + cell * stride() + 1 + classes_; }
 
   // The first cell of the bucket of a hash.
-  std::size_t first_cell(std::uint64_t h) const { return static_cast<std::size_t>(((h >> 32) * buckets_) >> 32) * kWays; }
+  Cell first_cell(std::uint64_t h) const { return static_cast<Cell>((((h >> 32) * buckets_) >> 32) * kWays); }
   // At least 1, since cells that were never used have tag 0.
   static std::uint16_t tag_of(std::uint64_t h) { return std::max<std::uint16_t>(static_cast<std::uint16_t>(h & (kTags - 1)), 1); }
+  std::uint16_t tag(std::size_t cell) const { return static_cast<std::uint16_t>(tags_[cell] / (kMaxCount + 1)); }
   std::uint16_t count(std::size_t cell) const { return static_cast<std::uint16_t>(tags_[cell] % (kMaxCount + 1)); }
 
   // The cell of a hash: the first one of its bucket with the same tag, or kNone. Without branches: which cell it is cannot be predicted.
-  std::size_t find(std::uint64_t h) const {
-    const std::size_t first = first_cell(h);
+  Cell find(std::uint64_t h) const {
+    const Cell first = first_cell(h);
     const std::uint16_t* bucket = tags_.data() + first;
     const std::uint16_t wanted = tag_of(h);
     unsigned hits = 0;
     for (unsigned k = 0; k < kWays; ++k) hits |= static_cast<unsigned>(bucket[k] / (kMaxCount + 1) == wanted) << k;
-    return hits ? first + static_cast<std::size_t>(floor_log2(hits & (~hits + 1))) : kNone;
+    return hits ? first + static_cast<Cell>(floor_log2(hits & (~hits + 1))) : kNone;
   }
 
   // The cell that a new feature takes, if its count is 0: the first one of the lowest count in the bucket.
-  std::size_t lowest(std::uint64_t h) const {
-    const std::size_t first = first_cell(h);
+  Cell lowest(std::uint64_t h) const {
+    const Cell first = first_cell(h);
     std::size_t least = count(first) * kWays;  // count · 8 + k of cell k of the bucket: their minimum, again without branches
     for (std::size_t k = 1; k < kWays; ++k) least = std::min(least, count(first + k) * kWays + k);
-    return first + least % kWays;
+    return first + static_cast<Cell>(least % kWays);
   }
 
-  // Counts an occurrence of a hash and returns its cell, which may be new, or kNone if it gets none. `evicted` becomes true if another
-  // feature loses its cell.
-  std::size_t count_occurrence(std::uint64_t h, bool& evicted) {
-    std::size_t cell = find(h);
+  // Counts an occurrence of a hash and returns its cell, which may be new, or kNone if it gets none. `known` is its cell before the row, or
+  // kNone. `evicted` becomes true if another feature loses its cell.
+  Cell count_occurrence(std::uint64_t h, Cell known, bool& evicted) {
+    // An earlier feature of the row may have taken the cell, and then its tag differs.
+    Cell cell = known != kNone && tag(known) == tag_of(h) ? known : find(h);
     if (cell != kNone) {
       if (count(cell) < kMaxCount) ++tags_[cell];
       return cell;
@@ -179,22 +182,30 @@ class HashedTable final : public Part {
   }
 
   // Without shared weights, all features have own weights.
-  bool has_own(std::size_t cell) const { return own_ && (!shared_ || (cell != kNone && count(cell) >= kOwnCount)); }
+  bool has_own(Cell cell) const { return own_ && (!shared_ || (cell != kNone && count(cell) >= kOwnCount)); }
   // ~: the hash of a pair is symmetric, and without it feature 2 of task 5 would have the cell of feature 5 of task 2.
   static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return mix64(h ^ mix64(~id)); }
-  std::size_t own_cell(const TableEntry& entry, std::int64_t id) const { return has_own(entry.cell) ? find(own_hash(entry.hash, id)) : kNone; }
+  // The cell of the own weights of an entry for related task j, or kNone. Only for entries that have own weights.
+  Cell own_cell(const Seen& e, const TableEntry& entry, std::size_t j) const {
+    return j == 0 ? entry.own : find(own_hash(entry.hash, e.related[j].id));
+  }
+  // Looks up the cells of an entry.
+  void find_cells(const Seen& e, TableEntry& entry) const {
+    entry.cell = find(entry.hash);
+    entry.own = has_own(entry.cell) && e.n_related ? find(own_hash(entry.hash, e.related[0].id)) : kNone;
+  }
 
   // Calls use(cell, factor of its weights in f, source) for the cells of an entry that exist.
   template <class Use>
   void for_each_cell(const Seen& e, const TableEntry& entry, Use use) const {
     if (shared_ && entry.cell != kNone) use(entry.cell, 1.0, kShared);
     for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) {
-      const std::size_t cell = find(own_hash(entry.hash, e.related[j].id));
+      const Cell cell = own_cell(e, entry, j);
       if (cell != kNone) use(cell, own_factor_ * e.related[j].coefficient, e.related[j].own ? kOwn : kRelated);
     }
   }
 
-  double next_typical(std::size_t cell, double size) const {
+  double next_typical(Cell cell, double size) const {
     if (cell == kNone) return size;
     const double old = static_cast<double>(typical(cell));
     return old > 0 ? old + (size - old) * kTypicalRate : size;
@@ -215,7 +226,7 @@ class HashedTable final : public Part {
     entries.clear();
     for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
       prefetch(tags_.data() + first_cell(h));
-      entries.push_back({h, kNone, value, {0.0, 0.0}});
+      entries.push_back({h, kNone, kNone, value, {0.0, 0.0}});
     });
     for (TableEntry& entry : entries) {
       entry.cell = find(entry.hash);
@@ -224,9 +235,9 @@ class HashedTable final : public Part {
     }
     double squares = 0;
     for (TableEntry& entry : entries) {
-      for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) {
-        const std::size_t cell = find(own_hash(entry.hash, e.related[j].id));
-        if (cell != kNone) prefetch_numbers(weights(cell), 2 * width());
+      if (has_own(entry.cell) && e.n_related) {
+        entry.own = find(own_hash(entry.hash, e.related[0].id));
+        if (entry.own != kNone) prefetch_numbers(weights(entry.own), 2 * width());
       }
       const double sign = entry.size < 0 ? -1.0 : 1.0;
       entry.size = std::min(sign * entry.size, kMaxSize);
@@ -251,13 +262,17 @@ class HashedTable final : public Part {
   void count_features(const Seen& e) {
     bool evicted = false;
     for (TableEntry& entry : *e.entries) {
-      entry.cell = count_occurrence(entry.hash, evicted);
-      if (!has_own(entry.cell)) continue;
-      for (std::size_t j = 0; j < e.n_related; ++j) count_occurrence(own_hash(entry.hash, e.related[j].id), evicted);
+      entry.cell = count_occurrence(entry.hash, entry.cell, evicted);
+      const Cell known = entry.own;
+      entry.own = kNone;
+      for (std::size_t j = 0; has_own(entry.cell) && j < e.n_related; ++j) {
+        const Cell cell = count_occurrence(own_hash(entry.hash, e.related[j].id), j == 0 ? known : kNone, evicted);
+        if (j == 0) entry.own = cell;
+      }
     }
     if (!evicted) return;
     // A feature may have lost its cell to a later one of the same row.
-    for (TableEntry& entry : *e.entries) entry.cell = find(entry.hash);
+    for (TableEntry& entry : *e.entries) find_cells(e, entry);
   }
 
   // Writes n to e.evidence, one number per output. For two classes it is the log ratio of the second class to the first.
@@ -302,7 +317,7 @@ class HashedTable final : public Part {
     }
   }
   // A feature without a cell has sums of squares of 0.
-  void add_step_sizes(std::size_t cell, const TableEntry& entry, double r, double* v) const {
+  void add_step_sizes(Cell cell, const TableEntry& entry, double r, double* v) const {
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double mean = 0;
       for (std::size_t o = 0; cell != kNone && o < outputs_; ++o) mean += static_cast<double>(weights(cell)[width() + b * outputs_ + o]);
