@@ -4,7 +4,7 @@
         InputError              the call was wrong; retrying it does not help (also a ValueError)
         OperationalError        the call was right, but a disk, a worker or the network failed, or a package is missing
 
-Messages have three parts: who and which parameter; what is accepted; what came, and the remedy.
+Messages have three parts: who and which parameter; what is accepted; what was passed, and the remedy.
 
     Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
 
@@ -101,20 +101,20 @@ def shown(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def error_message(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> str:
-    """Return an error message: who and which parameter, what is accepted, what came, and the remedy."""
-    sentence = f"{who}: {parameter} must be {accepted}; got {came}."
+def error_message(who: str, parameter: str, accepted: str, got: str, remedy: str = "") -> str:
+    """Return an error message: who and which parameter, what is accepted, what was passed, and the remedy."""
+    sentence = f"{who}: {parameter} must be {accepted}; got {got}."
     return f"{sentence} {remedy}" if remedy else sentence
 
 
-def input_error(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputError:
+def input_error(who: str, parameter: str, accepted: str, got: str, remedy: str = "") -> InputError:
     """Return an `InputError` with a three-part message, for the caller to raise."""
-    return InputError(error_message(who, parameter, accepted, came, remedy))
+    return InputError(error_message(who, parameter, accepted, got, remedy))
 
 
-def input_type_error(who: str, parameter: str, accepted: str, came: str, remedy: str = "") -> InputTypeError:
+def input_type_error(who: str, parameter: str, accepted: str, got: str, remedy: str = "") -> InputTypeError:
     """Return an `InputTypeError` with a three-part message, for the caller to raise."""
-    return InputTypeError(error_message(who, parameter, accepted, came, remedy))
+    return InputTypeError(error_message(who, parameter, accepted, got, remedy))
 
 
 def is_real(value: Any) -> TypeGuard[float]:

@@ -13,15 +13,15 @@ WHO = "load"
 PICKLE = "Use pickle or joblib instead (load such a file only from people you trust)."
 
 
-def invalid(parameter: str, accepted: str, came: str, remedy: str = "") -> ModelFileError:
+def invalid(parameter: str, accepted: str, got: str, remedy: str = "") -> ModelFileError:
     """Return an error about something in a file, for the caller to raise."""
-    return ModelFileError(error_message(WHO, parameter, accepted, came, remedy))
+    return ModelFileError(error_message(WHO, parameter, accepted, got, remedy))
 
 
-def require(condition: object, parameter: str, accepted: str, came: str = "other values") -> None:
+def require(condition: object, parameter: str, accepted: str, got: str = "other values") -> None:
     """Reject the file unless the condition holds."""
     if not condition:
-        raise invalid(parameter, accepted, came)
+        raise invalid(parameter, accepted, got)
 
 
 @contextmanager

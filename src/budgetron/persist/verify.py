@@ -59,8 +59,8 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         self_kernel = kernel.of_products(squares, squares, squares)
     if "gamma" in state:
         gamma, m2 = float(state["gamma"][0]), float(state["scale_m2"][0])
-        came = f"{gamma:g} and {m2:g}"
-        require(gamma > 0 and m2 >= 0, "state.gamma and state.scale_m2", "a positive and a non-negative number", came)
+        got = f"{gamma:g} and {m2:g}"
+        require(gamma > 0 and m2 >= 0, "state.gamma and state.scale_m2", "a positive and a non-negative number", got)
     # The factor 1.001 is for rounding: the engine that accepted the rows may sum in another order.
     is_computable = (squares <= largest * 1.001).all() and (self_kernel <= 1e150 * 1.001).all()
     require(is_computable, "stored rows", "small enough for the kernel to be computed without overflow", "larger ones")

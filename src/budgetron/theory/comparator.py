@@ -42,8 +42,8 @@ class Comparator:
     def __post_init__(self) -> None:
         expected = (len(self.tasks), self.rows.shape[0])
         if np.shape(self.weights) != expected:
-            came = f"shape {np.shape(self.weights)}"
-            raise input_error("Comparator", "weights", f"of shape {expected}, one row per task", came)
+            got = f"shape {np.shape(self.weights)}"
+            raise input_error("Comparator", "weights", f"of shape {expected}, one row per task", got)
 
     def margins(self, X: Any, tasks: Iterable[Any]) -> Floats:
         """Return g_i(x) for each row x and its task i."""

@@ -54,9 +54,9 @@ class Ranking:
         weight = np.ones(len(as_floats)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         is_positive = np.asarray(positive).astype(bool)
         if as_floats.ndim != 1 or is_positive.shape != as_floats.shape or weight.shape != as_floats.shape:
-            came = f"shapes {as_floats.shape}, {is_positive.shape} and {weight.shape}"
+            got = f"shapes {as_floats.shape}, {is_positive.shape} and {weight.shape}"
             raise input_error(
-                "Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", came
+                "Ranking.of", "scores, positive and sample_weight", "one-dimensional, of one length", got
             )
         values, positives, negatives = by_score(as_floats, is_positive, weight)
         return cls(values, positives[None], negatives[None], True)

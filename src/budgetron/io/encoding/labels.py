@@ -55,6 +55,6 @@ def parsed_classes(plan: Plan, classes: Sequence[Any]) -> list[Any]:
     parsed = [label_of(plan, format_value(label)) for label in classes]
     if None in parsed:
         kind = "integers" if plan.whole_labels else "true and false" if plan.truth_labels else "text"
-        came = shown(classes[parsed.index(None)])
-        raise input_error("io.read", "classes", f"{kind}, like the labels of column {plan.label!r}", came)
+        got = shown(classes[parsed.index(None)])
+        raise input_error("io.read", "classes", f"{kind}, like the labels of column {plan.label!r}", got)
     return sorted(set(parsed))

@@ -87,5 +87,5 @@ def _not_numbers(who: str, name: Any, dtype: Any, remedy: str = "") -> Exception
 
 
 def _missing(who: str, name: Any, row: int) -> Exception:
-    came = f"a missing value in column {shown(name)}, row {row}"
-    return input_error(who, "X", "free of missing values", came, "Impute the value or drop the row.")
+    got = f"a missing value in column {shown(name)}, row {row}"
+    return input_error(who, "X", "free of missing values", got, "Impute the value or drop the row.")

@@ -17,9 +17,9 @@ def bad_row(who: str, rows: Any, bad: int, names: Any) -> InputError:
     is_sparse = sparse.issparse(rows) or isinstance(rows, SparseRow)
     row = rows.data if isinstance(rows, SparseRow) else rows[bad].data if is_sparse else rows[bad]
     if np.isfinite(row).all():
-        came = f"row {bad} with values up to {np.abs(row).max():g}"
+        got = f"row {bad} with values up to {np.abs(row).max():g}"
         accepted = "small enough for the kernel to be computed without overflow"
-        return input_error(who, "X", accepted, came, "Scale the features.")
+        return input_error(who, "X", accepted, got, "Scale the features.")
     where = ""
     if not is_sparse:
         column = int(np.flatnonzero(~np.isfinite(row))[0])

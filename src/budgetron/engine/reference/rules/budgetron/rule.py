@@ -247,7 +247,7 @@ class Budgetron(BudgetronDeclaration):
         parameters = self.settings.parameters
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
         # A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
-        stays = [k < len(parameters.filters) and filter_rate(parameters, int(k)) > 0 for k in self.index]
+        stays = [k < len(parameters.filters) and filter_rate(parameters, k) > 0 for k in self.index.tolist()]
         longest = int(np.argmax(np.where(stays, 0, self.idle)))
         if stays[longest] or self.idle[longest] < mixture.DROP_AFTER:
             return False
