@@ -155,6 +155,24 @@ def test_the_only_part_is_never_dropped(make_settings, stream, learn):
     assert engine.query("beliefs")["weight"].tolist() == [1.0]
 
 
+@pytest.mark.parametrize("kind", [native.Engine] * native.available + [reference.Engine])
+def test_a_linear_belief_that_learns_by_adagrad_is_never_dropped(kind, make_settings, stream, learn):
+    settings = make_settings(latent=0, filters=[(1.0, 0.1, 0.0), (1.0, 0.1, 0.0)], filter_rates=[2.0, 0.0])
+    X, codes, tasks = stream(60)
+    engine = kind(settings)
+    learn(engine, X, codes, tasks)
+    state = engine.state()
+    state["n_seen"] = mixture.DROP_AFTER + 60
+    state["part_idle"] = np.full(len(state["part_idle"]), 2 * mixture.DROP_AFTER)
+    state["part_idle"][-1] = 0
+    weights = np.full(len(state["belief_weight"]), 1e-7)
+    weights[-1] = 1 - weights[:-1].sum()
+    engine = kind.restore(settings, state | {"belief_weight": weights})
+    for at in range(len(state["part_idle"])):  # at most one part is dropped per example
+        learn(engine, X[at : at + 1], codes[at : at + 1], tasks[at : at + 1])
+    assert engine.state()["part_index"].tolist() == [0, len(state["part_idle"]) - 1]
+
+
 # ---- similarities of tasks
 
 
