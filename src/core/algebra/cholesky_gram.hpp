@@ -36,7 +36,7 @@ class CholeskyGram final : public Gram {
 
   double diagonal(std::size_t j) const override { return diagonal_[j]; }
 
-  void settle() override {}
+  void settle() override {}  // updates are never pending
 
   void column(std::size_t r, double* h) override {
     double* x = work_.data();
@@ -47,6 +47,7 @@ class CholeskyGram final : public Gram {
     for (std::size_t i = 0; i < n_; ++i) h[slot_of_row_[i]] = x[i];
   }
 
+  // project() has left L⁻¹ k in v_, so k is not needed again.
   void append(const double*, double, const double* alpha, double delta2) override {
     for (std::size_t j = 0; j < n_; ++j) diagonal_[j] += alpha[j] * alpha[j] / delta2;
     diagonal_[n_] = 1.0 / delta2;
@@ -180,8 +181,8 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  // Updating the diagonal of P accumulates rounding errors, so it is computed again after every n changes. That costs O(B³) every
-  // B changes, as much as the changes themselves.
+  // Updates of the diagonal of P accumulate rounding errors, so it is recomputed after every n changes. This costs O(B³) per B changes, no
+  // more than the changes themselves.
   void count_change() {
     if (++changes_ < std::max<std::size_t>(n_, 16)) return;
     changes_ = 0;
@@ -204,9 +205,9 @@ class CholeskyGram final : public Gram {
 
   CountedSize size_;
   std::size_t n_ = 0;
-  Vec<double> l_, diagonal_;
+  Vec<double> l_, diagonal_;  // L as a packed triangle, and P_jj of each slot
   Vec<std::uint32_t> slot_of_row_, row_of_slot_;  // the slot of each row of L, and the row of L of each slot
-  Vec<double> v_, work_;
+  Vec<double> v_, work_;  // working memory; project() leaves L⁻¹ k in v_ for append()
   std::size_t changes_ = 0;  // changes since the diagonal was computed
 };
 

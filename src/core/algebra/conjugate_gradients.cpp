@@ -9,8 +9,8 @@ namespace budgetron {
 
 namespace {
 
-// The residual at which a solution is accepted, relative to the right-hand side. The error can be larger by the condition number
-// of S, so the tolerance is about as small as rounding allows.
+// A solution is accepted if its residual is at most this fraction of the right-hand side. The error of the solution can be larger than the
+// residual by the condition number of S, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
 constexpr int kRestarts = 4;
 
@@ -50,8 +50,8 @@ void ConjugateGradients::solve(double* y, Work& work) const {
     x[i] = 0.0;
   }
   const double goal = kTolerance * norm(b);
-  // The iteration updates its residual r and never computes it as b − S x, so rounding errors accumulate in r. After the iteration the
-  // true residual is computed, and the iteration is restarted from it as long as each restart at least halves it.
+  // The iteration updates its residual r without ever computing b − S x, so r accumulates rounding errors. After the iteration, the true
+  // residual is computed and the iteration is restarted from it, as long as each restart at least halves the residual.
   double residual = norm(r);
   for (int restart = 0; restart < kRestarts && residual > goal; ++restart) {
     iterate(0.5 * goal, work);
@@ -85,7 +85,7 @@ void ConjugateGradients::iterate(double goal, Work& work) const {
   // In exact arithmetic n steps suffice; with rounding, badly conditioned systems take a few times as many.
   for (std::size_t step = 0; step < 10 * n + 100 && square > goal * goal; ++step) {
     const double curvature = multiply(p, q);
-    if (!(curvature > 0)) break;  // impossible for a positive definite S: what is left is rounding error
+    if (!(curvature > 0)) break;  // impossible for a positive definite S, so the residual is only rounding error
     const double length = square / curvature, before = square;
     simd().axpy(length, p.data(), n, work.x.data());
     simd().axpy(-length, q.data(), n, r.data());

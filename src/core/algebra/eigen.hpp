@@ -5,9 +5,8 @@
 
 namespace budgetron {
 
-// Before the call, v is a symmetric n × n matrix, row by row. After it, values are the eigenvalues in ascending order, and column j of v
-// is the eigenvector of values[j].
-// `work` has room for n numbers. O(n³), in place.
+// Computes the eigenvalues in ascending order, and overwrites the symmetric n × n matrix v (row by row) with the eigenvectors: column j
+// belongs to values[j]. `work` has room for n numbers. The time is O(n³).
 void symmetric_eigen(double* v, std::size_t n, double* values, double* work);
 
 }  // namespace budgetron

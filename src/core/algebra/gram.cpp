@@ -13,7 +13,7 @@ namespace budgetron {
 
 namespace {
 
-// Writes the packed Cholesky factor of H into l. `row` is working memory for n numbers. `least` is that of Gram::rebuild().
+// Writes the packed Cholesky factor of H to l. `row` is working memory for n numbers. Gram::rebuild() explains `least`.
 void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* row, double* l) {
   for (std::size_t i = 0; i < n; ++i) {
     row_of(i, row);
@@ -29,7 +29,7 @@ void cholesky(std::size_t n, const Gram::RowOf& row_of, double least, double* ro
 
 }  // namespace
 
-// Works in place, because a byte budget has no space for a second matrix: first the factor of H = L Lᵀ, then L⁻¹ row by row, then
+// Works in place, because a byte budget leaves no space for a second matrix. It computes the factor L of H = L Lᵀ, then L⁻¹ row by row, then
 // P = L⁻ᵀ L⁻¹ row by row.
 void InverseGram::rebuild(std::size_t n, const RowOf& row_of, double least) {
   n_ = n;

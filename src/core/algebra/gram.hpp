@@ -5,9 +5,9 @@
 //
 // k is the kernel row of the new instance x_t, K_tt its kernel with itself, B the number of stored instances.
 //
-// There are two implementations. The inverse P itself (inverse_gram.hpp) takes one pass over memory per mistake. It is accurate if every
-// stored instance had δ of at least 1e-2 √K_tt. A rule that stores only instances with δ > η can use it for η ≥ 1e-2 √K_tt. The Cholesky
-// factor L (cholesky_gram.hpp) is accurate for smaller η, and about 2.5 times slower.
+// There are two implementations. InverseGram stores P itself and needs one pass over memory per mistake. It is accurate if δ was at least
+// 1e-2 √K_tt for every stored instance, so a rule that stores only instances with δ > η can use it for η ≥ 1e-2 √K_tt. CholeskyGram stores
+// the Cholesky factor L. It is accurate for smaller η too, but about 2.5 times slower.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace budgetron {
 
-// Entries of a packed lower triangle of n rows, and where row n begins in it.
+// The number of entries in n rows of a packed lower triangle. Row n begins at this index.
 inline std::size_t triangle(std::size_t n) { return n * (n + 1) / 2; }
 
 class Gram {
@@ -28,11 +28,12 @@ class Gram {
 
   virtual ~Gram() = default;
   virtual std::size_t size() const = 0;
-  // Computes α, and returns δ², of an instance with kernel row k and K_tt = kk. Rounding may make δ² negative.
+  // Computes α of an instance with kernel row k and K_tt = kk, and returns its δ². Rounding may make δ² negative.
   virtual double project(const double* k, double kk, double* alpha) = 0;
   virtual double diagonal(std::size_t j) const = 0;          // P_jj
   virtual void settle() = 0;                                 // applies pending updates; project() does so too
   virtual void column(std::size_t r, double* h) = 0;         // P_·r; call settle() or project() first
+  // The instance that was just projected gets a new slot, the last one.
   virtual void append(const double* k, double kk, const double* alpha, double delta2) = 0;
   // The instance that was just projected takes slot r; h is column r.
   virtual void replace(std::size_t r, const double* k, double kk, const double* alpha, double delta2,
@@ -40,10 +41,10 @@ class Gram {
   virtual void remove(std::size_t r) = 0;                    // the last slot moves into r
   // Allocates space for `capacity` instances, because rebuild() and append() do not allocate. If it throws, H is unchanged.
   virtual void reserve(std::size_t capacity) = 0;
-  // Computes the representation again from rows of H. A pivot below `least` · H_ii, which only rounding causes, is raised to that value.
+  // Recomputes the representation from the rows of H. Pivots below `least` · H_ii, which are due to rounding, are raised to that value.
   virtual void rebuild(std::size_t n, const RowOf& row_of, double least) = 0;
   virtual void save(State& state) = 0;
-  virtual bool load(const State& state, std::size_t n) = 0;  // false: the state has no such matrix; rebuild instead
+  virtual bool load(const State& state, std::size_t n) = 0;  // false: the state lacks the matrix, so call rebuild()
 };
 
 // `small_eta`: whether η is too small for the inverse, see above.

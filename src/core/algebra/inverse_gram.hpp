@@ -1,7 +1,7 @@
 // The Gram matrix H of the stored instances (gram.hpp), represented by its inverse P, a packed triangle.
 //
-// An update of P is not applied at once: the next projection, which reads all of P anyway, applies it in the same pass. P has
-// B²/2 numbers for B instances, so the time of an update is the time to read P from memory.
+// P has B²/2 numbers for B instances, so reading it from memory takes most of the time of an update. Therefore an update of P is postponed:
+// the next projection, which reads all of P anyway, applies it in the same pass.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class InverseGram final : public Gram {
 
   double diagonal(std::size_t j) const override { return diagonal_[j]; }
 
-  // The arithmetic is that of project(), so that P is the same whichever of the two applies an update.
+  // Uses the arithmetic of project(), so that P does not depend on which of the two applies an update.
   void settle() override {
     if (!terms_) return;
     std::fill(work_.begin(), work_.end(), 0.0);
@@ -63,8 +63,8 @@ class InverseGram final : public Gram {
   //
   //   P − h hᵀ/h_r + a aᵀ/(δ² + α_r²/h_r),   a = α − h α_r/h_r, with a_r = −1        h = P_·r
   //
-  // a is minus the projection of the new instance on the others without r. The inverse of all B + 1 instances is never computed, because
-  // it is ill-conditioned.
+  // a has the coefficients of the new instance's projection on the instances other than r, and −1 for the new instance itself. The inverse
+  // for all B + 1 instances is never computed, because it is ill-conditioned.
   void replace(std::size_t r, const double*, double, const double* alpha, double delta2, const double* h) override {
     settle();
     const double share = alpha[r] / h[r];

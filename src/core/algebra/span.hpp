@@ -1,10 +1,10 @@
-// The span of the stored instances: projection of a new instance on it, and eviction of a stored one.
+// The span of the stored instances: projects a new instance on it, and computes what the eviction of a stored instance changes.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
 //   eviction of r, with P the inverse Gram matrix of the B stored instances and the new one:  γ_j = −P_jr / P_rr
 //
-// H is the Gram matrix of the stored instances, k the kernel row of the new instance t, K_tt its kernel with itself. The evicted r is
-// replaced by its projection Σ_j γ_j x_j on the others.
+// H is the Gram matrix of the stored instances, k the kernel row of the new instance t, and K_tt its kernel with itself. An evicted instance
+// r is replaced by its projection Σ_j γ_j x_j on the others.
 //
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
@@ -36,8 +36,8 @@ class Span {
         h_(bytes, capacity),
         noise_(single ? kNoiseSingle : kNoiseDouble) {}
 
-  // Sets alpha and returns δ² ≥ 0. If rounding errors have made the inverse useless, it is rebuilt from the stored rows. The next
-  // rebuild is allowed after as many changes as there are rows, so that rebuilding in O(B³) costs no more than the updates in O(B²).
+  // Sets alpha and returns δ² ≥ 0. If rounding errors have made the inverse useless, it is rebuilt from the stored rows in O(B³). The next
+  // rebuild must wait for about as many changes as there are rows, so that rebuilds cost no more than the O(B²) changes themselves.
   double project(const double* k, double kk, const Gram::RowOf& row_of) {
     double delta2 = gram_->project(k, kk, alpha.data());
     if (!(delta2 > -256 * noise_ * kk) && wait_ == 0) {
@@ -50,7 +50,7 @@ class Span {
   }
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
-  // √P_jj of the B + 1 instances, or (without delta2) of the B stored ones. 1/√P_jj is the distance of j from the span of the others.
+  // √P_jj for the B + 1 instances, or without `delta2` for the B stored ones. 1/√P_jj is the distance of j from the span of the others.
   double root_diagonal(std::size_t j, double delta2) const {
     return std::sqrt(gram_->diagonal(j) + alpha[j] * alpha[j] / delta2);
   }
@@ -61,7 +61,7 @@ class Span {
     count_change();
   }
 
-  // The new instance takes slot r. Computes gamma, the projection of the evicted r: gamma[r] is the coefficient of the new instance.
+  // The new instance takes slot r. Sets gamma to the projection of the evicted instance; gamma[r] is the coefficient of the new one.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
     gram_->column(r, h_.data());
     const double share = alpha[r] / delta2, p_rr = h_[r] + alpha[r] * share;  // P_rr of the B + 1 instances
@@ -82,8 +82,8 @@ class Span {
     count_change();
   }
 
-  // For a kernel that has changed: evicts every stored instance that lies within η of the span of the others, the nearest first.
-  // Under the new kernel such an instance would not have been stored, and its entries of the inverse could be arbitrarily large.
+  // Called after the kernel has changed. Evicts every stored instance that is within η of the span of the others, the nearest first. With
+  // the new kernel such an instance would not have been stored, and its entries in the inverse could be arbitrarily large.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
     while (gram_->size() > 1) {
@@ -91,7 +91,7 @@ class Span {
       std::size_t nearest = 0;
       for (std::size_t j = 1; j < gram_->size(); ++j)
         if (gram_->diagonal(j) > gram_->diagonal(nearest)) nearest = j;
-      if (1.0 > gram_->diagonal(nearest) * std::max(eta2, noise_)) return;  // K_jj is about 1
+      if (1.0 > gram_->diagonal(nearest) * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error (K_jj is about 1)
       evict(nearest);
     }
   }
@@ -117,7 +117,8 @@ class Span {
     wait_ = saved->second[1];
   }
 
-  Vec<double> alpha, gamma, scores;
+  Vec<double> alpha, gamma;  // results of project(), and of replace() or set_eviction()
+  Vec<double> scores;        // working memory of the rules, one number per slot
 
  private:
   void count_change() {

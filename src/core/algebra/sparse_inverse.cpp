@@ -23,7 +23,7 @@ void require_symmetric(bool symmetric) {
 struct SparseInverse::Elimination {
   std::vector<std::vector<Entry>> rows;
   std::vector<double> diagonal;
-  std::vector<double> sum;  // of each row, including its diagonal
+  std::vector<double> sum;  // of each row, including its diagonal; exactly 0 if A is a Laplacian
   bool no_positive_off_diagonal = true;  // as in a Laplacian plus a diagonal; elimination preserves this
   std::vector<std::int32_t> position_in_row;  // working memory of eliminate_in(): the position of a neighbour in a row, or −1
   std::vector<std::vector<std::int32_t>> queues;  // per number of neighbours, the tasks to eliminate; next() skips outdated entries
@@ -46,7 +46,7 @@ struct SparseInverse::Elimination {
     }
   }
 
-  // Marks a task as a candidate for elimination, unless it has more than kDegree neighbours.
+  // Makes a task a candidate for elimination, unless it has more than kDegree neighbours.
   void enqueue(std::int32_t i) {
     const std::size_t degree = rows[static_cast<std::size_t>(i)].size();
     if (degree <= kDegree) queues[degree].push_back(i);
@@ -84,7 +84,7 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < old_size; ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    // Compute the diagonal as a sum of terms of one sign, so that no digits cancel, even if the weights differ by orders of magnitude.
+    // All terms of this sum have the same sign, so no digits cancel, even if the weights differ by orders of magnitude.
     if (no_positive_off_diagonal) {
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;
@@ -104,7 +104,7 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     const std::int32_t task = remaining.next();
     if (task < 0) break;
     const auto i = static_cast<std::size_t>(task);
-    // A task is not eliminated if its pivot is 0 (the last task of a component of a Laplacian), or consists mostly of rounding error.
+    // Skip a task whose pivot is 0 (the last task in a component of a Laplacian) or mostly rounding error.
     if ((singular && remaining.rows[i].empty()) || !(remaining.diagonal[i] > (remaining.no_positive_off_diagonal ? 0.0 : 1e-10 * original[i]))) continue;
     remaining.eliminated[i] = true;
     order_.push_back(task);
@@ -124,9 +124,9 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (!remaining.eliminated[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) position[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = position[static_cast<std::size_t>(to)];
-  // The remaining matrix of a Laplacian is singular: a constant may be added to the solution on each component. A rounded right-hand side
-  // has no solution, so the iteration would not converge. Therefore the solution is fixed at 0 for one task per component, the one with
-  // the largest diagonal, and center() adds the constant later.
+  // The remaining matrix of a Laplacian is singular: on each component, the solution is determined up to a constant, and rounding leaves a
+  // right-hand side that has no solution, so the iteration would not converge. Therefore the solution is fixed at 0 for one task per
+  // component, the one with the largest diagonal, and center() adds the right constant later.
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> fixed(singular ? k : 0, kNone);
   for (std::size_t p = n_eliminated; singular && p < k; ++p) {

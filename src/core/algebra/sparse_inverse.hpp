@@ -1,11 +1,12 @@
-// Computes columns of A⁻¹ for a sparse symmetric A. Tasks that are cheap to eliminate are eliminated once, in advance. For each
-// column, the system of the remaining tasks is solved by conjugate gradients.
+// Computes columns of A⁻¹ for a sparse symmetric A. The constructor eliminates the tasks that are cheap to eliminate. For each column, the
+// system of the remaining tasks is then solved by conjugate gradients.
 //
 //   A = [F  Cᵀ; C  G],   F = L D Lᵀ:   G' = G − C F⁻¹ Cᵀ,   G' y = b_G − C F⁻¹ b_F  by conjugate gradients,   then back substitution
 //
 // F is the block of the eliminated tasks, G that of the remaining ones.
-// Eliminating all tasks of a random graph would fill in the factor: tens of gigabytes for 100,000 tasks of degree 5. So only tasks
-// with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py relies on.
+//
+// Eliminating all tasks of a random graph would fill in the factor: it would take tens of gigabytes for 100,000 tasks of degree 5. So only
+// tasks with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py relies on.
 // G' has fewer tasks than A and is better conditioned. On a tree, every task is eliminated.
 #pragma once
 
@@ -47,13 +48,13 @@ class SparseInverse {
   };
   struct Elimination;
 
-  void center(Work& work) const;
+  void center(Work& work) const;  // makes the mean of work.y 0 on each component
 
   std::vector<std::int64_t> component_;
   bool singular_;
   std::vector<std::int32_t> order_;   // all tasks: the eliminated ones in the order of elimination, then the others
   std::vector<double> pivot_;         // D
-  std::vector<std::int64_t> l_begin_;
+  std::vector<std::int64_t> l_begin_;  // the entries of L: where those of each eliminated task begin, their tasks, their values
   std::vector<std::int32_t> l_to_;
   std::vector<double> l_;             // Lᵀ without its diagonal
   ConjugateGradients rest_;           // on G'
