@@ -1,8 +1,8 @@
 // Estimates γ of a Gaussian kernel from the first rows: 1/(d v), where v is the variance of all their entries.
 //
 // d is the number of columns. γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the
-// result does not depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd row. For
-// sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
+// result does not depend on how the stream is divided into blocks. A few dense rows give a poor estimate of v, so γ is 1/d before the 32nd
+// row. For sparse rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace budgetron {
 struct Bandwidth {
   static constexpr std::int64_t kRows = 64, kMinDenseRows = 32;
 
-  bool used = false;
+  bool used = false;  // whether γ is estimated at all (Config::follow_scale); otherwise it is a setting
   double mean = 0, m2 = 0;  // of the entries so far: the mean, and the sum of squared differences from it
 
   // Whether γ is to be estimated after n rows.
@@ -24,6 +24,7 @@ struct Bandwidth {
 
   double gamma(std::int64_t n, std::size_t d, bool sparse) const {
     const double scale = m2 / static_cast<double>(n);  // d v
+    // γ is 1/d as long as the rows are too few, or if they are constant or so large that d v overflows.
     const bool usable = (sparse || n >= kMinDenseRows) && scale > 1e-300 && scale < HUGE_VAL;
     return 1.0 / (usable ? scale : static_cast<double>(d));
   }

@@ -28,7 +28,7 @@ inline int floor_log2(std::uint64_t n) {
 // The upper 64 bits of a · b, computed from 32-bit halves, because not every compiler has a 128-bit integer type.
 inline std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t low = 0xFFFFFFFF;
-  const std::uint64_t middle = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);  // at most 2^64 - 2^32
+  const std::uint64_t middle = (a >> 32) * (b & low) + ((a & low) * (b & low) >> 32);  // cannot overflow: it is below 2^64 - 2^32
   const std::uint64_t other = (a & low) * (b >> 32) + (middle & low);
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }

@@ -1,4 +1,5 @@
-// Kernels: K'(x, x') as a function of inner products and squared norms, one row of values per call.
+// Kernels K'(x, x') of feature vectors, computed from inner products and squared norms. The multitask kernel K (learner.hpp) multiplies K' by
+// the similarity of the tasks.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,11 @@ struct Kernel {
     return raw > 0 ? 1.0 / std::sqrt(raw) : 0.0;
   }
 
+  // Whether normalisation changes kernel values. A Gaussian kernel has K'(x, x) = 1 anyway.
   bool scaled() const { return normalize && kind != Kind::gaussian; }
 
+  // Writes the kernel values of one instance with n stored rows to `out`. `dot` holds its inner products with them, `sq` its squared norm,
+  // `sq_stored` their squared norms, and `scale_stored` their scale().
   void row(const float* dot, const float* sq_stored, const double* scale_stored, double sq, std::size_t n,
            double* out) const {
     if (kind == Kind::gaussian)

@@ -1,4 +1,4 @@
-// Counted memory: every container of a learner allocates through the learner's `Bytes`, so memory_bytes is exact by construction.
+// Counted memory: every container of a learner counts its allocations in the learner's `Bytes`, so memory_bytes is exact by construction.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace budgetron {
 
-// Numbers that decay step by step are set to 0 below this. They would become subnormal, and arithmetic on subnormal numbers is a hundred
-// times slower.
+// Numbers that decay step by step are set to 0 below this limit. Otherwise they would become subnormal, and arithmetic on subnormal numbers
+// is a hundred times slower.
 constexpr double kTiny = 1e-300;
 inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0.0 : value; }
 
@@ -30,6 +30,7 @@ class CountedSize {
   std::size_t size_;
 };
 
+// The allocator of Vec, which counts its bytes.
 template <class T>
 struct Counted {
   using value_type = T;
@@ -60,6 +61,7 @@ struct Counted {
   }
 };
 
+// A std::vector whose memory is counted in `Bytes` and aligned for SIMD.
 template <class T>
 class Vec : public std::vector<T, Counted<T>> {
  public:
@@ -89,7 +91,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash: two rounds of xor, multiply and shift. Without the seed, nobody can choose values that collide.
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. An attacker who does not know the seed cannot choose values that collide.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

@@ -1,8 +1,8 @@
 // Task similarities: the entries (A⁻¹)_ij of the inverse interaction matrix A, between the task i of an example and the tasks j of the
 // stored examples.
 //
-// (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits. Entries are always read from column i, so that results do not depend on which
-// columns are in the cache.
+// Columns of A⁻¹ are computed one at a time, so (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits. Entries are always read from column i,
+// so that results do not depend on which columns are in the cache.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Task {
 
 class Similarity {
  public:
-  // Working memory of one caller, allocated before it begins, so that no call below has to allocate.
+  // Working memory of one caller. It is allocated in advance, so that the functions below need not allocate.
   struct Workspace {
     virtual ~Workspace() = default;
   };
@@ -44,7 +44,7 @@ class Similarity {
   void multiply(Task task, const std::int64_t* task_ids, const std::int64_t* clusters, std::size_t n, double* row, Workspace* workspace) const {
     multiply(task, task_ids, clusters, n, row, row, row, workspace);
   }
-  virtual double largest_self() const = 0;  // c_G²
+  virtual double largest_self() const = 0;  // max_i (A⁻¹)_ii, which docs/graphs.md calls c_G²
 };
 
 // Complete, disconnected and clustered graphs. A⁻¹ has three different values: on the diagonal, within a cluster (`off`), and 0
@@ -62,8 +62,8 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row. Rules that couple the weights of tasks instead of their
-// examples need it in this form. Row i begins at starts[i]; tasks are in ascending order within a row.
+// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row. Rules that couple the weights of tasks, not their examples, use
+// this form. Row i begins at starts[i]; tasks are in ascending order within a row.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;
@@ -93,6 +93,7 @@ class Factored final : public Similarity {
   const std::vector<double> values;
 
  private:
+  // The inner product of rows i and j of R, which is (A⁻¹)_ij.
   double product(std::size_t i, std::size_t j) const {
     double sum = 0;
     auto b = static_cast<std::size_t>(starts[j]);
@@ -134,9 +135,9 @@ class Explicit final : public Similarity {
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
-    Vec<double> vector;  // for A⁻¹ v
+    Vec<double> vector;  // k numbers for the caller of apply(), see vector(), and k numbers for its result
     Column held;         // the cached column that was read last; this reference keeps it alive if the cache evicts it
-    Vec<double> solved;  // the column of the task `solved_for`, which is not in the cache if there was no memory for it
+    Vec<double> solved;  // the column of the task `solved_for`; the cache lacks it if there was no memory for a copy
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
   };
@@ -188,7 +189,7 @@ class Explicit final : public Similarity {
     simd().symmetric_multiply(dense_.data(), k_, v, applied);
     std::copy_n(applied, k_, v);
   }
-  // Space for the k numbers of apply().
+  // Working memory for k numbers, for example the argument of apply().
   double* vector(Workspace* workspace) const { return static_cast<ColumnWorkspace&>(*workspace).vector.data(); }
 
   std::size_t bytes() const {

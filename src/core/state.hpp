@@ -1,4 +1,4 @@
-// The state of a learner as named arrays: what a model file holds, apart from the stored rows.
+// The state of a learner as named arrays. A model file holds these and the stored rows.
 #pragma once
 
 #include <cstdint>
