@@ -1,10 +1,11 @@
-// Stores dense rows in blocks (see simd.hpp). A block has one lane per row, and stores the values of one feature after the other. The inner
-// products of a query with all rows of a block then need no sum over the lanes of a register, and replacing a row is d strided writes.
+// Stores dense rows in blocks (see simd.hpp). A block has one lane per row. It stores the values of the first feature for all its rows, then
+// those of the second, and so on. So the inner products of a query with all rows of a block need no sum over the lanes of a register, and
+// replacing a row costs d strided writes.
 //
-// Under the Gaussian kernel, a reference point c is subtracted from every row. ‖x − y‖² is computed as
-// ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖²: rows far from 0 but near each other would lose all digits,
-// and the kernel would no longer be positive semidefinite. Subtracting c does not change distances. c is 0 until two
-// consecutive rows are far from it (γ‖x − c‖² > kReach) and near each other. So a single outlier never becomes the reference point.
+// Under the Gaussian kernel, a reference point c is subtracted from every row. The reason is that ‖x − y‖² is computed as
+// ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². For rows far from 0 but near each other, all digits would be lost, and the
+// kernel would no longer be positive semidefinite. Subtracting c does not change distances. c is 0 until two consecutive rows are far from
+// it (γ‖x − c‖² > kReach) and near each other, so a single outlier never becomes the reference point.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,8 @@
 
 namespace budgetron {
 
-// The largest γ‖x − c‖² of a row that counts as near c. The exponent of the kernel then has an error of about kReach · 2⁻²⁴
-// in float, and kReach · 2⁻⁵³ in double.
+// A row counts as near c if γ‖x − c‖² is at most this. The exponent of the kernel then has an error of about kReach · 2⁻²⁴ in float, and
+// kReach · 2⁻⁵³ in double.
 template <class T>
 constexpr double kReach = sizeof(T) == sizeof(float) ? 32.0 : 262144.0;
 
@@ -201,8 +202,8 @@ class DenseStore final : public Store {
       std::copy_n(x, d_, candidate_.begin());
       streak_ = 1;
     }
-    // The first move needs two consecutive rows, the next ones 4, 8, … 1024. Otherwise a stream that alternates between two regions
-    // would move c, and rebuild the Gram matrix, again and again.
+    // The first move of c needs two consecutive rows, the next moves need 4, 8, … 1024. Otherwise a stream that alternates between two
+    // regions would move c, and have the Gram matrix rebuilt, again and again.
     if (streak_ < std::int64_t{2} << std::min<std::int64_t>(moves_, 9)) return false;
     for (std::size_t slot = 0; slot < size_; ++slot) {
       for (std::size_t f = 0; f < d_; ++f) {
@@ -298,12 +299,12 @@ class DenseStore final : public Store {
       for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f] - point_[f];
     else
       for (std::size_t f = 0; f < d_; ++f) *cell(slot, f) = values[f];
-    sq_[slot] = static_cast<T>(x.sq);  // exact, because the sum was computed in T
+    sq_[slot] = static_cast<T>(x.sq);  // no rounding: the sum was computed in T
     scale_[slot] = kernel.scale(x.sq);
   }
 
-  // A learner without a kernel has a store of width 0, and its rows may be sparse or of the other precision. This function then returns
-  // null, which is never read.
+  // A learner without a kernel has a DenseStore<double> of width 0, whatever the kind of its rows. This function may then return a null
+  // pointer, which is never read.
   const T* row_of(const Rows& rows, std::size_t at) const {
     if constexpr (std::is_same_v<T, float>)
       return rows.dense_f32 + at * d_;

@@ -23,7 +23,7 @@ class Cell {
 
   bool empty() const { return tag_ == kEmpty; }
   bool single() const { return tag_ & 1; }
-  // Not for a single posting, whose value is stored in place of these two.
+  // dense() and length() are undefined for a single posting, whose value is stored in their place.
   bool dense() const { return dense_; }
   std::uint32_t length() const { return length_; }
   void set_length(std::size_t length) { length_ = static_cast<std::uint32_t>(length); }
@@ -64,8 +64,8 @@ class Cell {
 
 class FeatureIndex {
  public:
-  // Allocates space for `max_features` features now. If it is 0, the table grows. `seed` randomises the hash, so that an adversary
-  // cannot choose features that collide. Only speed depends on it.
+  // Allocates space for `max_features` features; if that is 0, the table grows as needed. `seed` randomises the hash, so that an adversary
+  // cannot choose features that collide. It affects only speed.
   FeatureIndex(Bytes& bytes, std::size_t max_features, std::uint64_t seed)
       : bytes_(bytes), growing_(max_features == 0), multiplier_(keyed_hash(0, seed) | 1),
         cells_(bytes, max_features ? max_features + max_features / 4 + 1 : 128) {}
@@ -100,8 +100,7 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells are in use, or three quarters if all `more` features are new. This is rare, because most features occur
-    // in other rows too.
+    // At most half of the cells are in use, or three quarters if all `more` features are new, which is rare.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
     Vec<Cell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
@@ -110,7 +109,7 @@ class FeatureIndex {
       if (!cell.empty()) *free_cell(home(cell.feature())) = cell;
   }
 
-  // Takes the memory of another index, without its features.
+  // Takes over the memory of another index, but not its features.
   void take_over(FeatureIndex&& other) noexcept {
     cells_.swap(other.cells_);
     growing_ = other.growing_;
@@ -140,8 +139,8 @@ class FeatureIndex {
   }
 
  private:
-  // Half of keyed_hash: a secret odd factor, and one round of mixing. With the factor alone, features in arithmetic progression would have
-  // hashes in arithmetic progression. With all of keyed_hash, and hashing again for each search, learning text took 28 % longer.
+  // Half of keyed_hash(): a secret odd factor and one round of mixing. With the factor alone, features in arithmetic progression would have
+  // hashes in arithmetic progression. With the full keyed_hash(), computed again for each search, learning text took 28 % longer.
   std::size_t home_of(std::int32_t feature) const {
     std::uint64_t h = static_cast<std::uint32_t>(feature) * multiplier_;
     h = (h ^ (h >> 32)) * 0xD6E8FEB86659FD93ull;

@@ -1,5 +1,5 @@
-// An inverted index: for each feature the list of its postings (slot, value). To compute the inner products of a row with all stored
-// rows, only the postings of the row's features are read. A feature that occurs in many slots has a dense column instead of a list.
+// An inverted index: for each feature, the list of its postings (slot, value). The inner products of a row with all stored rows need only
+// the postings of the row's features. A feature that occurs in many slots has a dense column instead of a list.
 //
 // V is the type of a stored value: the caller's type, or int16 while all stored values are small integers.
 #pragma once
@@ -40,7 +40,7 @@ class InvertedIndex {
   // An empty index, for take_over().
   explicit InvertedIndex(Bytes& bytes) : InvertedIndex(bytes, 0, 0, sizeof(V), 0) {}
 
-  // Takes the memory of another index, without its postings.
+  // Takes over the memory of another index, but not its postings.
   template <class U>
   void take_over(InvertedIndex<U>&& other) noexcept {
     slots_ = other.slots_;
@@ -58,7 +58,8 @@ class InvertedIndex {
     postings_.reserve(packed_, reserved_);
   }
 
-  // The same for an index with values of type U that will take over this memory and all postings.
+  // The same in preparation for take_over(): an index with values of type U will take over this memory, and the `postings` of this index
+  // are then added to it again.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (max_postings_) return;
@@ -101,7 +102,8 @@ class InvertedIndex {
     if (cell->dense()) {
       columns_[cell->at].values[slot] = V{};
       cell->set_length(new_length);
-      // A column becomes a list at half the share at which it became a column, so that a feature near that share does not alternate.
+      // A column becomes a list again at half the share at which a list becomes a column. Otherwise a feature near that share would
+      // alternate between the two.
       if (new_length <= 1 || new_length * 2 * kDenseShare < slots_) make_sparse(*cell);
       return;
     }
@@ -142,8 +144,8 @@ class InvertedIndex {
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
   }
 
-  // Calls use(i, home) for each of n features in order; `use` calls add() or erase(). The memory that these will read is prefetched: the
-  // cell of a feature 12 steps in advance, its postings 6 steps in advance.
+  // Calls use(i, home) for each of n features in order; `use` calls add() or erase(). Prefetches the memory that these read: the cell of a
+  // feature 12 steps in advance, and its postings 6 steps in advance.
   template <class Use>
   void for_each(const std::int32_t* features, std::size_t n, Use use) const {
     const Cell* homes[kRing];
@@ -175,8 +177,8 @@ class InvertedIndex {
     });
   }
 
-  // The same for integers that are small enough for int32 sums (see `integer_sum`). Integer sums are exact, so the order of the
-  // features does not matter: dense columns are collected and added in 16-bit lanes while their sums cannot exceed 16 bits.
+  // The same for integers that are small enough for int32 sums (see `integer_sum`). Integer sums are exact, so the order of the features does
+  // not matter. Dense columns are therefore collected, and added in 16-bit lanes as long as their sums cannot exceed 16 bits.
   template <class X>
   void integer_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
@@ -229,8 +231,8 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A feature becomes a column when more than 1/kDenseShare of the slots have it. For int16 values a column is faster already at a
-  // smaller share, because more values fit into a register.
+  // A list becomes a column when more than 1/kDenseShare of the slots have the feature. For int16 values a column is faster at a smaller
+  // share already, because more values fit into a register.
   static constexpr std::size_t kDenseShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kPrefetchDistance = 6, kRing = 16;  // kRing > 2 · kPrefetchDistance
   static constexpr std::int64_t kLargestInt16 = std::numeric_limits<std::int16_t>::max();
@@ -249,8 +251,8 @@ class InvertedIndex {
   // cell.
   template <class Use>
   void in_groups(const std::int32_t* features, std::size_t n, Use use) const {
-    // While a group is looked up, the cells of the next one are prefetched. Each feature is hashed only once: cells[] holds first the cell
-    // where its search begins, then the cell that the search has found.
+    // While one group is looked up, the cells of the next are prefetched. Each feature is hashed only once: cells[] first holds the cell
+    // where its search begins, and then the cell that the search has found.
     const Cell* groups[2][kGroup];
     const auto prefetch_group = [&](std::size_t from, const Cell** cells) {
       for (std::size_t i = from; i < std::min(n, from + kGroup); ++i) cells[i - from] = index_.prefetch(features[i]);
@@ -294,7 +296,7 @@ class InvertedIndex {
     update_packed(cell.length() - 1, cell.length());
   }
 
-  // Returns a block with space for `wanted` postings. If the cell has a list, it is moved there.
+  // Returns a block with space for `wanted` postings, and moves the list of the cell there if it has one.
   std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
     const std::uint32_t at = postings_.allocate_block(feature, wanted);
@@ -316,7 +318,7 @@ class InvertedIndex {
   // Updates packed_ after a list has changed its length.
   void update_packed(std::size_t from, std::size_t to) { packed_ += Postings<V>::packed_bytes(to) - Postings<V>::packed_bytes(from); }
 
-  // In an index of fixed size, there are so few columns that all together have at most max_postings_ / 8 values.
+  // In an index of fixed size, all columns together may have at most max_postings_ / 8 values.
   std::size_t max_columns() const {
     return max_postings_ ? max_postings_ / (8 * std::max<std::size_t>(slots_, 1)) : std::numeric_limits<std::uint32_t>::max();
   }

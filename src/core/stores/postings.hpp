@@ -1,5 +1,5 @@
-// The lists of postings (slot, value) of an inverted index, as blocks of one memory pool. A block is a header, then its
-// slots, then its values, so that a short list takes one or two cache lines. A freed block is reused for a list of the same size class.
+// The lists of postings (slot, value) of an inverted index, as blocks of one memory pool. A block consists of a header, the slots and the
+// values, so that a short list takes one or two cache lines. A freed block is reused for a list of the same size class.
 // If no block of that class is free and the pool is full, the pool is compacted.
 #pragma once
 
@@ -25,15 +25,15 @@ class Postings {
     clear_free_lists();
     if (max_postings) pool_.resize(bytes_for(max_postings, widest));
   }
-  // Takes the memory of another pool, without its lists.
+  // Takes over the memory of another pool, but not its lists.
   template <class U>
   void take_over(Postings<U>&& other) noexcept {
     pool_.swap(other.pool_);
     end_ = 0;
     clear_free_lists();
   }
-  // Bytes that suffice for `max_postings` postings in the worst case: lists of three, which have a header and one unused entry each.
-  // Other lists need less, and the remaining space makes packing rare.
+  // Bytes that suffice for `max_postings` postings. The worst case is that all lists have three postings: each then has a header and one
+  // unused entry. Otherwise space remains, which makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
@@ -41,8 +41,8 @@ class Postings {
 
   // Whether lists that take `packed` bytes after `pack` fit into the pool.
   bool has_room_for(std::size_t packed) const { return packed <= pool_.size(); }
-  // Makes space for lists that take `packed` bytes after `pack`, and for `more` bytes of new lists. Half of `packed` stays free in
-  // addition, so that packing is rare. If it throws, nothing has changed.
+  // Allocates space for lists that take `packed` bytes after `pack`, and for `more` bytes of new lists. At least half of `packed` stays free
+  // in addition, so that packing is rare. If it throws, nothing has changed.
   void reserve(std::size_t packed, std::size_t more) {
     if (packed + packed / 2 + more > pool_.size()) reserve_bytes(2 * packed + more);
   }
@@ -87,7 +87,7 @@ class Postings {
   // length of a list; moved(feature, at) is called with the new position of a list. There must be space, see has_room_for().
   template <class LengthOf, class Moved>
   std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
-    if (own != kNone) {  // move it to the end, where it can grow
+    if (own != kNone) {  // move the list to the end of the pool, where it can grow
       unsigned char* block = pool_.data() + own * kUnit;
       std::rotate(block, block + units(capacity(own)) * kUnit, pool_.data() + end_ * kUnit);
     }

@@ -34,7 +34,7 @@ class RowTable {
     std::int64_t stamp;    // n_seen at the last update
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
-    std::uint32_t version;       // for the caller: how many entries of its log of changes to all rows were applied to this one
+    std::uint32_t version;       // for callers that log changes of all rows: how many entries of the log were applied to this row
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -60,7 +60,7 @@ class RowTable {
   // The number of buckets that `find` reads; for tests.
   std::size_t probes(Name name) const { return ((bucket_of(name) - home_of(name)) & (index_.size() - 1)) + 1; }
 
-  // Allocates what `more` calls of `add` need, so that these cannot fail. If it throws, the table is unchanged.
+  // Allocates the memory for `more` calls of `add`, so that they cannot fail. If it throws, the table is unchanged.
   void reserve(std::size_t more) {
     if (more == 0) return;
     const std::size_t added = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;
@@ -107,7 +107,7 @@ class RowTable {
     link(at);
   }
 
-  // Removes a row; the last row takes its index. The memory of its values is kept for a row that replaces it, if reserve() was called.
+  // Removes a row; the last row takes its index. After reserve(), the memory of its values is reused for a row that replaces it.
   void drop(std::uint32_t at) {
     unlink(at);
     erase_bucket(bucket_of(rows_[at].name));
@@ -124,7 +124,7 @@ class RowTable {
     values_.pop_back();
   }
 
-  // Narrows every row in place: `narrow` moves the `width` numbers that stay to the front.
+  // Makes every row narrower, in place. `narrow` must move the `width` numbers that stay to the front of the row.
   template <class Narrow>
   void narrow(std::size_t width, Narrow narrow) noexcept {
     width_ = width;

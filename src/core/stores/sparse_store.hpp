@@ -1,7 +1,7 @@
 // Stores sparse rows: the features of each row in a list, and the values in an inverted index.
 //
-// While all values are integers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third of the
-// memory, and integer sums are exact in any order. The first value that is no such integer converts the index to T.
+// As long as all values are integers of at most 16 bits (counts, flags), the index stores them as int16. Products then read a third of the
+// memory, and integer sums are exact in any order. The first other value converts the index to T.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace budgetron {
 template <class T>
 class SparseStore final : public Store {
  public:
-  // If pool > 0, space for `pool` non-zeros is allocated here, and never more. If pool == 0, memory grows with the stored rows.
+  // If pool > 0, the constructor allocates space for `pool` non-zeros, and the store never grows. If pool == 0, it grows with the stored rows.
   SparseStore(Bytes& bytes, std::size_t capacity, bool growing, std::size_t pool, std::uint64_t seed)
       : bytes_(bytes),
         counted_(bytes, sizeof(SparseStore)),
@@ -126,7 +126,7 @@ class SparseStore final : public Store {
     const std::size_t n = max_new_entries(rows, from, to);
     if (narrow_ && expects_mergers_) convert_to_wide(n);
     if (narrow_) {
-      // Test row by row, because the sum over all rows may be larger than integer_sum() can represent.
+      // Each row is tested alone, because the sum over all rows could be larger than integer_sum() can represent.
       bool all_integers = true;
       for (std::size_t i = from; i < to && all_integers; ++i)
         all_integers = integer_sum(data_of(rows) + rows.indptr[i], static_cast<std::size_t>(rows.indptr[i + 1] - rows.indptr[i])) >= 0;
@@ -187,7 +187,7 @@ class SparseStore final : public Store {
  private:
   using Narrow = std::int16_t;  // the type of stored values while all of them are small integers
   static constexpr std::size_t kBytesPerEntry = 100;  // an upper bound of what reserve() allocates per entry
-  static constexpr double kLargestSum = 65535.0;  // the largest Σ|x| whose product with the largest Narrow fits into an int32
+  static constexpr double kLargestSum = 65535.0;  // up to this Σ|x|, the inner product with any int16 values fits into an int32
 
   static const T* data_of(const Rows& rows) {
     if constexpr (std::is_same_v<T, float>)
@@ -261,7 +261,7 @@ class SparseStore final : public Store {
     row_length_[slot] = 0;
   }
 
-  // An upper bound of the entries of these rows that can be stored at the same time. There are never more rows than slots.
+  // An upper bound of how many entries of these rows can be stored at the same time. At most `capacity_` rows can, because each needs a slot.
   std::size_t max_new_entries(const Rows& rows, std::size_t from, std::size_t to) const {
     const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
     if (growing_ || expects_mergers_ || to - from <= capacity_) return all;

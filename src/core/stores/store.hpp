@@ -25,7 +25,7 @@ struct Rows {
   const std::int32_t* indices = nullptr;
   const float* data_f32 = nullptr;
   const double* data_f64 = nullptr;
-  const double* offsets = nullptr;  // rows × outputs, added to the margins of a Budgetron; may be null
+  const double* offsets = nullptr;  // rows × outputs: scores of another model, added to the margins of a Budgetron; may be null
 };
 
 // One row of Rows.
@@ -35,9 +35,8 @@ struct Instance {
   double sq;       // ‖x − c‖², where c is the store's reference point
 };
 
-// The point c that a dense store subtracts from every row under the Gaussian kernel, and how it was chosen. For rows far
-// from the origin, ‖x‖² + ‖y‖² − 2⟨x, y⟩ loses digits by cancellation. c is 0 until several consecutive rows are too far from it for
-// their precision (see `Store::update_reference`).
+// The point c that a dense store subtracts from every row under the Gaussian kernel, and the search for the next one (dense_store.hpp
+// explains why). c is 0 until several consecutive rows are too far from it for their precision, see `Store::update_reference`.
 struct Reference {
   std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
   std::int64_t streak = 0;               // consecutive rows far from c and near the candidate, including the candidate
@@ -51,8 +50,7 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
-  // The same up to rounding, and faster. It is used to validate rows, because all rows of a call are validated before the first is
-  // learned.
+  // The same up to rounding, but faster. It validates rows: all rows of a call are validated before the first one is learned.
   virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
     squares(rows, first, count, out);
   }
@@ -72,39 +70,37 @@ class Store {
   static constexpr std::size_t kAllSlots = SIZE_MAX;
   virtual void refresh(const Rows& rows, std::size_t first, std::size_t from, std::size_t to, std::size_t slot,
                        Products& out) const = 0;
-  // Call it after the store has grown, because `compute` and `refresh` do not allocate.
+  // Adapts the working memory to a store that has grown, because `compute` and `refresh` do not allocate.
   virtual void resize(Products& products) const = 0;
   // Kernel values of instance `at` of the last `compute` with all stored rows; `sq` is its ‖x − c‖².
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
-  // Kernel values of a stored row with all stored rows. With `exact`, a Gaussian kernel and dense rows, squared distances
-  // are summed from differences of coordinates in double: slower, but without cancellation for rows far from c. Other
-  // kernels and sparse rows ignore `exact`.
+  // Kernel values of a stored row with all stored rows. `exact` matters only for dense rows and a Gaussian kernel: squared distances are then
+  // sums of squared differences in double, which is slower but does not cancel for rows far from c.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
-  // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense
-  // rows always fit. Neither tests whether a slot is free, because the learner counts the slots.
+  // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense rows always fit.
+  // Neither checks whether a slot is free; the learner does.
   virtual bool fits(const Instance& x) const = 0;
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
   virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
   // An upper bound on the bytes that reserve() allocates for these rows, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
-  // Allocates what storing any of the rows from .. to−1 may need, and in a growing store space for `slots` slots in
-  // total. append, replace and remove cannot fail afterwards. If it throws, the stored rows are unchanged.
+  // Allocates the memory that storing the rows from .. to−1 may need and, in a growing store, space for `slots` slots in total. After that,
+  // append, replace and remove cannot fail. If it throws, the stored rows are unchanged.
   virtual void reserve(std::size_t slots, const Rows& rows, std::size_t from, std::size_t to) = 0;
   virtual void append(const Instance& x, const struct Kernel& kernel) = 0;
   virtual void replace(std::size_t slot, const Instance& x, const struct Kernel& kernel) = 0;
   virtual void remove(std::size_t slot) = 0;
 
-  // `read` writes a stored row or an instance, minus c, to an array. `overwrite` replaces a stored row by such an array. Dense rows
-  // only.
+  // Dense rows only. `read` writes a stored row or an instance, minus c, to an array. `overwrite` replaces a stored row by such an array.
   virtual void read(std::size_t, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void read(const Instance&, double*) const { throw std::logic_error("rows of this store cannot be read"); }
   virtual void overwrite(std::size_t, const double*, const struct Kernel&) { throw std::logic_error("rows of this store cannot be overwritten"); }
 
-  // Called by rules that merge rows. A merged sparse row may have the features of many rows of a block, so more memory is reserved;
-  // and its values need not be integers, so they are not stored as int16.
+  // Called by rules that merge rows. A merged sparse row may have the features of many rows of a block, so more memory is reserved. Its
+  // values need not be integers, so they are not stored as int16.
   virtual void expect_mergers() {}
   // Sparse rows only. `nonzeros` is the number of non-zeros of all stored rows. `read` writes the features of one row, in ascending
   // order, and their values, and returns how many there are.
@@ -116,7 +112,7 @@ class Store {
   virtual bool update_reference(const Rows&, std::size_t, double) { return false; }
   virtual void set_gamma(double) {}  // γ of the Gaussian kernel; it sets the distance from c beyond which a row is far
   virtual Reference reference() const { return {}; }
-  // For loading a model. Call it after the rows were appended: c was subtracted from saved rows already.
+  // For loading a model. Call it after appending the rows: c is already subtracted from saved rows, and must not be subtracted again.
   virtual void set_reference(const Reference&) {}
 
   // All rows, minus c, as a dense matrix (size × d) or in CSR form; for saving and for display.
