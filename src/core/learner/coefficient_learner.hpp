@@ -17,7 +17,7 @@ namespace budgetron {
 
 class CoefficientLearner : public Learner {
  public:
-  // Examples whose norm √K_tt is at most η are never learned. With η = 0 these are only examples of norm 0.
+  // Examples whose norm √K_tt is at most η are never learned. With η = 0, this affects only examples of norm 0.
   explicit CoefficientLearner(const Config& config, double eta = 0) : Learner(config), eta2_(eta * eta), beta_(bytes_) {
     require_kernel();
     grow(capacity());
@@ -69,21 +69,21 @@ class CoefficientLearner : public Learner {
     }
   }
 
-  // β_slot = size · step, all other outputs 0.
+  // Sets the coefficient of a slot to size · step: ± `size` for the outputs of the step, and 0 for all others.
   void set(std::size_t slot, const Step& step, double size) {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[slot] = 0.0;
     beta(step.plus)[slot] = step.sign * size;
     if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
   }
 
-  // Multiplies all coefficients by the common factor and sets it to 1, so that it cannot underflow.
+  // Multiplies all coefficients by scale_ and sets scale_ to 1, so that it cannot underflow.
   void fold_scale() {
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
       for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);
     scale_ = 1.0;
   }
 
-  // ‖β_j‖ without the common factor.
+  // The norm over the outputs of coefficient j, without the factor scale_.
   double norm(std::size_t j) const {
     if (config_.n_outputs == 1) return std::abs(beta(0)[j]);
     double square = 0;

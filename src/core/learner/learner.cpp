@@ -62,7 +62,7 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         // Growing to four times the model is accepted, because copying the model would take longer than learning a block of text.
+         // Up to four times the bytes of the model are accepted: copying the model would take longer than learning a block of text.
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
@@ -84,11 +84,11 @@ void Learner::reserve_slots(const Rows& rows, std::size_t from, std::size_t to) 
   capacity_ = slots;
 }
 
-// Without a kernel there is no store that computes squared norms. Here float32 rows are added up in double precision, because in float32
+// Without a kernel there is no store to compute squared norms. Squares of float32 rows are summed in double precision, because in float32
 // the squared norms of large rows would be infinite.
 std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
   const auto norm = [](const auto* x, std::size_t n) {
-    double sums[4] = {0, 0, 0, 0};  // four independent sums, because every addition waits for the one before it in the same sum
+    double sums[4] = {0, 0, 0, 0};  // four independent sums hide the latency of an addition
     std::size_t j = 0;
     for (; j + 4 <= n; j += 4)
       for (std::size_t k = 0; k < 4; ++k) sums[k] += static_cast<double>(x[j + k]) * static_cast<double>(x[j + k]);
@@ -107,14 +107,14 @@ std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
   if (config_.kernel.kind == Kernel::Kind::none) return first_bad_row_without_kernel(rows);
-  // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow much earlier.
+  // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow at much smaller values.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
   const auto accepted = [&](double square) { return square <= largest_square && config_.kernel.raw_self(square) <= kLargestSquare; };
   double squares[Store::kMaxLookahead];
   for (std::size_t first = 0; first < rows.count; first += Store::kMaxLookahead) {
     const std::size_t count = std::min(Store::kMaxLookahead, rows.count - first);
     store_->rough_squares(rows, first, count, squares);
-    // The error of rough_squares() is far below a factor of two, so rows that are accepted with twice their square need no exact check.
+    // rough_squares() is accurate to far better than a factor of two. So if twice the square is accepted, the row needs no exact check.
     if (std::all_of(squares, squares + count, [&](double square) { return accepted(2.0 * square); })) continue;
     store_->squares(rows, first, count, squares);
     for (std::size_t q = 0; q < count; ++q)
@@ -291,10 +291,10 @@ std::size_t Learner::argmin_oldest(const double* scores, std::size_t n) const {
 }
 
 std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const {
-  // Scores up to this limit count as equal. A score far below the largest one may be a 0 with a rounding error.
+  // Scores up to this limit count as equal to the least one. The second term treats scores far below the largest as 0 plus rounding error.
   const double limit = range.least * (1.0 + 1e-10) + 1e-12 * range.largest;
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, limit);
-  // No score is within the limit if rounding made the least one negative, or if all are NaN.
+  // No score is within the limit if rounding has made the least one negative, or if all are NaN.
   return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
 
@@ -333,7 +333,7 @@ void Learner::save(State& state) {
   save_rule(state);
 }
 
-// Throws if a saved index is outside of the columns of the rows or the tasks of the graph.
+// Throws if a saved column index or task id is out of range.
 void Learner::check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const {
   const auto require = [](bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);

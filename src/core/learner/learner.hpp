@@ -100,13 +100,13 @@ class Learner {
   explicit Learner(const Config& config);
   virtual ~Learner() = default;
 
-  // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates everything that the
-  // rows may need, and may throw. learn() allocates nothing and does not throw. If reserve() throws, what it has allocated so far
-  // stays allocated but unused.
+  // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates all memory that the rows may
+  // need, and may throw. learn() allocates nothing and does not throw. If reserve() throws, the memory that it has allocated so far stays
+  // allocated but unused.
   //
-  // If a block could make the model much larger, Model lets a copy of the learner learn it, a few rows at a time, instead of reserving
-  // memory for all rows. grows_little() says whether this is unnecessary: the block is small, or it at most doubles the number of slots
-  // and its rows need at most four times the bytes of the model.
+  // If a block could make the model much larger, Model does not reserve memory for all of its rows. Instead, a copy of the learner learns
+  // them, a few rows at a time. grows_little() says whether this is unnecessary: the block is small, or it at most doubles the number of
+  // slots and its rows need at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees what was reserved but not used
@@ -114,14 +114,14 @@ class Learner {
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }  // how many rows the store multiplies in one pass
 
-  // The index of the first row that must be rejected, because it is not finite or its kernel values would overflow. rows.count if
-  // there is none.
+  // The index of the first row that must be rejected, because it is not finite or its kernel values would overflow; rows.count if there is
+  // none.
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
-  // Like margins() for one row, but faster: it uses the working memory of learn() instead of allocating its own. Meanwhile other threads
-  // may call margins(), but neither this function nor learn(). A sparse row may have at most kShortRow non-zeros; the working memory
-  // always has room for these.
+  // Like margins() for one row, but faster, because it uses the working memory of learn() instead of allocating its own. So no other thread
+  // may call this function or learn() at the same time; margins() is allowed. A sparse row may have at most kShortRow non-zeros, for which
+  // the working memory always has room.
   void margins_of_short(const Rows& row, Task task, double* out);
   static constexpr std::int64_t kShortRow = 64;
   // Answers a Query. It does not change predictions, but it may apply pending updates, so it is not const.
@@ -129,7 +129,7 @@ class Learner {
   virtual void forget(std::int64_t task_id);  // if it throws, nothing is forgotten
   // The weight of every stored example in the margins of one task, n_outputs × size.
   virtual void task_weights(Task task, double* out) const = 0;
-  // The coefficient of every stored example, n_outputs × size. If a rule has weights per task, it is their sum over the tasks.
+  // The coefficient of every stored example, n_outputs × size. In a rule with weights per task, it is the sum over the tasks.
   virtual void coefficients(double* out) const = 0;
 
   void save(State& state);
@@ -152,18 +152,18 @@ class Learner {
   // Allocates the rule's arrays for this many slots. If it throws, some arrays may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;
   virtual bool stores() const { return config_.kernel.kind != Kernel::Kind::none; }  // whether the rule stores examples
-  // The rule's part of grows_little() and reserve(): what it stores besides slots, such as a row of weights per task.
+  // The rule's part of grows_little() and reserve(), for the memory that it needs besides slots, such as a row of weights per task.
   virtual bool rule_grows_little(std::size_t, const std::int64_t*) const { return true; }
   virtual void reserve_rule(const Rows&, std::size_t, std::size_t, const std::int64_t*, const std::int64_t*) {}
-  // Creates or resizes the rule's own working memory. A rule that has some calls size_all(scratch()) in its constructor, because
-  // a virtual function of the rule cannot be called from the constructor of its base class.
+  // Creates or resizes the rule's own working memory. A rule that overrides it must call size_all(scratch()) in its constructor, because the
+  // constructor of the base class cannot call a virtual function of the rule.
   virtual void size_scratch(Scratch&) const {}
   // Computes the kernel row and the margins of every row of a query, then calls use(i, x, scratch).
   template <class Use>
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;  // the example of slot `last` is now in `slot`
-  virtual void rows_moved() {}  // the store's reference point has moved: stored kernel values must be computed again, more exactly
-  virtual void kernel_changed() {}  // γ has changed: everything computed from kernel values must be computed again
+  virtual void rows_moved() {}  // the store's reference point has moved: recompute stored kernel values, which are now more accurate
+  virtual void kernel_changed() {}  // γ has changed: recompute everything that depends on kernel values
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
 
@@ -180,10 +180,10 @@ class Learner {
   void overwrite(std::size_t slot, const Instance& x);  // sparse
   void remove(std::size_t slot);  // the example of the last slot moves into this one
   Similarity::Workspace* workspace() { return scratch_.workspace.get(); }
-  // remove() moves the example of the last slot. This moves its entry in a row of kernel values that was computed before.
+  // remove() moves the example of the last slot into the removed one. This does the same to a row of kernel values computed earlier.
   static void move_last(Vec<double>& row, std::size_t slot, std::size_t last) { row[slot] = row[last]; }
-  // The slot with the lowest score; of scores that are equal up to rounding, the one that arrived first. `range` has the extremes of the
-  // scores, if the caller knows them already.
+  // The slot with the lowest score; among scores that are equal up to rounding, the one that arrived first. A caller that already knows the
+  // extremes of the scores passes them as `range`.
   std::size_t argmin_oldest(const double* scores, std::size_t n) const;
   std::size_t argmin_oldest(const double* scores, std::size_t n, const Extremes& range) const;
   void task_row_of_slot(std::size_t slot, bool exact, double* row);  // K of one stored example with all stored examples
@@ -208,7 +208,7 @@ class Learner {
   void allocate(Scratch& scratch, Bytes& bytes) const;
   void margins_in(Scratch& scratch, const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                   const std::int64_t* clusters, double* out) const;
-  // Records which slot the current example has changed, so that learn() recomputes only the inner products with that slot.
+  // Records that the current example has changed a slot, so that learn() recomputes only the inner products with that slot.
   void note_change(std::size_t slot) { changed_ = changed_ == kNoSlot ? slot : Store::kAllSlots; }
   void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
 

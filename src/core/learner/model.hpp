@@ -32,10 +32,10 @@ class Model {
  public:
   explicit Model(const Config& config);
 
-  // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the
-  // first row is learned. If this could make the model much larger (see Learner::grows_little), a copy of the model learns the rows
-  // instead, allocates memory as needed, and replaces the model at the end. Every kTurn rows the lock is released, so that predictions
-  // can run, and `between` is called. If `between` throws, the rows learned before stay learned.
+  // Learns all rows, or throws std::bad_alloc and learns none of them. All memory that the rows may need is allocated before the first row is
+  // learned. If that could make the model much larger (see Learner::grows_little), a copy of the model learns the rows instead, allocates
+  // memory as needed, and replaces the model at the end. Every kTurn rows the lock is released, so that predictions can run, and `between` is
+  // called. If `between` throws, the rows learned so far stay learned; if a copy was learning, it is discarded and no row is learned.
   void learn(const Rows& rows, const std::int32_t* labels, const std::int64_t* task_ids, const std::int64_t* clusters,
              const double* weights, double* margins, std::uint8_t* flags, const std::function<void()>& between = [] {});
   // The same for one row. Returns false, and learns nothing, if the row is invalid (see Learner::first_bad_row).
@@ -45,8 +45,8 @@ class Model {
   // Restores a saved state. If it throws, the model is unchanged.
   void load(const State& state, const Rows& rows);
 
-  // Exclusive access, for all other calls that may change the learner. While it is held, no other call is active, and no block is half
-  // learned.
+  // Exclusive access, for all other calls that may change the learner. It waits until the current block has been learned completely. While
+  // it is held, no other call is active.
   class Exclusive {
    public:
     explicit Exclusive(Model& model) : writing_(model), exclusive_(model.lock) {}

@@ -18,7 +18,7 @@ class Parameters {
   void set(const std::string& name, std::uint64_t value) { words_[name] = value; }
   void set(const std::string& name, std::vector<double> values) { arrays_[name] = std::move(values); }
 
-  // An integer is accepted for a real number: Python passes 1 for 1.0.
+  // Integers are accepted too, because Python may pass 1 for 1.0.
   double real(const std::string& name, double otherwise) const {
     if (const auto at = words_.find(name); at != words_.end()) return static_cast<double>(at->second);
     const auto at = reals_.find(name);
@@ -41,7 +41,7 @@ class Parameters {
     return at == arrays_.end() ? std::vector<double>() : at->second;
   }
 
-  // Every name must be one that the rule declares.
+  // Throws unless the rule declares every name.
   void check_names(const std::vector<std::string>& declared) const {
     const auto check = [&](const std::string& name) {
       for (const auto& declared_name : declared)

@@ -92,7 +92,8 @@ class PrimalLearner : public Learner {
       vectors.insert(vectors.end(), rows_.values(r), rows_.values(r) + width_);
     }
   }
-  // Fills an empty table, or the existing rows of all tasks of a graph. `reserve(n)` allocates the rule's other arrays for n tasks.
+  // Fills an empty table, or overwrites the rows if the table already has one per task of a graph. `reserve(n)` allocates the rule's other
+  // arrays for n tasks.
   template <class Reserve>
   void load_rows(const State& state, Reserve reserve) {
     const auto& tasks = state.integers.at("task");
@@ -118,8 +119,8 @@ class PrimalLearner : public Learner {
   RowTable rows_;            // one vector per task
 
  private:
-  // Computes the margin of each example, and the term of each of its values: the margin of a row that has only this value. The terms
-  // are (shared, own, related) × outputs × (values, constant), as for a Budgetron; only the own ones are not 0.
+  // Computes the margin of each example, and one term per value: the margin of a row with only this value. The answer has the format of a
+  // Budgetron's, terms (shared, own, related) × outputs × (values, constant), but only the own terms of values can differ from 0.
   State explain(const Query& query) const {
     State answer;
     auto& margins = answer.reals["margins"];

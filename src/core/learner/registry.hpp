@@ -1,4 +1,4 @@
-// The registry of rules. Each rule registers itself in its own file, under the name of that file; no other file has to know the rule:
+// The registry of rules. Each rule registers itself in its own file, so no other file has to name it:
 //
 //   const Registered registered("forgetron", {}, make_counted<Forgetron>);
 #pragma once

@@ -1,5 +1,5 @@
-// splitmix64 (Steele, Lea and Flood 2014): a generator whose state is a single number, so that a model can save it. The NumPy
-// engine has the same generator and draws the same numbers.
+// splitmix64 (Steele, Lea and Flood 2014): a random number generator. Its state is a single number, which a model can save. The NumPy engine
+// uses the same generator and draws the same numbers.
 #pragma once
 
 #include <cstddef>

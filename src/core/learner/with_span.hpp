@@ -41,8 +41,8 @@ class WithSpan : public Base {
   void rows_moved() override { span_.rebuild(this->size(), rows()); }
   void kernel_changed() override {
     rows_moved();
-    // The Gram matrix of nearly dependent examples is ill-conditioned: after one eviction its updated inverse can be wrong in every
-    // digit. So the inverse is rebuilt after each eviction.
+    // The Gram matrix of nearly dependent examples is ill-conditioned: if its inverse were only updated, it could be wrong in every digit
+    // after one eviction. So the inverse is rebuilt each time.
     span_.evict_dependent(this->eta2_, [this](std::size_t r) {
       evict(r);
       rows_moved();
@@ -69,15 +69,14 @@ class WithSpan : public Base {
     this->remove(r);
   }
 
-  // β += size · step · α, for an example that is projected on the stored ones. `size` must be divided by the factor scale_ that all
-  // coefficients have in common.
+  // β += size · step · α, for an example that is projected on the stored ones. The caller must have divided `size` by scale_.
   void add(const Step& step, double size, const double* alpha) {
     simd().axpy(step.sign * size, alpha, this->size(), this->beta(step.plus));
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted. Returns the slot with the lowest score; of ties, the
-  // oldest.
+  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted. Returns the slot with the lowest score; if several are
+  // tied, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
