@@ -36,8 +36,8 @@ State Budgetron::query(const Query& query) {
 }
 
 // Appends the variance of the calibrated mixture: s^2 (sum_b w_b (V_b + f_b^2) - (sum_b w_b f_b)^2), one number per output.
-// s: scale of the calibration; w_b, f_b, V_b: weight, margin and variance of belief b. The lapse rate of the calibration, which makes
-// margins smaller, is left out; those of beliefs are not.
+// s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. Margins and variances include
+// the effect of the beliefs' lapse rates. They do not include that of the calibration's lapse rate, which would make margins smaller.
 void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   auto& work = s.rule_scratch<Working>();
   std::vector<double> v(n_beliefs());
@@ -60,7 +60,7 @@ void Budgetron::add_variances(Scratch& s, std::vector<double>& out) const {
   }
 }
 
-// By how much the lapse rate of each belief that is awake shrinks its margin: the margin of its probability, divided by f.
+// Returns, for each belief that is awake, the factor by which its lapse rate shrinks its margin f: the logit of its probability, divided by f.
 std::vector<double> Budgetron::lapse_factors(const Working& work) const {
   std::vector<double> factors(work.awake.size(), 1.0);
   std::size_t at = 0;
@@ -76,9 +76,9 @@ std::vector<double> Budgetron::lapse_factors(const Working& work) const {
   return factors;
 }
 
-// Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake: to `columns` those of the
-// features (sources × outputs × n), and to `fourier` those of the Fourier features of each part (parts × sources × outputs). The terms of
-// each belief that is awake are multiplied by its factor.
+// Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake. The terms of the features go to
+// `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs). `factors` has one
+// number per belief that is awake, which multiplies its terms; see lapse_factors().
 void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
@@ -118,7 +118,7 @@ void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   std::vector<double> terms, fourier;
   std::vector<double> factors(work.awake.size());
   std::size_t at = 0;
-  for (std::size_t p = 0; p < parts_.size(); ++p)  // near the boundary, a lapse rate shrinks all margins by the same factor
+  for (std::size_t p = 0; p < parts_.size(); ++p)  // near the decision boundary, a lapse rate shrinks all margins by the same factor
     for (std::size_t k = 0; is_awake(p) && k < parts_[p]->count(); ++k) factors[at++] = 1.0 - parts_[p]->lapse();
   add_terms(e, work, factors, n, terms, fourier);
   const std::size_t first = out.size();
@@ -138,7 +138,7 @@ State Budgetron::explain(const Query& query) const {
     const auto& work = s.rule_scratch<Working>();
     const double shrinkage = calibration_.shrinkage(work.mixed.data(), s.margins[0]);
     const std::vector<double> factors = lapse_factors(work);
-    double factor = 0;  // of the offset, which is part of every belief's margin
+    double factor = 0;  // the mean lapse factor; it applies to the offset, which is part of every belief's margin
     for (std::size_t k = 0; k < factors.size(); ++k) factor += factors[k] * mixture_.weights[work.awake[k]] / mixture_.weight_of(work.awake);
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
       answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * factor * x.rows->offsets[i * outputs() + o]);

@@ -1,4 +1,4 @@
-// Budgetron: features, margins of every belief, their mixture, and the update, one example at a time.
+// Budgetron: how one example is scored and learned.
 //
 // An example has a row x, a task i, a label y and a weight omega.
 //
@@ -6,7 +6,7 @@
 //   2  Compute the margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture. The
 //      example is a mistake if its true class does not have the largest margin. An example of weight 0 ends here.
 //   3  Update the weights of the beliefs, and the calibration, from these margins.
-//   4  Update every part. Drop a part that has had negligible weight for long; let parts of large weight grow. Update the scaler.
+//   4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow. Update the scaler.
 //
 // Only the parts know what a belief is, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
 // weights of the beliefs and the calibration must learn from margins that were computed without the label.
@@ -64,7 +64,8 @@ void Budgetron::make_parts() {
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
   const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
   const std::vector<double> filter_rates = config_.parameters.array("filter_rates"), lapses = config_.parameters.array("filter_lapses");
-  // `filters` has three numbers per filter (see FilterBelief). From filter `fourier_filter` on, there is one filter per bank.
+  // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). The filters from index `fourier_filter` on see Fourier
+  // features, one filter per bank. `none` is an index that no filter has.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
@@ -114,8 +115,7 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
     parts_[p]->margins(work.seen, work.values.data() + work.awake.size() * outputs());
     for (std::size_t k = 0; k < parts_[p]->count(); ++k) work.awake.push_back(b + k);
   }
-  // An offset is the score of another model. It is added to the margin of every belief, so that the beliefs learn only what it leaves
-  // unexplained.
+  // An offset is the score of another model. It is added to the margin of every belief, so that beliefs learn only what it does not explain.
   for (std::size_t k = 0; x.rows->offsets && k < work.awake.size() * outputs(); ++k) work.values[k] += x.rows->offsets[x.at * outputs() + k % outputs()];
   Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
   const bool lapses = apply_lapses(work);
@@ -123,7 +123,8 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   calibration_.margins(work.mixed.data(), work.calibrated.data(), s.margins.data());
 }
 
-// Changes the log probabilities of beliefs that assume random labels; returns whether there are any. Only with two classes.
+// Adapts the log probabilities of beliefs that assume that some labels are random. Returns whether there are such beliefs. They exist only
+// with two classes.
 bool Budgetron::apply_lapses(Working& work) const {
   bool any = false;
   double* logs = work.logs.data();
@@ -139,7 +140,8 @@ bool Budgetron::apply_lapses(Working& work) const {
   return any;
 }
 
-// Larger example weights are reduced to this one, so that products stay finite. With it, a step already ends just past the boundary.
+// Example weights are limited to this value, so that products stay finite. The limit changes little: with such a weight, a step ends just
+// past the decision boundary anyway (steps.hpp).
 constexpr double kMaxWeight = 1e9;
 
 std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
@@ -188,7 +190,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(outputs());
   work.awake.reserve(n_beliefs());
-  if (config_.sparse) work.entries.reserve(static_cast<std::size_t>(kShortRow));  // longer rows allocate temporarily
+  if (config_.sparse) work.entries.reserve(static_cast<std::size_t>(kShortRow));  // reserve_rule() allocates more for longer rows
   work.related.resize(rows_.max_related());
   work.priors.resize((rows_.max_related() + 1) * rows_.width());
 }

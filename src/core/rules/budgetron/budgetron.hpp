@@ -1,4 +1,5 @@
-// Budgetron: many small models of one stream (parts, part.hpp), each with one or more beliefs, mixed by how well they predict.
+// Budgetron: a mixture of many small models, called beliefs, which are weighted by how well they predict. A part (part.hpp) holds one or more
+// beliefs that share state.
 //
 //   budgetron.cpp  the rule: features, margins of every belief, their mixture, and the update
 //   sizes.cpp      which part gets more bytes, and which is dropped
@@ -24,19 +25,19 @@ namespace budgetron {
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
       : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
-  Vec<double> features;
+  Vec<double> features;       // see Seen::features
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
-  Vec<double> columns, phases;
+  Vec<double> columns, phases;  // the standardised columns, and the phase of each frequency
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> calibrated;  // working memory of the calibration
-  Vec<double> evidence;
+  Vec<double> evidence;  // of naive Bayes, see table.hpp
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
-  Vec<TableEntry> entries;
+  Vec<TableEntry> entries;  // the non-zeros of a sparse row
   Vec<Related> related;
   Vec<double> priors;  // rows with the prior, for tasks without a stored row
-  Seen seen;
+  Seen seen;  // the current example; it points to the arrays above
 };
 
 class Budgetron final : public Learner {
@@ -79,8 +80,8 @@ class Budgetron final : public Learner {
     return sum;
   }
 
-  // A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to come back.
-  // Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
+  // A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them to regain weight. Linear
+  // parts are cheap and never sleep: they are the first to follow a stream that changes.
   bool is_awake(std::size_t p) const { return parts_[p]->frequencies() == 0 || idle_[p] < kSleepAfter || n_seen_ % kWakeEvery == 0; }
 
   // ---- budgetron.cpp
@@ -104,7 +105,7 @@ class Budgetron final : public Learner {
   // ---- sizes.cpp
 
   std::size_t frequencies_in_use() const;
-  bool drop_idle();            // drops the part that has been idle for longest, if that is long enough
+  bool drop_idle();            // drops the part that has been idle longest, if that is at least kDropAfter examples; returns whether it did
   void drop_part(std::size_t p);
   void use_bytes_when_due(bool dropped);
   void use_bytes();
@@ -129,9 +130,9 @@ class Budgetron final : public Learner {
   Mixture mixture_;
   Calibration calibration_;
   Parts parts_;
-  Vec<std::int64_t> index_;  // of each part: its index among the parts that the model began with
-  Vec<std::int64_t> idle_;   // of each part: for how many examples it has had negligible weight
-  std::size_t spare_ = 0;  // bytes of parts that were dropped, not used by others yet
+  Vec<std::int64_t> index_;  // per part: its index among the parts that the model began with
+  Vec<std::int64_t> idle_;   // per part: for how many examples in a row it has had negligible weight
+  std::size_t spare_ = 0;  // bytes of dropped parts that nothing else uses yet
 };
 
 }  // namespace budgetron

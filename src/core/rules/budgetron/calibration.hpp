@@ -1,18 +1,18 @@
 // Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 //
-// There are two curves, mixed as beliefs are (mixture.hpp). The second assumes that a share e of the labels is drawn at random, such as
-// mistakes of annotators. Then probabilities far from the boundary are below 1. A curve without e would approach 1 there, and to avoid it,
-// the scale would become too small everywhere. The first curve assumes e = 0. It is better where one label is rare, because the second
-// curve takes rare labels for random ones.
+// There are two curves, mixed in the same way as beliefs (mixture.hpp). The second assumes that a share e of the labels is random, such as
+// mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1. A curve without e approaches 1 there; to
+// avoid that, it would learn a scale that is too small everywhere. The first curve assumes e = 0. It is better where one label is rare,
+// because the second curve takes rare labels for random ones.
 //
 //   z_c = s m_c + b_c,   q_c = e/C + (1 - e) p_c(z)      s: scale, b_c: offset of class c, C: number of classes
 //   r = (1 - e) p_y/q_y,   g = r ([y] - p)               [y]: 1 for the true class y and 0 for the others
 //   P <- max(P/(1 + h P), floor),   s += P sum_c g_c m_c,   b += kRate g,   e += step (1 - r - e)
 //
-// q are the corrected probabilities. r is the probability that the label was not drawn at random. e is learned by online expectation
-// maximisation; it is 0 until the first example sets it to a prior. s is learned by a Bayesian filter; P is its posterior variance, and h
-// is r times the variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns.
-// s and e change probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
+// q are the corrected probabilities. r is the probability that the label is not random. e is learned by online expectation maximisation; it
+// is 0 until the first example sets it to a prior. s is learned by a Bayesian filter; P is its posterior variance, and h is r times the
+// variance of m under p. P has a lower bound, so that s keeps following a mixture that becomes more confident as it learns. s and e change
+// probabilities; only b can change the predicted class. An example weight above 1 counts as 1.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,12 @@ namespace budgetron {
 class Calibration {
  public:
   static constexpr std::size_t kCurves = 2;
-  static constexpr double kFirstVariances[] = {0.02, 1.0}, kMinVariances[] = {0.006, 0.04};  // with e the best scale is larger, often above 2
+  // P before the first example and its lower bound, per curve. They are larger for the curve with e, whose best scale is often above 2.
+  static constexpr double kFirstVariances[] = {0.02, 1.0}, kMinVariances[] = {0.006, 0.04};
   static constexpr double kFirstLapses[] = {0.0, 0.05};  // e at the first example; if it is 0, it stays 0
-  static constexpr double kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;
-  // e: above 0 so that it can grow again, below 1 so that margins are not 0. Its step is 1/(20 + n) for example n, at least kMinStep.
+  static constexpr double kRate = 0.002, kMaxChange = 0.1, kMinScale = 0.25, kMaxScale = 8.0;  // kMaxChange: of s, by one example
+  // e stays above 0, so that it can grow again, and below 1, so that margins are not 0. Its step is 1/(20 + n) for example n, but at least
+  // kMinStep.
   static constexpr double kMinLapse = 1e-5, kMaxLapse = 0.9, kFirstStep = 0.05, kMinStep = 0.005;
 
   Calibration(Bytes& bytes, std::size_t outputs)
@@ -45,7 +47,7 @@ class Calibration {
     }
   }
 
-  // How many numbers the working memory of margins() and learn() has.
+  // The size of the working memory of margins() and learn(), in numbers.
   static std::size_t scratch_size(std::size_t outputs) { return kCurves * (outputs + std::max<std::size_t>(2, outputs)); }
 
   // Corrects the mixture's margins m. For more than two classes, both m and the result are log probabilities.
@@ -58,19 +60,19 @@ class Calibration {
     if (outputs_ > 1) log_probabilities(out, outputs_, out);
   }
 
-  // Learns from an example with margins m of the mixture. `scratch` is what margins() left there.
+  // Learns from an example with margins m of the mixture. `scratch` must be as margins() left it for the same example.
   void learn(const double* m, const double* scratch, std::size_t label, double omega) {
     const double weight = std::min(omega, 1.0);
     mixture.learn(scratch + kCurves * outputs_, both_, outputs_, label, weight);
     for (std::size_t k = 0; k < kCurves; ++k) learn_curve(k, m, label, weight);
   }
 
-  // s and b, averaged over the curves, for explanations.
+  // s and b, averaged over the curves; used for explanations.
   double scale() const { return mixture.weights[0] * curves[0].scale + mixture.weights[1] * curves[1].scale; }
   double offset(std::size_t output) const { return mixture.weights[0] * offsets[output] + mixture.weights[1] * offsets[outputs_ + output]; }
 
-  // The corrected margin of two classes divided by s m + b: how much e shrinks it, at most 1. 1 for more classes, of which no margin is a
-  // multiple of s m + b.
+  // For two classes, the factor (at most 1) by which e shrinks the margin: the corrected margin divided by s m + b. For more classes it is 1,
+  // because their margins are normalised log probabilities, which are not multiples of s m + b.
   double shrinkage(const double* m, double margin) const {
     const double z = scale() * m[0] + offset(0);
     return outputs_ > 1 || z == 0 ? 1.0 : std::max(0.0, std::min(1.0, margin / z));
@@ -156,8 +158,8 @@ class Calibration {
   }
 
   std::size_t outputs_, classes_;
-  Vec<std::size_t> both_;  // the indices of the curves, as Mixture asks for them
-  Vec<double> p_;
+  Vec<std::size_t> both_;  // {0, 1}, the indices of the curves, which Mixture takes as the beliefs that are awake
+  Vec<double> p_;          // working memory of learn_curve(): the probability of each class
 };
 
 }  // namespace budgetron

@@ -1,11 +1,11 @@
-// Mixes the beliefs of all parts by how well they predict. Belief b has weight w_b, and gives class c the probability p_b(c).
+// Mixes the beliefs of all parts, weighted by how well they have predicted. Belief b has weight w_b and gives class c the probability p_b(c).
 //
 //   p = sum_b w_b p_b / sum_b w_b,   margin: the logit of p (log p(c) for more than two classes)
 //   w_b <- w_b p_b(y)^omega, normalised      y: the label, omega: the weight of the example
 //
-// After an update, 1e-4 of the weight is shared out equally, so that a belief of almost no weight can regain it. Sums are over the
-// beliefs that are awake for the example; an update does not change the sum of their weights. (Sleeping experts: Freund, Schapire,
-// Singer and Warmuth, Using and combining predictors that specialize, STOC 1997.)
+// After an update, 1e-4 of the weight is divided equally, so that a belief of almost no weight can regain it. All sums are over the beliefs
+// that are awake for the example, and an update does not change the sum of their weights. (Sleeping experts: Freund, Schapire, Singer and
+// Warmuth, Using and combining predictors that specialize, STOC 1997.)
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,15 @@ class Mixture {
   // Computes log p of each class under each belief from the margins f of the beliefs.
   static void logs(const double* f, std::size_t beliefs, std::size_t outputs, double* out) {
     const std::size_t classes = std::max<std::size_t>(2, outputs);
-    // Smaller probabilities are raised to one in a million: such confident beliefs are wrong more often than once in a million examples.
+    // Smaller probabilities are raised to one in a million, because beliefs that are more confident than that are wrong more often.
     const double lowest = std::log(1e-6);
     for (std::size_t b = 0; b < beliefs; ++b) log_probabilities(f + b * outputs, outputs, out + b * classes);
     for (std::size_t k = 0; k < beliefs * classes; ++k) out[k] = std::max(out[k], lowest);
   }
 
   // Computes the margins of the mixture. `f` and `logs` hold the margins and log probabilities of the beliefs in `awake`, in that order.
-  // With a single belief and two classes, the mixture has the margin of that belief; `f` is null if only `logs` have its lapse rate.
+  // With a single belief and two classes, the result is f of that belief. A caller that has applied lapse rates to `logs` passes a null `f`,
+  // because `f` does not include them.
   void margins(const double* f, const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, double* out) const {
     if (f && awake.size() == 1 && outputs == 1) {
       out[0] = f[0];
@@ -57,8 +58,8 @@ class Mixture {
     }
   }
 
-  // Updates the weights. It works with logarithms, relative to the best p_b(y), so that even the largest finite omega gives neither 0/0
-  // nor inf - inf.
+  // Updates the weights. Computes with logarithms relative to the best p_b(y), so that even the largest finite omega gives neither 0/0 nor
+  // inf - inf.
   void learn(const double* logs, const Vec<std::size_t>& awake, std::size_t outputs, std::size_t label, double omega) {
     if (awake.size() == 1) return;
     const std::size_t classes = std::max<std::size_t>(2, outputs);
@@ -82,7 +83,7 @@ class Mixture {
     return sum;
   }
 
-  // The total weight of these beliefs. For all beliefs it is exactly 1, so that rounding errors do not accumulate.
+  // The total weight of these beliefs. If these are all beliefs, it returns exactly 1, so that rounding errors do not accumulate.
   double weight_of(const Vec<std::size_t>& beliefs) const {
     if (beliefs.size() == weights.size()) return 1.0;
     double sum = 0;

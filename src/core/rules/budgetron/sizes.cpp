@@ -1,7 +1,7 @@
 // The sizes of a Budgetron's parts: parts with the most weight get bytes, and parts without weight are dropped.
 //
-// A byte budget is planned before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
-// bytes of dropped parts. A part grows up to its own plan; only the heaviest part may grow beyond it, by using spare bytes.
+// Python plans the byte budget before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
+// bytes of dropped parts. A part may grow up to its own plan. Only the heaviest part may grow beyond its plan, by using spare bytes.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may 
 constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
 constexpr std::size_t kPartOverhead = 640;   // bytes that the plan counts for a part in addition to its arrays
 constexpr std::size_t kStepsBytes = 4 * sizeof(double);  // working memory of Steps, per output
-constexpr std::int64_t kReclaimAfter = 4096;  // examples after which the bytes of unused frequencies may become rows for more tasks
+constexpr std::int64_t kReclaimAfter = 4096;  // after this many examples, the bytes of unused frequencies may become rows for more tasks
 
 bool is_review_due(std::int64_t seen) { return seen >= kFirstReview && (seen & (seen - 1)) == 0; }
 
@@ -26,10 +26,9 @@ void Budgetron::use_bytes_when_due(bool dropped) {
   if (dropped || is_review_due(n_seen_ + 1)) use_bytes();
 }
 
-// Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for nothing. Once
-// the parts with Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them
-// gets the bytes of dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the sizes do not change until
-// the next review.
+// Parts begin with few frequencies, because more would waste time and bytes on a stream that a linear model describes. Once the parts with
+// Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them gets the bytes of
+// dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the sizes do not change until the next review.
 void Budgetron::use_bytes() {
   double fourier_weight = 0, largest_weight = -1;
   std::size_t b = 0, heaviest = parts_.size();
@@ -81,7 +80,7 @@ void Budgetron::grow_kind(Kind kind, const Part& favoured) {
   }
 }
 
-// Counts the bytes that were planned for frequencies, and are not in use, as spare. Parts can no longer grow into them.
+// Turns the bytes that were planned for frequencies but are not in use into spare bytes. Parts can no longer grow into them.
 void Budgetron::reclaim_frequencies() {
   const std::size_t frequencies = frequency_bytes();
   for (const auto& part : parts_) {
@@ -99,7 +98,7 @@ std::size_t Budgetron::frequencies_in_use() const {
   return max_count;
 }
 
-// All parts share the frequencies. Returns their bytes if every part used as many as its plan allows.
+// The bytes of the frequencies, which all parts share, if every part used as many as its plan allows.
 std::size_t Budgetron::frequency_bytes() const {
   std::size_t max_count = 0;
   for (const auto& part : parts_) max_count = std::max(max_count, part->max_frequencies());
@@ -137,7 +136,7 @@ bool Budgetron::drop_idle() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
     b += parts_[p]->count();
-    // A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
+    // A linear belief that learns by AdaGrad is cheap and is never dropped: no other belief could follow a stream that changes late.
     if (!parts_[p]->stays() && (parts_[longest_idle]->stays() || idle_[p] > idle_[longest_idle])) longest_idle = p;
   }
   if (parts_[longest_idle]->stays() || idle_[longest_idle] < kDropAfter) return false;

@@ -1,5 +1,5 @@
-// Saves a Budgetron as the arrays of a model file, and loads it. Loading creates the parts that the settings imply, and drops those that
-// the file lacks.
+// Saves a Budgetron to the arrays of a model file, and loads it. The constructor has created all parts that the settings imply; loading drops
+// those that the file lacks.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void Budgetron::load_rule(const State& state) {
   const auto& weights = state.reals.at("belief_weight");
   const std::int64_t spare = state.integers.at("spare_bytes").at(0);
   require(index.size() == parts_.size() && idle.size() == parts_.size() && weights.size() == n_beliefs() && spare >= 0);
-  require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // at least one part must not be idle: some part is always awake
+  require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // the weights add up to 1, so at least one part is not idle
   std::copy(idle.begin(), idle.end(), idle_.begin());
   std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
   calibration_.load(state);

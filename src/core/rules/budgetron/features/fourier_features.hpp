@@ -1,13 +1,13 @@
 // Random Fourier features of Gaussian kernels on standardised columns: cos and sin of w·z for random frequencies w.
 //
-// A Gaussian kernel is exp(-gamma |z - z'|^2); d is the number of columns. Frequencies are drawn from N(0, I) as small integers in units
-// of 1/32, one byte each, column by column, and scaled by sqrt(2 gamma). Each is computed from its index alone, so that more can be
-// added later.
+// A Gaussian kernel is exp(-gamma |z - z'|^2); d is the number of columns. Frequencies are drawn from N(0, I), stored as integers in units of
+// 1/32 (one byte per column), and scaled by sqrt(2 gamma). Each is a hash of its index, so more can be added later without changing the
+// first ones.
 //
-// All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
-// differently. The features at one scaling are called a bank. In bank 0, of every 128 frequencies 96 have gamma = 1/d, and then 32
-// have gamma = 2/d. After the first useful_frequencies(), gamma is three times as large, because a function that needs so many
-// frequencies has fine detail. The other banks have one gamma each.
+// All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them differently. The
+// features at one scaling are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have
+// gamma = 2/d. After the first useful_frequencies(), gamma is three times as large, because a function that needs so many frequencies has
+// fine detail. The other banks have one gamma each.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class FourierFeatures {
     count_ = count;
   }
 
-  // The cosine and the sine of each frequency of bank 0 in turn, for the columns z; `phase` has room for count() numbers.
+  // Writes the features of bank 0 for the columns z: the cosine and the sine of each frequency in turn. `phase` has room for count() numbers.
   void features(const double* z, double* phase, double* out) const {
     simd().phases(frequencies_.data(), d_, count_, z, phase);
     for (std::size_t q = 0; q < count_; q += kBlock) {
@@ -61,13 +61,13 @@ class FourierFeatures {
       simd().cos_sin(phase + q, std::min(kBlock, count_ - q), scale(gamma_d), out + 2 * q);
     }
   }
-  // The same for the first frequencies of another bank, from the phases that features() has computed.
+  // The same for the first `frequencies` frequencies of another bank, from the phases that features() has computed.
   void features_of_bank(std::size_t bank, const double* phase, std::size_t frequencies, double* out) const {
     simd().cos_sin(phase, frequencies, scale(bandwidths_[bank - 1]), out);
   }
 
  private:
-  static constexpr std::size_t kBlock = 32;
+  static constexpr std::size_t kBlock = 32;  // consecutive frequencies with the same gamma
 
   double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0; }
 

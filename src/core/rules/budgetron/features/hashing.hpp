@@ -1,5 +1,5 @@
-// Hashes and the random numbers that are computed from them, as in the NumPy definition: integers throughout, so that both
-// engines agree to the last bit and nothing random needs to be saved.
+// Hashes, and random numbers that are computed from them. All are integers, so both engines agree to the last bit, and nothing random needs
+// to be saved.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline std::uint64_t mix64(std::uint64_t x) {  // splitmix64
 }
 inline std::uint64_t mix64(std::int64_t x) { return mix64(static_cast<std::uint64_t>(x)); }
 
-// Nearly normal with standard deviation 32, between -127 and 127: the sum of eight bytes has mean 1020 and standard
+// A nearly normal integer with standard deviation 32, between -127 and 127. The sum of the eight bytes of h has mean 1020 and standard
 // deviation 209.
 inline int gaussian_integer(std::uint64_t h) {
   int sum = -1020;

@@ -5,7 +5,8 @@
 //   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 3, then 3 + log(u - 2)
 //   z = (x~ - mean)/sd, between -3 and 3,       mean and variance of x~ by running averages
 //
-// x~ limits the influence of outliers: an absurd row, codes such as -999 and heavy tails leave mean and variance usable.
+// x~ limits the influence of outliers: a corrupt row, codes such as -999 and heavy tails leave mean and variance usable. After t rows, the
+// step size of the estimates is about 1/t, but at least kMinRate, so that they follow columns that drift.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +23,10 @@ namespace budgetron {
 
 class Scaler {
  public:
-  // kNormal is the median distance of a standard normal variable from its median, and 1/kNormal = 1.48.
+  // kBend: l is logarithmic beyond this many spreads. kClip: the largest |z|. kNear: see learn(). kNormal: the median distance of a standard
+  // normal variable from its median; 1/kNormal = 1.48.
   static constexpr double kBend = 3.0, kClip = 3.0, kMinRate = 0.001, kNear = 0.02, kNormal = 0.6745;
-  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is absurd
+  static constexpr std::int64_t kFirst = 3;  // rows before the first estimate; their median is usable even if one of them is corrupt
 
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
 
@@ -51,13 +53,15 @@ class Scaler {
     const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
     for (std::size_t j = 0; j < d; ++j) {
       const double r = static_cast<double>(x[j]) - centre[j], size = std::abs(r);
-      if (spread[j] == 0) spread[j] = size;
+      if (spread[j] == 0) spread[j] = size;  // a constant column takes its spread from the first value that differs
       const double away = compressed(j, static_cast<double>(x[j])) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
-      // A value this close to the median changes neither estimate. So in a column of mostly zeros, the spread is that of the other values.
+      // A value this close to the median changes neither the median nor the spread. So in a column of mostly zeros, the spread is that of
+      // the other values.
       if (!(size > kNear * spread[j])) continue;
       const bool wider = size > kNormal * spread[j];
+      // Stochastic approximation: steps of equal size up and down cancel on average only at the median.
       centre[j] += std::copysign(0.7 * rate * spread[j], r);
       spread[j] = flushed(spread[j] * (wider ? widen : narrow));
     }
@@ -94,7 +98,7 @@ class Scaler {
     return centre[j] + std::copysign(s * (kBend + std::log(size / s - (kBend - 1.0))), r);
   }
 
-  // Estimates the median and the spread from the first three rows. The arrays of the estimates hold the first two rows until then.
+  // Estimates the median and the spread from the first three rows. Until the third row, the arrays of the estimates hold the first two.
   void learn_first(std::size_t j, double x) {
     if (count < kFirst) {
       (count == 1 ? centre : spread)[j] = x;

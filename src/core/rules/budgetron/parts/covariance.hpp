@@ -2,9 +2,9 @@
 //
 //   learn:  t = P phi,   theta += alpha t,   P -= c t t'
 //
-// P -= c t t' is postponed to the next pass over P, so that P is read once per example.
-// A large P is stored in float32, in half of the bytes and about the same time. All arithmetic is in float64. Rounding is harmless:
-// examples with a small V are skipped (kNegligibleStep), long before the entries of c t t' are lost in rounding.
+// P -= c t t' is postponed to the next pass over P, so that P is read once per example. A large P is stored in float32, which takes half of the
+// bytes and about the same time; all arithmetic is in float64. Rounding is harmless, because examples with a small V are skipped
+// (kNegligibleStep) long before the entries of c t t' would be lost in rounding.
 #pragma once
 
 #include <algorithm>
@@ -72,13 +72,14 @@ class Covariance {
     return sum / static_cast<double>(n_ - skipped);
   }
 
-  // After variance().
+  // Call it after variance() of the same example, which has computed t.
   void learn(const double* alpha, double c) {
     for (std::size_t o = 0; o < outputs_; ++o) simd().axpy(alpha[o], t_.data(), n_, theta(o));
     pending_ = -c;
   }
 
-  // Adds 1 % of `least` to every variance below `least`. Only after learn().
+  // Adds 1 % of `least` to every variance below `least`. Call it after learn(), which needs the t that was computed from the old P. Adding to
+  // the diagonal keeps P positive definite.
   void raise_to_floor(double least) {
     settle();
     with_triangle([&](auto& p) {
@@ -89,7 +90,7 @@ class Covariance {
     });
   }
 
-  // Applies the pending update. The arithmetic is that of variance(), so that P is the same whichever of the two applies it.
+  // Applies the pending update. Uses the arithmetic of variance(), so that P does not depend on which of the two applies it.
   void settle() {
     if (pending_ != 0.0) pass(t_.data());
   }
@@ -112,7 +113,7 @@ class Covariance {
 
   bool single_;
   std::size_t n_ = 0, outputs_;
-  double pending_ = 0.0;  // P += pending t t' is still to be done
+  double pending_ = 0.0;  // the factor of the pending update P += pending t t'; 0 if there is none
   Vec<double> p64_;
   Vec<float> p32_;
   Vec<double> theta_, t_, work_;

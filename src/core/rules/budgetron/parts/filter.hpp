@@ -5,18 +5,19 @@
 //   theta += alpha P phi,  P -= c P phi (P phi)',   v_j += alpha R_ij S_j phi,  S_j <- S_j/(1 + h R_ij^2 S_j phi^2)
 //
 // phi are the features of an example of task i, theta the shared weights with covariance P, v_j the own weights of task j with variances
-// S_j, and R_ij the coefficients of the related tasks. f is the margin, V its variance. P is a full matrix, or only its diagonal if there
-// are many columns. With frequencies, phi also has random Fourier features; own weights use only the linear features.
+// S_j, and R_ij the coefficients of the related tasks. f is the margin and V its variance. P is a full matrix, or only a diagonal if there
+// are many columns. A filter with frequencies also sees random Fourier features; own weights use only the linear features.
 //
-// A filter with a rate learns by AdaGrad, with the same steps. It has one S per weight, S <- S/sqrt(1 + (g S phi/rate)^2), which is
-// rate/sqrt(G) for the sum G of squared gradients. S falls like 1/sqrt(n), not like 1/n, so that the filter follows a stream that drifts.
+// A filter with a rate learns by AdaGrad, with the same steps. Every weight has one S, with the update S <- S/sqrt(1 + (g S phi/rate)^2). So S
+// is rate/sqrt(G) for the sum G of squared gradients. After n examples it has fallen like 1/sqrt(n), not like 1/n, so the filter follows a
+// stream that drifts.
 //
 // A filter with a lapse rate assumes that this share of the labels is random. The weight of an example is multiplied by the probability
 // that its label is not random, and the rule mixes the probability lapse/2 + (1 - lapse) p. Two classes only.
 //
-// In a filter with cells, the only own weight of a task is its bias: outputs + 1 numbers per task in a hashed array, which is the
-// cheapest kind of own weights. Tasks with the same hash share a cell. A plain filter ignores the graph: a task uses only its own
-// weights and the shared ones, so that a wrong graph costs little.
+// In a filter with cells, the only own weight of a task is its bias. A cell of a hashed array holds the bias for each output and one variance,
+// which is the cheapest kind of own weights. Tasks with the same hash share a cell. A plain filter ignores the graph: a task uses only its
+// own weights and the shared ones, so that a wrong graph costs little accuracy.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,7 @@ namespace budgetron {
 
 constexpr double kNegligibleStep = 1e-3;  // a step that would change f by less is not taken
 
-// How an example makes variances smaller: by the curvature h of the loss or, if `adagrad` = (g/rate)^2 is positive, as in AdaGrad.
+// How an example shrinks variances: as in AdaGrad if `adagrad` = (g/rate)^2 is positive, otherwise by the curvature h of the loss.
 struct Shrinking {
   double curvature;
   double adagrad = 0;
@@ -158,10 +159,10 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
-  static constexpr double kConfident = 0.01;  // with Fourier features, examples whose true class has a probability above 99 % are skipped
+  static constexpr double kConfident = 0.01;  // a filter with Fourier features skips examples whose true class has a probability above 99 %
   static constexpr double kFourierPrior = 0.25;  // prior variance of a weight of a Fourier feature
-  // When a filter grows, see useful_frequencies(): the weight it needs in the first kEarly examples, and later the share of the prior
-  // variance below which its weights count as determined.
+  // Limits of useful_frequencies(). In the first kEarly examples, a filter grows if all filters together have this weight. Later it grows if
+  // its Fourier weights have, on average, less than this share of their prior variance left.
   static constexpr double kMajorityWeight = 0.5, kUndetermined = 0.6;
   static constexpr std::int64_t kEarly = 512;
 
@@ -205,7 +206,7 @@ class Filter final : public Part {
     if (shape_.frequencies && error < kConfident) return false;  // an update over Fourier features costs a pass over their covariance
     const double v = variance(e);
     if (error * v < kNegligibleStep) return false;
-    // A weight above 1 counts as 1 in AdaGrad's sum of squares: one heavy example must not end the learning of this belief.
+    // An example weight above 1 counts as 1 in AdaGrad's sum of squares, so that one heavy example cannot end the learning of this belief.
     const double g = belief_.rate > 0 ? std::min(omega, 1.0) * miss / belief_.rate : 0.0;
     const Shrinking by{steps_.solve(f, omega, v), g * g};
     if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), by, v, belief_.floor * belief_.prior);
@@ -232,9 +233,9 @@ class Filter final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return shape_.shared ? shape_.frequencies : 0; }
-  // Only the heaviest filter grows, because time grows with the square of its frequencies. It grows early, while it has learned little,
-  // since weights that are added late cannot take over what the other weights have learned. Or it grows once the stream has determined
-  // its weights: while most of their prior variance remains, more weights would not help.
+  // Only the heaviest filter grows (for the others, `weight` is 0), because the time of an update grows with the square of the frequencies. It
+  // can grow early, while it has learned little: weights that are added later cannot take over what the others have already learned. After
+  // that, it grows once the stream has determined its weights: while most of their prior variance remains, more weights would not help.
   std::size_t useful_frequencies(double weight, std::int64_t seen) override {
     const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;
@@ -250,13 +251,13 @@ class Filter final : public Part {
     frequencies_ = count;
     shape_.frequencies = std::max(shape_.frequencies, count);
   }
-  // Counts the features of its bank, if only this filter uses them. All parts share those of bank 0.
+  // Includes the features of the filter's bank, unless it is bank 0, which all parts share.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
     return SharedWeights::bytes(width, shape_.outputs, full_covariance(), single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
   }
 
-  // Without shared weights, their arrays are saved empty.
+  // Without shared weights, their arrays are saved as empty arrays.
   void save(State& state) override {
     state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(shape_.frequencies)};
     shared_.save(state, name_);
@@ -288,7 +289,7 @@ class Filter final : public Part {
     }
     for (std::size_t j = 0; j < e.n_related; ++j) use(e.related[j]);
   }
-  // The bias of the task for each output, then the variance of these biases.
+  // The cell of a task: its bias for each output, then their variance.
   const float* cell(std::int64_t id) const { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
   float* cell(std::int64_t id) { return cells_.data() + mix64(id) % shape_.cells * (shape_.outputs + 1); }
 
@@ -319,11 +320,11 @@ class Filter final : public Part {
   std::string name_;
   FilterBelief belief_;
   Shape shape_;
-  bool single_;  // a covariance of Fourier features is large, and is stored in float32
+  bool single_;  // whether the covariance is stored in float32, because with Fourier features it is large
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;
-  std::size_t frequencies_ = 0;  // in use; shape_.frequencies is how many the filter may use
+  std::size_t frequencies_ = 0;  // in use; shape_.frequencies is the number that the filter may use
 };
 
 }  // namespace budgetron

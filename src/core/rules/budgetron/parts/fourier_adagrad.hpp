@@ -7,12 +7,13 @@
 // w are the shared weights and w_i the own weights of task i; G sums the squared gradients of a weight. omega is the weight of the
 // example, p the probability of the output's class, and [y] is 1 for the true class and 0 for the others.
 //
-// The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task
-// id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less than having no own weights.
-// When the part starts to use more frequencies, shared weights are scaled so that f does not change, and G of the new weights begins with
-// a quarter of the mean G of the others. If it began with 0, thousands of new weights would each take a step of lambda at once.
-// Own weights are not scaled, since a cell may belong to a column for one task and to a Fourier feature for another. Runs have room for
-// the planned frequencies; frequencies that are added later have no own weights.
+// The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task id. Runs
+// of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less accuracy than having no own weights. A run
+// has cells for the planned frequencies; frequencies that are added later have no own weights.
+//
+// When the part starts to use more frequencies, shared weights are scaled so that f does not change. G of a new weight begins with a quarter
+// of the mean G of the others. If it began with 0, thousands of new weights would all take a step of size lambda at once. Own weights are not
+// scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // AdaGrad has no posterior variance. This returns instead how far a step at the present rate would move f. It falls as squared
+  // AdaGrad has no posterior variance. Instead, this returns how far a step of the current size would move f. It decreases as squared
   // gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
@@ -83,8 +84,8 @@ class FourierAdaGrad final : public Part {
 
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return max_frequencies_; }
-  // With more frequencies this part needs more examples, but then predicts better than the filters. So it may grow to the limit as soon
-  // as its weight is not negligible; waiting for a large weight would be too late.
+  // With more frequencies, this part needs more examples before it predicts better than the filters. So it may grow to the limit as soon as
+  // its weight is not negligible; waiting for a large weight would be too late.
   std::size_t useful_frequencies(double weight, std::int64_t) override {
     return weight >= kNegligible ? limit_ : std::min(limit_, budgetron::useful_frequencies(columns_ - 1));
   }
@@ -145,7 +146,8 @@ class FourierAdaGrad final : public Part {
   }
   std::size_t run_of(std::int64_t id) const { return static_cast<std::size_t>(mix64(id) % (own_cells_ - (columns_ + 2 * planned_) + 1)); }
 
-  // The layout of one run of weights: those of the columns, then those of the Fourier features of `frequencies` frequencies.
+  // The layout of one run of weights: first those of the columns, then two per frequency. `amplitude` is the factor of the Fourier features,
+  // sqrt(1/D).
   struct Run {
     std::size_t frequencies;
     double amplitude;
@@ -181,6 +183,7 @@ class FourierAdaGrad final : public Part {
 
   std::string name_;
   double rate_, sqrt_own_;  // lambda and sqrt(rho); without shared weights, rho is 1
+  // Frequencies: in use, in the plan (which sets the length of a run), allowed now, and allowed if there are spare bytes.
   std::size_t outputs_, columns_, frequencies_ = 0, planned_, max_frequencies_, limit_;
   bool shared_;
   std::size_t own_cells_;

@@ -1,15 +1,17 @@
 // One belief that learns how tasks are related: every task is a point u_i in a space of r dimensions.
 //
-//   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi;   theta_0 is shared by all tasks (u_i0 = 1), theta_q with q >= 1 by some
+//   f = sum_{q=0..r} u_iq a_q + w_i·phi,   a_q = theta_q·phi,   u_i0 = 1
 //   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
-// phi are the features, and i is the task of the example. g, alpha and the curvature h are those of steps.hpp. w_i are the own weights of
-// the task. Sigma_q is the covariance of theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is that of a filter; the other Sigma_q
-// and S_i are diagonal; C_i is r × r. Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
+// phi are the features and i is the task of the example. All tasks use theta_0 equally; the other theta_q count as much as the point of the
+// task says. w_i are the own weights of the task. g, alpha and the curvature h are those of steps.hpp. Sigma_q is the covariance of theta_q,
+// C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter; the other Sigma_q and S_i are diagonal; C_i is r × r.
+//
+// Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
 // epsilon = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until alpha^2 epsilon is at most half of alpha V, so that the
-// product of u and theta cannot diverge. Points and theta_q start at small random values: if all were equal, all dimensions would
-// learn the same.
+// product of u and theta cannot diverge. Points and theta_q start at small random values: if all were equal, all dimensions would learn
+// the same.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +26,7 @@ namespace budgetron {
 
 class Latent final : public Part {
  public:
-  // The prior variance of theta; the prior variance of own weights as a share of it; the standard deviation of a new task's point.
+  // The prior variance of theta; the prior variance of own weights, as a multiple of kPrior; the standard deviation of a new task's point.
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
@@ -124,6 +126,7 @@ class Latent final : public Part {
   }
 
  private:
+  // The numbers of a task in its row: u_i, C_i, w_i and S_i.
   struct Row {
     double *u, *c;
     DiagonalWeights own;

@@ -1,7 +1,7 @@
-// What the parts of a Budgetron have in common: an example as they see it, and their interface.
+// The interface of the parts of a Budgetron, and an example as they see it.
 //
-// A part holds one or more beliefs: models that each compute a margin of their own, called f. The rule mixes all beliefs of all parts by
-// how well they predict, and knows nothing else about a part.
+// A part holds one or more beliefs: models of the same stream, each with its own margin f. The rule mixes the beliefs of all parts, weighted by
+// how well they predict, and uses parts only through this interface.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,9 @@ struct Related {
   bool own;  // whether this is the example's task itself; comparing ids is not enough, since a cluster may have the id of a task
 };
 
-// A non-zero feature of a sparse row: its hash, |x|, and its two scaled values (see table.hpp). `cell` has its shared weights in the table,
-// and `own` its own weights for the first related task. Most tasks have no other one; the cells for others are looked up when needed.
+// A non-zero feature of a sparse row: its hash, its |x| (`size`), and its two scaled values (see table.hpp). `cell` is the cell of its shared
+// weights in the table, and `own` that of its own weights for the first related task. Most tasks have only one related task; the cells for
+// others are looked up when needed.
 struct TableEntry {
   std::uint64_t hash;
   std::uint32_t cell, own;
@@ -56,7 +57,7 @@ inline std::size_t saved_frequencies(const State& state, const std::string& name
 // Where a term of f comes from: weights of all tasks, of the task itself, or of tasks that it is related to.
 constexpr std::size_t kShared = 0, kOwn = 1, kRelated = 2, kSources = 3;
 
-// f of every belief of a part as a sum of terms: one per feature, of which the last is the constant, and one of all Fourier features.
+// f of every belief of a part as a sum of terms: one per feature (the last feature is the constant), and one for all Fourier features together.
 class Terms {
  public:
   Terms(std::size_t beliefs, std::size_t outputs, std::size_t features)
@@ -94,7 +95,7 @@ class Part {
 
   virtual void margins(const Seen& e, double* f) const = 0;  // beliefs × outputs
   virtual void variances(const Seen& e, double* v) = 0;      // one per belief
-  // `f` is what margins() gave for the same example, `omega` its weight. Returns whether anything changed. Allocates nothing.
+  // `f` is the result of margins() for the same example, `omega` its weight. Returns whether anything has changed. Must not allocate.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
   // Only after margins() of the same example. `to` contains zeros.
   virtual void terms(const Seen& e, Terms& to) const = 0;
@@ -102,7 +103,7 @@ class Part {
   virtual bool stays() const { return false; }  // whether it is never dropped
   virtual double lapse() const { return 0; }  // the share of labels that its beliefs assume to be random
   virtual std::size_t frequencies() const { return 0; }      // random frequencies that it uses
-  virtual std::size_t max_frequencies() const { return 0; }  // how many it may use, once the stream has shown that they help
+  virtual std::size_t max_frequencies() const { return 0; }  // how many it may use within its planned bytes
   // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
   // and 0 otherwise. `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }

@@ -5,8 +5,8 @@
 //   alpha = w tau ([y] - p(f)),   tau in (0, 1] solves   tau (1 - p_y(f)) = 1 - p_y(f + V alpha)
 //
 // w is the weight of the example, p(f) the probabilities of the classes, and [y] is 1 for the true class y and 0 for the others. For two
-// classes this is the exact maximum. The right side falls with tau, so the root is unique; Newton's method finds it, with bisection where
-// Newton leaves the bracket. An example that is wrong with high confidence moves f just past the boundary, whatever its weight.
+// classes this is the exact maximum. The right side decreases in tau, so the root is unique. Newton's method finds it, with bisection where
+// Newton's method leaves the bracket. A confidently wrong example moves f just past the decision boundary, whatever its weight.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +32,10 @@ inline void log_probabilities(const double* f, std::size_t outputs, double* out)
   for (std::size_t c = 0; c < outputs; ++c) out[c] = f[c] - log_sum;
 }
 
-// log p of one of two classes if a share `lapse` of the labels is random, from its log probability without random labels.
+// log p of one of two classes if a share `lapse` of the labels is random. `log_probability` is log p without random labels.
 inline double with_lapse(double log_probability, double lapse) { return std::log(lapse / 2 + (1.0 - lapse) * std::exp(log_probability)); }
 
-// The probability that a label is not random, if it would have the probability p without random labels.
+// The probability that a label is not random. p is its probability without random labels; a share `lapse` of the labels is random.
 inline double not_random(double p, double lapse) { return (1.0 - lapse) * p / (lapse / 2 + (1.0 - lapse) * p); }
 
 // Computes the gradient of one belief, then its step. The object is the working memory for both.

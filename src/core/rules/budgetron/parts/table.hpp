@@ -1,10 +1,10 @@
-// The beliefs of a Budgetron on sparse rows, one per rate lambda. One hashed table of cells has the shared and own weights of all
-// features.
+// The beliefs of a Budgetron on sparse rows, one per rate lambda. A hashed table of cells holds the shared and own weights of all features.
 //
-// A hash says in which bucket of eight cells the weights of a feature are, or its own weights for a task. A cell has a tag, 12 more bits of
-// the hash, so that features in one bucket do not disturb each other. It also has a count, from 0 to 15, so that the table holds the
-// frequent features: each occurrence of its feature adds 1, and a new feature that finds no cell subtracts 1 from the lowest count of its
-// bucket, or takes the cell if that count is 0. A task has own weights of a feature only while the count of the shared cell is at least 3.
+// A feature has one cell for its shared weights, and one for its own weights per task. A hash selects a bucket of eight cells. Within the
+// bucket, a cell is found by its tag, 12 more bits of the hash, so that features in one bucket are not confused. A cell also has a count,
+// from 0 to 15, so that the table keeps the frequent features. Each occurrence of its feature adds 1. A new feature that finds no cell
+// subtracts 1 from the lowest count of its bucket, or takes that cell if the count is 0. A task has own weights of a feature only while the
+// count of the shared cell is at least 3.
 //
 // j runs over the non-zero features of a row of task i. a_j is the typical |x_j|, a running mean (rate 1/8) in the cell of j, with x_j
 // included, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
@@ -15,8 +15,8 @@
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G) (AdaGrad), and the same for b and k;
 //   M_jc += |phi_j|
 //
-// keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller one, the steps do not shrink to nothing, and it follows a stream
-// that drifts. For b and k it is 1.
+// In AdaGrad keep is 1, and the weights converge. With a smaller keep, steps do not shrink to 0, so the belief follows a stream that drifts.
+// For b and k, keep is always 1.
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
@@ -45,10 +45,10 @@ class HashedTable final : public Part {
   static constexpr std::size_t kWays = 8;                // cells per bucket
   static constexpr std::uint16_t kTags = 4096, kMaxCount = 15;  // tag and count of a cell: 12 and 4 bits
   static constexpr std::uint16_t kOwnCount = 3;          // the count of its shared cell from which a feature has own weights
-  static constexpr double kPriorMass = 0.1;  // is added to every M_jc, so that a class without the feature keeps some probability
-  static constexpr double kMaxSize = 1e38;  // larger |x| count as this: typical sizes are float32 and must stay finite; rows may be float64
+  static constexpr double kPriorMass = 0.1;  // added to every M_jc, so that a class without the feature keeps some probability
+  static constexpr double kMaxSize = 1e38;  // the limit of |x|: rows may be float64, but typical sizes are float32 and must stay finite
 
-  // keeps: the share of G that each belief keeps at a step of a weight.
+  // `keeps` is the share of G that each belief keeps at a step; `signs` is 1 for beliefs that see only the signs of features.
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& keeps, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               bool single, bool shared, bool own)
       : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), cells_(std::max(cells, kWays)), buckets_(cells_ / kWays), single_(single), shared_(shared),
@@ -140,7 +140,8 @@ class HashedTable final : public Part {
   std::uint16_t tag(std::size_t cell) const { return static_cast<std::uint16_t>(tags_[cell] / (kMaxCount + 1)); }
   std::uint16_t count(std::size_t cell) const { return static_cast<std::uint16_t>(tags_[cell] % (kMaxCount + 1)); }
 
-  // The cell of a hash: the first one of its bucket with the same tag, or kNone. Without branches: which cell it is cannot be predicted.
+  // The cell of a hash: the first cell of its bucket with the same tag, or kNone. The loop has no branches, because the processor could not
+  // predict which cell it is.
   Cell find(std::uint64_t h) const {
     const Cell first = first_cell(h);
     const std::uint16_t* bucket = tags_.data() + first;
@@ -150,16 +151,16 @@ class HashedTable final : public Part {
     return hits ? first + static_cast<Cell>(floor_log2(hits & (~hits + 1))) : kNone;
   }
 
-  // The cell that a new feature takes, if its count is 0: the first one of the lowest count in the bucket.
+  // The first cell with the lowest count in the bucket. A new feature takes it if the count is 0.
   Cell lowest(std::uint64_t h) const {
     const Cell first = first_cell(h);
-    std::size_t least = count(first) * kWays;  // count · 8 + k of cell k of the bucket: their minimum, again without branches
+    std::size_t least = count(first) * kWays;  // the minimum of count · 8 + k over the cells k of the bucket, again without branches
     for (std::size_t k = 1; k < kWays; ++k) least = std::min(least, count(first + k) * kWays + k);
     return first + static_cast<Cell>(least % kWays);
   }
 
-  // Counts an occurrence of a hash and returns its cell, which may be new, or kNone if it gets none. `known` is its cell before the row, or
-  // kNone. `evicted` becomes true if another feature loses its cell.
+  // Counts an occurrence of a hash and returns its cell, which may be new, or kNone if it gets none. `known` is its cell before this row was
+  // counted, or kNone. Sets `evicted` if another feature loses its cell.
   Cell count_occurrence(std::uint64_t h, Cell known, bool& evicted) {
     // An earlier feature of the row may have taken the cell, and then its tag differs.
     Cell cell = known != kNone && tag(known) == tag_of(h) ? known : find(h);
@@ -183,7 +184,8 @@ class HashedTable final : public Part {
 
   // Without shared weights, all features have own weights.
   bool has_own(Cell cell) const { return own_ && (!shared_ || (cell != kNone && count(cell) >= kOwnCount)); }
-  // ~: the hash of a pair is symmetric, and without it feature 2 of task 5 would have the cell of feature 5 of task 2.
+  // The ~ is needed because h is mix64(feature) and xor is symmetric: without it, feature 2 of task 5 would share a cell with feature 5 of
+  // task 2.
   static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return mix64(h ^ mix64(~id)); }
   // The cell of the own weights of an entry for related task j, or kNone. Only for entries that have own weights.
   Cell own_cell(const Seen& e, const TableEntry& entry, std::size_t j) const {
@@ -258,7 +260,7 @@ class HashedTable final : public Part {
     prefetch(numbers + n - 1);
   }
 
-  // Counts the features of a row, and updates the cells of its entries. The values of the entries stay.
+  // Counts the features of a row, and updates the cells of its entries. Their values do not change.
   void count_features(const Seen& e) {
     bool evicted = false;
     for (TableEntry& entry : *e.entries) {
@@ -316,7 +318,7 @@ class HashedTable final : public Part {
       for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * n;
     }
   }
-  // A feature without a cell has sums of squares of 0.
+  // Adds r times the step sizes of one cell to v. A feature without a cell has G = 0.
   void add_step_sizes(Cell cell, const TableEntry& entry, double r, double* v) const {
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double mean = 0;
@@ -369,6 +371,7 @@ class HashedTable final : public Part {
   Steps steps_;
   Vec<float> data_;          // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
   Vec<std::uint16_t> tags_;  // per cell: tag · 16 + count
+  // M_c; b and its G; k and its G; and the gradient of each belief and output for the current example.
   Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, gradient_;
 };
 

@@ -1,9 +1,11 @@
 // The rows of weights of tasks and clusters, and which of them an example uses.
 //
-// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹, where A is
-// the interaction matrix of the tasks). With clusters it uses the common row of its cluster and the row of its task, otherwise only the row of its
-// task. A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of every
-// part. At the limit, the least recently updated row is evicted.
+// On an explicit graph, an example of task i uses the rows of the tasks in row i of R, a sparse factor of A⁻¹ (R Rᵀ ≈ A⁻¹, where A is the
+// interaction matrix of the tasks). With clusters, it uses the common row of its cluster and the row of its task. Otherwise it uses only the
+// row of its task.
+//
+// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part. If the
+// limit of rows is reached, a new row evicts the least recently updated one.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +47,8 @@ class TaskRows {
     rows_.widen(width_);
   }
 
-  // Removes the numbers of a part from every row; returns the bytes that this frees.
+  // Removes the numbers of a part from every row. Returns the bytes that may be used for other things: the plan has reserved them for all rows
+  // up to the limit.
   std::size_t drop_part(const Parts& remaining, std::size_t at, std::size_t width) noexcept {
     const std::size_t old_width = width_;
     set_row_offsets(remaining);
@@ -65,7 +68,8 @@ class TaskRows {
     return spare - more * row_bytes();
   }
 
-  // Finds the coefficients and ids of the tasks whose own weights this task uses.
+  // Finds the coefficients and ids of the tasks whose own weights this task uses. The squares of the two coefficients with clusters add up to
+  // 1, so that a task has the same prior variance as without clusters.
   void find_related(Task task, Related* out, std::size_t& n) const {
     n = 0;
     if (factor_) {
@@ -78,8 +82,8 @@ class TaskRows {
     out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
-  // Finds the rows of an example. Rows that do not exist yet get the prior, in `priors`. Scoring only reads the rows, but learning writes
-  // to them through the same pointers. That is why const is cast away, here and nowhere else.
+  // Finds the rows of an example. For rows that do not exist yet, it writes the prior to `priors`. Scoring only reads the rows, but learning
+  // writes to them through the same pointers. That is why const is cast away, here and nowhere else.
   void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
     if (width_ == 0) return;
     std::size_t missing = 0;
@@ -98,7 +102,7 @@ class TaskRows {
     if (!seen.mine) seen.mine = row_of({task.id, false});
   }
 
-  // Before learning: adds the rows that do not exist yet, and marks all rows of the example as updated. Existing rows are marked first,
+  // Called before learning. Adds the rows that do not exist yet, and marks all rows of the example as updated. Existing rows are marked first,
   // so that a new row of this example evicts none of them.
   void add_missing(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
@@ -193,7 +197,7 @@ class TaskRows {
   }
   RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && related == 0}; }
 
-  const Factored* factor_;  // of an explicit graph
+  const Factored* factor_;  // R; null unless the graph is explicit
   const bool clustered_;
   const double cluster_share_;  // the share of the variance of own weights that the tasks of a cluster have in common
   const bool may_grow_;         // whether spare bytes may become rows
