@@ -1,13 +1,13 @@
 // mtforg, the Self-Tuned Forgetron.
 //
-// M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, c_G² the largest diagonal entry of A⁻¹ (the
-// similarities of the tasks).
+// M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, and c_G² the largest diagonal entry of A⁻¹, the
+// similarities of the tasks.
 //
 //   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
 //     r = the oldest example,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
 //     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for classes)
 //     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
-//   Under a byte budget one long sparse row may evict several examples at once: then σ = Σσ_r and σμ = Σσ_r μ_r.
+//   Under a byte budget, one long sparse row may evict several examples at once. Then σ = Σσ_r and σμ = Σσ_r μ_r.
 //
 // In the code: m is M, q is Q, and a φ² + b φ + c ≤ 0 is the inequality.
 #include <algorithm>
@@ -48,7 +48,7 @@ class Forgetron final : public CoefficientLearner {
     if (evicted.size() == 1 && full()) {
       replace(slot = evicted[0], example);
     } else {
-      std::sort(evicted.rbegin(), evicted.rend());  // from the last slot down: removing one moves none of the others
+      std::sort(evicted.rbegin(), evicted.rend());  // from the last slot down, so that remove() moves no slot that is still to be removed
       for (std::size_t r : evicted) remove(r);
       slot = append(example);
     }
@@ -72,8 +72,8 @@ class Forgetron final : public CoefficientLearner {
   }
 
  private:
-  // Multiplies all coefficients by φ, which bounds the effect of the eviction, and returns φ. `kernel_row` is the kernel between the rows
-  // of the new example and each stored one, without the similarity of their tasks.
+  // Multiplies all coefficients by φ, which bounds the effect of the eviction, and returns φ. `kernel_row` has K' of the new example and each
+  // stored one, without the similarity of their tasks.
   double shrink(const Vec<std::size_t>& evicted, const Example& example, const Step& step, const double* kernel_row) {
     double sigma = 0, sigma_mu = 0;
     for (std::size_t r : evicted) {
@@ -97,7 +97,7 @@ class Forgetron final : public CoefficientLearner {
     const double m = static_cast<double>(n_mistakes_ + 1);
     const double a = c2_ * sigma * sigma - 2.0 * sigma_mu, b = 2.0 * c2_ * sigma, c = q_ - 15.0 / 32.0 * c2_ * m;
     const double phi = a + b + c <= 0 ? 1.0 : -2.0 * c / (b + std::sqrt(std::max(0.0, b * b - 4.0 * a * c)));
-    q_ = phi < 1.0 ? 15.0 / 32.0 * c2_ * m : q_ + a + b;  // below 1, φ makes the inequality an equality
+    q_ = phi < 1.0 ? 15.0 / 32.0 * c2_ * m : q_ + a + b;  // if φ < 1, the inequality is an equality
     scale_ *= phi;
     return phi;
   }

@@ -1,10 +1,11 @@
-// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ belongs to the Gaussian kernel, D is the number of
-// frequencies u_q, η the rate, w the weights of the features.
+// FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples. γ is the parameter of the Gaussian kernel, D the
+// number of frequencies u_q, η the rate, and w the weights of the features.
 //
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
 //   y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// g_i are random signs of task i. They make ψ the features of the multitask kernel; see the NumPy definition.
+// g_i are random signs of task i, or sums of them. With these factors, inner products of ψ approximate the multitask kernel; see the NumPy
+// definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -60,7 +61,7 @@ class FourierSgd final : public Learner {
     phases(x, work.phase.data());
     double largest = 0;
     for (std::size_t q = 0; q < count_; ++q) largest = std::max(largest, std::abs(work.phase[q]));
-    if (largest * scale < 1e6) {  // the fast cosine is accurate only up to there
+    if (largest * scale < 1e6) {  // simd().cos_sin is inaccurate for larger arguments
       simd().cos_sin(work.phase.data(), count_, scale, work.psi.data());
     } else {
       for (std::size_t q = 0; q < count_; ++q) {
@@ -105,8 +106,8 @@ class FourierSgd final : public Learner {
 
   int frequency(std::size_t at) const { return gaussian_integer(mix64(seed_ ^ mix64(static_cast<std::uint64_t>(at)))); }
 
-  // u_q·x in units of √(2γ)/32, in which the frequencies are integers of 8 bits. For sparse rows the frequencies are computed again
-  // each time, because a table would have d × D entries.
+  // u_q·x in units of √(2γ)/32, in which the frequencies are 8-bit integers. For sparse rows, the frequencies are computed each time, because
+  // a table of them would have d × D entries.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {
       if (config_.single) return dense_phases(x.rows->dense_f32 + x.at * config_.d, phase);
@@ -121,7 +122,7 @@ class FourierSgd final : public Learner {
   }
   template <class T>
   void dense_phases(const T* x, double* phase) const {
-    constexpr std::size_t kBlock = 64;  // columns at a time, so that rows of any length fit into an array on the stack
+    constexpr std::size_t kBlock = 64;  // columns converted to double at a time, so that the array fits on the stack
     double z[kBlock];
     std::fill_n(phase, count_, 0.0);
     for (std::size_t from = 0; from < config_.d; from += kBlock) {
@@ -136,7 +137,7 @@ class FourierSgd final : public Learner {
     }
   }
 
-  // Computes g of a task.
+  // Computes g of a task. In a clique, the first `shared` signs are those of the cluster, so that tasks of a cluster have similarity off/diagonal.
   void couple(Task task, double* g) const {
     if (clique_) {
       const double share = clique_->off / clique_->diagonal;

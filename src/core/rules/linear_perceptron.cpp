@@ -6,11 +6,11 @@
 //   no norm:   f_i(x) = v_i·x
 //   p-norm:    f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w_n = φ(v_n)/‖v‖_p^{p−2},   φ(v) = sign(v)|v|^{p−1}
 //
-// In a clique (diagonal a, off-diagonal o of A⁻¹) v_j = (a − o) u_j + o s, where u_j is the sum of the task's own steps and s the sum of
-// the u_j of its cluster. So a mistake changes one row and one sum. For a p-norm, each cluster also stores, per column, the sums
-// Φ = Σ_j φ(v_j) and Σ_j |v_j|^p; a mistake recomputes those of its columns. On an explicit graph v itself is stored, for all tasks.
+// In a clique (diagonal a, off-diagonal o of A⁻¹), v_j = (a − o) u_j + o s, where u_j is the sum of the task's own steps and s the sum of the
+// u_j of its cluster. So a mistake changes only one row and one sum. With a p-norm, each cluster also stores, per column, the sums
+// Φ = Σ_j φ(v_j) and Σ_j |v_j|^p; a mistake recomputes them for its columns. On an explicit graph, v itself is stored for all tasks.
 //
-// |v|^p can overflow. So φ and |v|^p are computed from v/unit_, where unit_ is a power of two.
+// |v|^p can overflow. Therefore φ and |v|^p are computed from v/unit_, where unit_ is a power of two.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -109,7 +109,7 @@ class LinearPerceptron final : public PrimalLearner {
     }
     if (p_ > 0) {
       peak_ = std::max(peak_, norm_);
-      // Recompute the norm if it has lost most of its digits by cancellation, or if values are outside of the range of the unit.
+      // Recompute the norm if cancellation has cost it most of its digits, or if some value is too large for the unit.
       if (rescale_ || !(norm_ > 1e-6 * peak_)) rebuild();
     }
     return kMistake | kUpdated;
@@ -315,8 +315,8 @@ class LinearPerceptron final : public PrimalLearner {
   RowTable sums_;    // per cluster s; with a norm also Φ and Σ|v|^p
   Vec<double> phi_;  // φ(v) of an explicit graph, tasks × width
   Vec<std::int64_t> clusters_seen_;
-  double norm_ = 0.0, unit_ = 1.0, peak_ = 0.0;  // ‖v/unit‖_p^p, and the largest it has been
-  bool rescale_ = false;
+  double norm_ = 0.0, unit_ = 1.0, peak_ = 0.0;  // norm_ is ‖v/unit_‖_p^p; peak_ is the largest norm_ since rebuild()
+  bool rescale_ = false;  // whether rebuild() must choose a larger unit_
 };
 
 const Registered registered("linear_perceptron", {"norm"}, make_counted<LinearPerceptron>);

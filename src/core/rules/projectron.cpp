@@ -1,4 +1,4 @@
-// Projectron and Projectron++. When the budget B is used up, they project all further examples, or evict.
+// Projectron and Projectron++. When the budget B is used up, they project all further examples or, with `evict`, evict an example.
 //
 // S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t its row for the example t.
 //
@@ -6,10 +6,11 @@
 //   on a mistake, δ ≤ η, or |S| = B without eviction:         β ← β + y_t α
 //   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
 //   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
-//     norm, squared:   τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1),  or with δ²/η,  if ℓ is above that
-//     budget:          τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
+//     convention norm:      τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)  if ℓ > δ/η
+//     convention squared:   the same with δ²/η instead of δ/η
+//     convention budget:    τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
-// η and margins are in the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹ (the similarities of the tasks).
+// η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the similarities of the tasks.
 // Projectron++ stores β/c_G² instead of β. See the NumPy definition.
 #include <algorithm>
 #include <cmath>
@@ -52,9 +53,9 @@ class Projectron final : public WithSpan<CoefficientLearner> {
     const double kk = example.self * config_.similarity->self(example.task, scratch.workspace.get());
     if (loss >= 1.0) return kk <= eta2_ ? kMistake : on_mistake(example, kk, step, scratch);
     double delta2 = span_.project(scratch.task_row.data(), kk, rows());
-    // Below the rounding error of float32 rows, δ² counts as 0 in every precision, so that rounding does not change the step.
+    // In every precision, a δ² below the rounding error of float32 rows counts as 0, so that rounding does not change the step.
     if (delta2 <= kNoiseSingle * kk) delta2 = 0.0;
-    const double n_changed = paired && convention_ != Convention::budget ? 2.0 : 1.0;  // a step for two classes changes two outputs
+    const double n_changed = paired && convention_ != Convention::budget ? 2.0 : 1.0;  // with more than two classes, a step changes two outputs
     const double tau = size() ? step_of(loss, n_changed * (kk - delta2) / c2_, n_changed * delta2 / c2_) : 0.0;
     if (!(tau > 0)) return 0;
     add(step, tau / unit_, span_.alpha.data());

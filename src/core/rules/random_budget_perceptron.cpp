@@ -3,7 +3,7 @@
 //   on a mistake:  if |S| = B: evict a uniformly random example;  S ← S ∪ {t},  β_t = y_t
 //
 // S is the set of stored examples, B the budget, β_t the coefficient of example t, y_t its label.
-// The generator is splitmix64, with one draw per eviction.
+// Each eviction draws one number from splitmix64.
 #include <cstddef>
 #include <cstdint>
 

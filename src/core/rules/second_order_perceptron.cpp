@@ -1,4 +1,4 @@
-// SecondOrderPerceptron: the multitask second-order Perceptron in dual form, also within a budget.
+// SecondOrderPerceptron: the multitask second-order Perceptron in dual form, with or without a budget.
 //
 // S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its row for the new example t, and
 // P = K_SS⁻¹. α and δ² are the projection of x_t on the stored examples and its squared distance from it (span.hpp).
@@ -8,7 +8,7 @@
 //   if δ² = 0, or evicting x_t itself loses least:   e = ρ − α, and x_t is not stored
 //   eviction of r, γ = −P_·r/P_rr:   β_j += γ_j β_r,   R_ij += γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j
 //
-// A full store never holds B + 1 examples, not even for a moment: the new example takes the slot of the evicted one.
+// A full store never holds B + 1 examples: the new example takes the slot of the evicted one.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -85,7 +85,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     span_->replace(victim, k, kk, delta2);
     replace_in_matrix(victim, s);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      // β after the step. Then the coefficient of the victim is distributed by γ; in its slot is now the new example.
+      // First the step changes β. Then the coefficient of the victim is distributed in proportion to γ. Its slot now holds the new example.
       const double of_victim = beta(o)[victim] - rho_[victim] * residual_[o] / s;
       simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
       simd().axpy(of_victim, span_->gamma.data(), n, beta(o));
@@ -119,7 +119,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void rows_moved() override {
     if (span_) span_->rebuild(size(), rows());
   }
-  // Recomputes R and β from the stored examples and their labels, one by one, after dropping those that became linearly dependent.
+  // Removes the examples that have become linearly dependent, and recomputes R and β by adding the others one by one.
   void kernel_changed() override {
     rows_moved();
     if (span_)
@@ -169,8 +169,8 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   void multiply(const double* k, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) rho_[i] = simd().dot(&r(i, 0), k, n);
   }
-  // Sets ρ, and returns s. In exact arithmetic k_tᵀR k_t is at most K_tt. If rounding makes it larger, which happens within a budget with
-  // huge kernel values, R is scaled down; otherwise R would grow without bound.
+  // Sets ρ and returns s. In exact arithmetic, k_tᵀR k_t is at most K_tt. With a budget and huge kernel values, rounding can make it larger.
+  // R is then scaled down, because it would otherwise grow without bound.
   double innovation(const double* k, double kk) {
     multiply(k, size());
     const double explained = simd().dot(k, rho_.data(), size());
@@ -181,8 +181,8 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     }
     return innovation(k, kk, size());
   }
-  // In exact arithmetic s is at least a. Without a budget R is at most I/a, so s is also at least a‖ρ‖². For huge kernel values rounding
-  // can violate this, and R would grow without bound, so s is raised.
+  // In exact arithmetic, s is at least a. Without a budget, R is at most I/a, so s is also at least a‖ρ‖². With huge kernel values, rounding can
+  // violate this. s is then raised, because R would otherwise grow without bound.
   double innovation(const double* k, double kk, std::size_t n) const {
     const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
     return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));
@@ -233,7 +233,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     }
   }
 
-  // The argmin of ‖β_j‖/√P_jj over the slots and the new example (as index size()), with β after the step; of ties, the oldest.
+  // The argmin of ‖β_j‖/√P_jj over the slots and the new example (index size()), with β after the step. If several are tied, the oldest.
   std::size_t cheapest_or_new(double s, double delta2) {
     const std::size_t n = size();
     double newest = 0;
@@ -252,7 +252,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     return simd().oldest_within(span_->scores.data(), arrivals_.data(), n, tied);
   }
 
-  // Changes R: the new example takes the slot of `victim`, and `victim` is projected on it and the others, with span_->gamma.
+  // Updates R: the new example takes the slot of `victim`, which is projected on the new example and the others (span_->gamma).
   void replace_in_matrix(std::size_t victim, double s) {
     const std::size_t n = size();
     add_square(rho_.data(), 1.0 / s);
@@ -291,7 +291,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
   const double ridge_;  // a
   std::unique_ptr<Span> span_;  // null without a budget, where nothing is projected
   Vec<double> r_, labels_;      // R, and y of the stored examples
-  Vec<double> rho_, e_, row_, residual_;
+  Vec<double> rho_, e_, row_, residual_;  // working memory: ρ, e, a kernel row, and y_t − f of each output
   std::size_t stride_ = 0;
 };
 

@@ -54,7 +54,7 @@ class ShiftingPerceptron final : public CoefficientLearner {
     for (std::size_t j = 0; j < size(); ++j) order_[j] = j;
     std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return arrivals_[a] < arrivals_[b]; });
     order_.resize(std::max<std::size_t>(store_->n_to_evict(example.x, order_), full() ? 1 : 0));
-    std::sort(order_.rbegin(), order_.rend());  // from the last slot down: removing one moves none of the others
+    std::sort(order_.rbegin(), order_.rend());  // from the last slot down, so that remove() moves no slot that is still to be removed
     for (const std::size_t r : order_) remove(r);
     return append(example);
   }

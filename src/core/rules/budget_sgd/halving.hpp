@@ -1,10 +1,10 @@
-// Budget maintenance that projects one half of a full store on the other (Ahpatron). L are the B/2 examples with the largest ‖β_j‖ √K_jj,
-// D the others. ν = ‖f‖ before, and f_L is f after the projection:
+// Budget maintenance that projects one half of a full store on the other half (Ahpatron). L are the B/2 examples with the largest
+// ‖β_j‖ √K_jj, and D are the others. ν is ‖f‖ before the projection, and f_L is f after it:
 //
 //   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 //
-// S is the set of stored examples, β their coefficients, ϱ the ridge. H is the Gram matrix in the normalised kernel K̃ = K/c_G²; in K the
-// ridge is ϱc_G². No Gram matrix is stored: a store is halved only once in B/2 updates, so its rows are computed then.
+// S is the set of stored examples, β their coefficients, and ϱ the ridge. H is the Gram matrix in the normalised kernel K̃ = K/c_G²; in K, the
+// ridge is ϱc_G². No Gram matrix is kept up to date, because a store is halved only once in B/2 updates. Its rows are computed then.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class Halving final : public MarginLearner {
       gram_->project(products_.data(), 0.0, projected_.data());
       for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += projected_[i];
     }
-    // From the last slot down: remove() moves the last slot into the gap, and that must not be a slot that is still to be removed.
+    // Remove from the last slot down: remove() moves the last slot into the gap, which must not be a slot that is still to be removed.
     std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.begin() + static_cast<std::ptrdiff_t>(n), [](auto a, auto b) { return a > b; });
     for (std::size_t i = half; i < n; ++i) {
       move_last(task_row, order_[i], size() - 1);
@@ -77,11 +77,11 @@ class Halving final : public MarginLearner {
     }
     const double after = exact_norm2();
     if (after > 0) scale_ *= std::sqrt(std::max(before, 0.0) / after);
-    fold_scale();  // here the factor may grow without bound; elsewhere it only shrinks, and only underflow must be prevented
+    fold_scale();  // here scale_ may also grow, and would overflow after many halvings
     norm2_ = after > 0 ? before : 0.0;
   }
 
-  // Sorts the slots into order_: L first, then D. Scores within a factor of 1 + 1e-10 are ties, of which the oldest belong to L.
+  // Sorts the slots into order_: L first, then D. Scores within a factor of 1 + 1e-10 are ties; the oldest of the tied examples go to L.
   void sort_by_size(std::size_t half) {
     sizes();
     const std::size_t n = size();

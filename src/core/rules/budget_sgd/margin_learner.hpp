@@ -1,5 +1,5 @@
-// Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, c_G² the largest
-// diagonal entry of A⁻¹ (the similarities of the tasks). With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·), ℓ = max(0, ϑ − y f):
+// Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, and c_G² the largest
+// diagonal entry of A⁻¹, the similarities of the tasks. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·) and ℓ = max(0, ϑ − y f):
 //
 //   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization
 //   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
@@ -20,7 +20,7 @@ namespace budgetron {
 
 enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
 
-// One step. Its coefficient is size_of() · step, in units of the common factor scale_.
+// One step. The stored coefficient is size_of() · step, because size_of() divides by the common factor scale_.
 struct Update {
   Step step;
   double tau, weight;
@@ -84,9 +84,9 @@ class MarginLearner : public CoefficientLearner {
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
-  // Whether skipping the example has a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is the loss of the
-  // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both are equal, the example is learned. This occurs if
-  // x_r with β_r = C is the only other example of its task.
+  // Whether skipping the example gives a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is the loss by the
+  // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both objectives are equal, the example is learned. They are
+  // equal, for example, if x_r has β_r = C and is the only other example of its task.
   bool skips(const Update& u, double loss) const {
     return may_skip() && 0.5 * unit_ * loss > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }
@@ -98,7 +98,7 @@ class MarginLearner : public CoefficientLearner {
     for (std::size_t j = 0; j < n; ++j) scores_[j] = scale_ * norm(j) * roots_[j];
     return simd().extremes(scores_.data(), n);
   }
-  // The slot with the least score, or size() if the new example's score `newest` is the least. Of ties, the oldest.
+  // The slot with the least score, or size() if `newest`, the score of the new example, is the least. If several are tied, the oldest.
   std::size_t least_or_new(const Extremes& range, double newest) const {
     const double tied = std::min(range.least, newest) * (1.0 + 1e-10) + 1e-12 * std::max(range.largest, newest);
     return simd().oldest_within(scores_.data(), arrivals_.data(), size(), tied);
@@ -124,10 +124,10 @@ class MarginLearner : public CoefficientLearner {
     set(slot, u.step, size_of(u));
   }
 
-  // ---- ‖f‖², where it is bounded
+  // ---- ‖f‖², if it is bounded; only Removing and Halving keep norm2_ up to date
 
   bool bounded() const { return radius_ > 0; }
-  // Adds a step to ‖f‖². y_f_ must be up to date, because an eviction changes f(x_t).
+  // Adds a step to ‖f‖². Evictions change f(x_t), so call recompute_margin() after them.
   void add_norm(const Update& u) { norm2_ += u.tau * (u.tau * u.norm2 + 2.0 * y_f_); }
   // Computes y_f_ again, after evictions.
   void recompute_margin(const Update& u, const double* task_row) {
@@ -136,8 +136,8 @@ class MarginLearner : public CoefficientLearner {
       if (o < config_.n_outputs) f += (o == u.step.plus ? 1.0 : -1.0) * simd().dot(beta(o), task_row, size());
     y_f_ = u.step.sign * scale_ * f;
   }
-  // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, ‖f‖² includes that step already, but the step is not stored
-  // yet; `kernel_value` is then K(x_r, x_t).
+  // Subtracts example r from ‖f‖², before r is removed. If `u` is not null, that step is already part of ‖f‖² but not stored yet, and
+  // `kernel_value` is K(x_r, x_t).
   void subtract_norm(std::size_t r, const Update* u, double kernel_value) {
     task_row_of_slot(r, false, row_.data());
     double sum = 0;
@@ -193,7 +193,7 @@ class MarginLearner : public CoefficientLearner {
       recompute_norm();
   }
 
-  const double unit_, per_unit_;  // c_G² and 1/c_G²: a product is much faster than a division
+  const double unit_, per_unit_;  // c_G² and 1/c_G², because a product is much faster than a division
   const StepSize kind_;
   const double rate_, lambda_, margin_, radius_;
   const bool skip_;
@@ -214,7 +214,7 @@ class MarginLearner : public CoefficientLearner {
     const double factor = 1.0 - eta * lambda_;
     norm2_ *= factor * factor;
     scale_ *= factor;
-    if (scale_ < 1e-100) fold_scale();  // before it underflows; the first step of Pegasos makes it 0
+    if (scale_ < 1e-100) fold_scale();  // avoids underflow; at the first step of Pegasos, the factor is 0
     return factor;
   }
 

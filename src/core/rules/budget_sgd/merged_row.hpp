@@ -34,7 +34,7 @@ class MergedRow {
     for (auto* features : {&a_features_, &b_features_, &z_features_}) resize_exactly(*features, n);
   }
 
-  // a is a stored row or a new one, b a stored one.
+  // a is a slot or a new instance, b is a slot.
   template <class Row>
   void merge(const Store& store, const Row& a, std::size_t b, double h) {
     if (sparse_) return merge_sparse(read(store, a), store.read(b, b_features_.data(), b_.data()), h);
@@ -45,7 +45,7 @@ class MergedRow {
 
   bool sparse() const { return sparse_; }
   const double* dense() const { return z_.data(); }
-  // The result as one CSR row, for as long as this object is not changed.
+  // The result as one CSR row. It stays valid until the next merge() or reserve().
   Rows rows() const {
     Rows r;
     r.count = 1;

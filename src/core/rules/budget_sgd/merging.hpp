@@ -1,8 +1,8 @@
-// Budget maintenance that merges the example m of smallest coefficient with another example n of its task into one row z. Only for the
-// Gaussian kernel K' (Wang, Crammer and Vucetic, JMLR 13, 2012). κ = K'(x_m, x_n).
+// Budget maintenance that merges m, the example with the smallest coefficient, and another example n of its task into one row z. It works only
+// with the Gaussian kernel K' (Wang, Crammer and Vucetic, JMLR 13, 2012). κ = K'(x_m, x_n).
 //
 //   z = h x_m + (1 − h) x_n,   β_z = β_m κ^((1−h)²) + β_n κ^(h²),   h maximises ‖β_z‖²
-//   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example of least loss, and z takes over its arrival number
+//   loss = ‖β_m K_m + β_n K_n‖² − ‖β_z‖²;   n is the example with the least loss, and z takes over its arrival number
 //
 // In the code, p = ‖β_m‖² ≤ q = ‖β_n‖², s = ⟨β_m, β_n⟩, L = −ln κ. The search for h is that of the NumPy definition.
 #pragma once
@@ -18,15 +18,17 @@
 
 namespace budgetron {
 
+// The examples m and n, reduced to the numbers that h and the loss depend on.
 struct Pair {
   double p, q, s, L;
 
+  // ‖β_z‖² for a given h.
   double value(double h) const {
     const double a = 1.0 - h;
     return p * std::exp(-2.0 * L * a * a) + q * std::exp(-2.0 * L * h * h) + 2.0 * s * std::exp(-L * (a * a + h * h));
   }
 
-  // Golden-section search for the maximum within [low, high], with an error of at most 1e-4; of equal values, the lower h.
+  // Golden-section search for the maximum within [low, high], with an error of at most 1e-4. Among equal values, it prefers the lower h.
   double golden(double low, double high) const {
     const double ratio = (std::sqrt(5.0) - 1.0) / 2.0;
     double left = high - ratio * (high - low), right = low + ratio * (high - low);
@@ -66,7 +68,7 @@ struct Pair {
   double merge(double& h) const {
     h = 0.0;  // z = x_n
     if (L <= 0) return 0.0;  // the two are equal
-    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging only removes m, and the peaks are too narrow for a search
+    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging would only remove m, and the peaks are too narrow for a search
     double best = value(h);
     const auto try_candidate = [&](double low, double high) {
       const double at = polish(golden(low, high)), candidate_value = value(at);
@@ -88,10 +90,10 @@ struct Pair {
   static constexpr double kEqual = 1.0 + 1e-12;
 };
 
-// A lower bound of the loss, from a table. It makes most searches unnecessary. For one output, loss/p depends only on u = √(1 − κ),
-// t = √(p/q) ≤ 1 and the sign of s. It grows with u. It falls with t if s > 0, and grows with t if s < 0. So the table divides (u, t)
-// into cells, and the loss at one corner of a cell is a bound for the whole cell. With several outputs the loss is concave in s, so it is
-// at least the linear interpolation between s = √(pq) and s = −√(pq).
+// A lower bound of the loss, from a table, which makes most searches for h unnecessary. For one output, loss/p depends only on u = √(1 − κ),
+// t = √(p/q) ≤ 1 and the sign of s. It increases with u. It decreases with t if s > 0, and increases with t if s < 0. So the table divides
+// (u, t) into cells, and the loss at one corner of a cell bounds the loss in the whole cell. With several outputs, the loss is concave in s,
+// so it is at least the linear interpolation between its values at s = √(pq) and s = −√(pq).
 class LossBound {
  public:
   static double of(const Pair& pair, double kappa) {
@@ -180,7 +182,7 @@ class Merging final : public MarginLearner {
     }
     merged_.merge(*store_, m, partner.slot, partner.h);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[partner.slot] = beta(o)[partner.slot] * factor_n + beta(o)[m] * factor_m;
-    replace_step(m, example, u);  // before the merged row is stored: a pool may have no space for it while m is stored
+    replace_step(m, example, u);  // first, because a pool may have no space for the merged row while m is stored
     store_merged(partner.slot);
     return kUpdated | kStored;
   }
@@ -196,7 +198,8 @@ class Merging final : public MarginLearner {
     return o == u.step.plus ? u.step.sign * size_of(u) : o == u.step.minus ? -u.step.sign * size_of(u) : 0.0;
   }
 
-  // The partner of least loss among the examples of m's task; of ties, the oldest. `to_new` is K'(x_m, x_t), for the new example t.
+  // The partner with the least loss among the examples of m's task; if several are tied, the oldest. `to_new` is K'(x_m, x_t) for the new
+  // example t.
   Partner find_partner(std::size_t m, const double* kappa, double to_new, const Example& example, const Update& u) const {
     const std::size_t newest = size(), outputs = config_.n_outputs;
     const std::int64_t task_id = m == newest ? example.task.id : task_ids_[m];

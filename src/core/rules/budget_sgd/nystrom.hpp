@@ -1,5 +1,5 @@
-// Budget maintenance of NOGD: once the store is full, its examples stay, and learning continues in the span of the
-// eigenvectors of the r largest eigenvalues of their Gram matrix (the Nyström approximation).
+// Budget maintenance of NOGD: once the store is full, its examples stay. Learning continues in the span of the eigenvectors that belong to the
+// r largest eigenvalues of their Gram matrix (the Nyström approximation).
 //
 //   once, when the B examples are stored:   H = VΛVᵀ,  M = Λ_r^(−½) V_rᵀ,  β ← V_r V_rᵀ β
 //   at every further step τ y:              β ← β + τ y MᵀM k_t
@@ -63,7 +63,7 @@ class Nystrom final : public MarginLearner {
     const std::int64_t rank = state.integers.at("rank").at(0);
     if (rank < 0 || static_cast<std::size_t>(rank) > size() || features.size() != static_cast<std::size_t>(rank) * size() || features.size() > m_.size())
       throw std::invalid_argument("load: features must have rank times the number of stored examples entries");
-    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;  // the store is not full after a resize to a larger budget
+    rank_ = full() || config_.pool ? static_cast<std::size_t>(rank) : 0;  // after a resize to a larger budget, the store is not full
     std::copy(features.begin(), features.end(), m_.begin());
   }
 
@@ -71,7 +71,7 @@ class Nystrom final : public MarginLearner {
   bool decompose() {
     const std::size_t n = size();
     if (n == 0) return false;
-    // K_ij and K_ji may differ in the last digits. The entry is taken from the row of the later example, as in the NumPy definition.
+    // K_ij and K_ji may differ in the last digits. Both are set to the entry in the row of the later example, as in the NumPy definition.
     for (std::size_t j = 0; j < n; ++j) task_row_of_slot(j, true, m_.data() + j * n);
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < i; ++j) m_[i * n + j] = m_[j * n + i] = arrivals_[i] > arrivals_[j] ? m_[i * n + j] : m_[j * n + i];
@@ -100,7 +100,7 @@ class Nystrom final : public MarginLearner {
   }
 
   const double share_;  // r/B
-  std::size_t rank_ = 0;  // r; 0: examples are still stored
+  std::size_t rank_ = 0;  // r; 0 as long as examples are still stored
   Vec<double> m_;         // M, r × n; before that the eigenvectors
   Vec<double> values_, work_;
 };

@@ -1,8 +1,8 @@
-// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project one on the new example t. β are the
-// coefficients of the B stored examples, K is the multitask kernel, τ y the step.
+// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project r on the new example t. β are the coefficients
+// of the B stored examples, K is the multitask kernel, and τ y the step.
 //
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
-//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then ‖β_j‖ is cut to ηγ (η: rate, γ: clip)
+//   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then ‖β_j‖ is limited to ηγ (η: rate, γ: clip)
 //              p_j = 1/B, or 1 − (B−1) w_j/Σw with w_j = ‖β_j‖ √K_jj
 //   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  or the new example is skipped
 #pragma once
@@ -87,7 +87,7 @@ class RandomRemoving final : public MarginLearner {
   }
 
  private:
-  // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that f keeps its expectation.
+  // Draws the example to evict, and divides the coefficients of the others by 1 − p_j, so that the expectation of f does not change.
   std::size_t draw_and_compensate() {
     const std::size_t n = size();
     const bool binary = config_.n_outputs == 1;
@@ -101,7 +101,7 @@ class RandomRemoving final : public MarginLearner {
       sum = static_cast<double>(n);
       r = generator_.below(n);
     }
-    const double normalisation = (1.0 - 0x1p-50) / sum;  // below 1/sum, so that 1 − p_j > 0 even if p_j is 1; then j is evicted
+    const double normalisation = (1.0 - 0x1p-50) / sum;  // slightly below 1/sum, so that 1 − p_j > 0 even if p_j is 1 (j is then evicted)
     const double max_norm = max_norm_ > 0 && !rescales_ ? max_norm_ : HUGE_VAL, *share = kWeighted ? scores_.data() : nullptr;
     if (binary) {
       simd().divide_by_survival(scale_, share, normalisation, max_norm, n, beta(0));
@@ -127,7 +127,7 @@ class RandomRemoving final : public MarginLearner {
   Splitmix generator_;
 };
 
-// Replaces the example whose projection on the new one loses least.
+// Replaces the example whose projection on the new one has the least loss.
 class Replacing final : public MarginLearner {
  public:
   using MarginLearner::MarginLearner;

@@ -1,9 +1,10 @@
 // The matrix C of a RelationPerceptron as a full k × k matrix, where k is the number of tasks and w_i are the weights of task i.
 //
 //   logdet  C = κI + ηΣ      von Neumann  C = κ exp(ηΣ)      covariance  C = cov(w)      batch  C = G^½/tr G^½
-//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, changed by each step; Σ = the sum of the G at all mistakes
+//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, updated at each step; Σ is the sum of the G at all mistakes
 //
-// Then C is scaled to the trace κk, unless `as_printed`.
+// Then C is scaled to the trace κk. With `as_printed`, the formulas are those of the papers: C is not scaled, and covariance and batch use the
+// pseudoinverse of the matrix above.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -39,7 +40,7 @@ class FullRelations final : public Relations {
   double entry(std::size_t i, std::size_t j) const override { return c_.at(i, j); }
 
   void recompute(const RowTable& rows) override {
-    double missing_trace = 0;  // the part of the trace that belongs to tasks without weights
+    double missing_trace = 0;  // the trace of the block of the tasks that have no weights yet
     const double kappa = settings_.unit, eta = settings_.rate, missing = settings_.n_tasks(n_) - static_cast<double>(n_);
     if (settings_.accumulates()) each_pair([&](std::size_t i, std::size_t j) { sigma_.at(i, j) += gram_.at(i, j); });
     switch (settings_.kind) {
@@ -111,7 +112,7 @@ class FullRelations final : public Relations {
   }
 
  private:
-  // A square matrix that grows.
+  // A square matrix with room to grow: row i begins at i · stride.
   struct Square {
     explicit Square(Bytes& bytes) : values(bytes) {}
     double& at(std::size_t i, std::size_t j) { return values[i * stride + j]; }

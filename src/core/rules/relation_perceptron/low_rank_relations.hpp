@@ -1,9 +1,10 @@
 // The matrix C of a RelationPerceptron as base·I + F Fᵀ, where F has r columns: O(k r) numbers for k tasks with weights W.
 //
-// logdet and von Neumann: Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). L becomes the r
-// largest left singular vectors of [L W], and the (r+1)-th squared singular value is subtracted from the squares of the others.
-// covariance and batch: F consists of the r largest eigenvectors of C. Singular vectors are computed from the smaller of the two Gram
-// matrices: that of the tasks or that of the columns.
+// For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013): at each mistake, L is
+// replaced by the r largest left singular vectors of [L W], times their singular values after the (r+1)-th squared singular value has been
+// subtracted from the squares. For covariance and batch, F consists of the r largest eigenvectors of C.
+//
+// Singular vectors are computed from the smaller of two Gram matrices, that of the tasks or that of the columns.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -73,7 +74,7 @@ class LowRankRelations final : public Relations {
     for (std::size_t j = 0; j < n_; ++j)
       for (std::size_t q = 0; q < rank_; ++q) factor_[j * rank_ + q] = left_[j * rank_ + q] * std::sqrt(factor * squares_[q]);
   }
-  void after_step(const double*, const double*, double, double) override {}  // G is computed from the weights when it is needed
+  void after_step(const double*, const double*, double, double) override {}  // decompose() computes G from the weights when needed
 
   void save(State& state) const override {
     state.reals["factor"].assign(factor_.begin(), factor_.begin() + static_cast<std::ptrdiff_t>(n_ * rank_));
@@ -126,7 +127,7 @@ class LowRankRelations final : public Relations {
   const std::size_t rank_, columns_;
   double base_;
   Vec<double> factor_, sketch_;                                    // F and L, tasks × rank
-  Vec<double> left_, squares_, gram_, values_, work_, means_;
+  Vec<double> left_, squares_, gram_, values_, work_, means_;      // working memory; decompose() sets left_ and squares_
 };
 
 }  // namespace budgetron

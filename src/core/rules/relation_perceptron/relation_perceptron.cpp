@@ -1,8 +1,10 @@
 // RelationPerceptron: a linear multitask Perceptron that learns how its tasks are related.
 //
 //   on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
-//   after the first `start` examples, each mistake also sets C to a function of the w before the step (relations.hpp)
+//   after the first `start` examples, each mistake also recomputes C from the w before the step (full_relations.hpp)
 //   spectral:   v_i ← v_i + y x,   f_i(x) = Σ_j C_ij v_j·x
+//
+// x is the row of the example, y its label, w_j the weights of task j, and C the matrix that relates the tasks.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -44,8 +44,8 @@ struct RelationSettings {
   double unit;  // κ: the diagonal of C before anything is learned
 };
 
-constexpr double kLargestTrace = 1e12;  // as printed: C no longer changes if its trace exceeds this, in units of κk
-constexpr double kNoRelation = 1e-9;    // a smaller C_ii counts as 0, in units of κ
+constexpr double kLargestTrace = 1e12;  // with `as_printed`, a new C whose trace exceeds this (in units of κk) is ignored
+constexpr double kNoRelation = 1e-9;    // a smaller C_ii (in units of κ) counts as 0
 
 class Relations {
  public:
@@ -64,14 +64,14 @@ class Relations {
   virtual void save(State& state) const = 0;
   virtual void load(const State& state, const RowTable& rows) = 0;
 
-  // Column r of C.
+  // Column r of C. If C_rr counts as 0, it is κ instead, because otherwise task r would never learn.
   void column(std::size_t r, double* out) const {
     for (std::size_t j = 0; j < n_; ++j) out[j] = entry(j, r);
     if (!(out[r] > kNoRelation * settings_.unit)) out[r] = settings_.unit;
   }
 
  protected:
-  // The mean of each output's weights of a task, over the columns.
+  // The mean weight of each task and output, over the columns.
   void means(const RowTable& rows, double* out) const {
     for (std::size_t j = 0; j < n_; ++j)
       for (std::size_t o = 0; o < settings_.n_outputs; ++o) {
@@ -80,8 +80,9 @@ class Relations {
         out[j * settings_.n_outputs + o] = sum / static_cast<double>(settings_.d);
       }
   }
+  // d − 1, as in the unbiased estimate of a covariance.
   double divisor() const { return static_cast<double>(settings_.d > 1 ? settings_.d - 1 : 1); }
-  // By which factor to scale a new C of this trace. 0 means: keep the old C.
+  // The factor by which a new C with this trace is scaled; 0 if the old C stays.
   double factor_for(double trace) const {
     const double target = settings_.unit * settings_.n_tasks(n_);
     if (settings_.as_printed) return trace <= kLargestTrace * target ? 1.0 : 0.0;
@@ -94,7 +95,7 @@ class Relations {
   }
 
   const RelationSettings settings_;
-  std::size_t n_ = 0;
+  std::size_t n_ = 0;  // tasks that have weights
 };
 
 }  // namespace budgetron

@@ -1,9 +1,8 @@
-// A log of the last evictions of a SharedProjectron, which have not been applied yet to most rows of coefficients C. The eviction of
-// example r sets C_lr to 0 and adds C_lr γ_j to C_lj, for every row l. Applying kMaxEvictions evictions together reads every row once
-// instead of kMaxEvictions times.
+// A log of the last evictions of a SharedProjectron that most rows of coefficients C do not include yet. The eviction of example r sets C_lr to
+// 0 and adds C_lr γ_j to C_lj, in every row l. Applying kMaxEvictions evictions together reads every row once instead of kMaxEvictions times.
 //
-// A row may also be brought up to date alone, whenever it is read or updated. Both ways add the same numbers in the same order, so
-// coefficients do not depend on which of them is used. Only when the log is full are numbers below 1e-300 set to 0.
+// A row can also be brought up to date alone, when it is read or updated. Both ways add the same numbers in the same order, so coefficients do
+// not depend on which of them is used. Numbers below 1e-300 are set to 0 only when the log is full.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +30,7 @@ class EvictionLog {
   std::size_t size() const { return size_; }
   bool full() const { return size_ == kMaxEvictions; }
   void clear() { size_ = begin_ = 0; }
-  // For a loaded model, where all rows are up to date: the log counts the evictions so far, without storing them.
+  // For a loaded model, whose rows are all up to date: counts the evictions since the last full log, without storing them.
   void resume(std::size_t size) { size_ = begin_ = size; }
 
   // Logs the eviction of r. γ_r is the share of the new example that takes slot r, or 0 if there is none.

@@ -1,5 +1,5 @@
 // mtbprj-2, the Budget Projectron whose projection ignores tasks. K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is
-// the set of stored examples, H their Gram matrix in K', k' its row for the new example t. Task l has the weight (β_l)_j for example j.
+// the set of stored examples, H their Gram matrix in K', and k' its row for the new example t. (β_l)_j is the weight of example j for task l.
 //
 //   f_l(x) = Σ_j (β_l)_j K'(x_j, x)
 //   on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα
@@ -111,7 +111,7 @@ class SharedProjectron final : public Learner {
 
   bool rule_grows_little(std::size_t n, const std::int64_t* task_ids) const override {
     const std::size_t few = std::max<std::size_t>(64, beta_.rows());
-    // Looking up every task may cost more than learning the examples, so it is done only if the answer can matter.
+    // Looking up every task can take longer than learning the examples, so it is done only if the result can matter.
     return beta_.limited() || 2 * n <= few || beta_.count_missing(0, n, task_ids, task_ids) <= few;
   }
 
@@ -124,7 +124,8 @@ class SharedProjectron final : public Learner {
   void rows_moved() override { span_.rebuild(size(), rows()); }
   void kernel_changed() override {
     rows_moved();
-    // A matrix of dependent examples is so ill-conditioned that one eviction spoils its inverse: it is rebuilt after each.
+    // The Gram matrix of nearly dependent examples is ill-conditioned: after one eviction, its updated inverse could be wrong in every digit.
+    // So the inverse is rebuilt each time.
     span_.evict_dependent(eta_ * eta_, [this](std::size_t r) {
       evict(r);
       rows_moved();
@@ -154,7 +155,7 @@ class SharedProjectron final : public Learner {
   std::size_t cheapest(RootDiagonal root_diagonal) {
     auto& scores = span_.scores;
     beta_.squared_norms(size(), scores.data());
-    // The squares are updated step by step. So a square that should be 0 may be a rounding error, which counts as 0.
+    // The squares are updated step by step, so one that should be 0 may consist of rounding errors. It then counts as 0.
     const double negligible = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
     for (std::size_t j = 0; j < size(); ++j)
       scores[j] = scores[j] > negligible ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;

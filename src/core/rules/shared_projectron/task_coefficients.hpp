@@ -1,12 +1,12 @@
 // The weights of all tasks over the stored examples: (β_l)_j for task l and slot j.
 //
-// The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, for any number
-// of tasks. For cliques (A⁻¹ = (d − o) I + o J inside a cluster, J all ones) β_i is computed from row i and the cluster's common row s,
-// the sum of the rows of its tasks.
+// The table stores C, where β = A⁻¹C and A is the interaction matrix of the tasks. So an update changes only the row of one task, whatever the
+// number of tasks. In a clique (A⁻¹ = (d − o) I + o J inside a cluster, where J is all ones), β_i is computed from row i and the cluster's
+// common row s, which is the sum of the rows of its tasks.
 //
-// An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. For a clique, evictions
-// are then logged (EvictionLog) and applied to all rows together, and a row that is read or updated in between is brought up to date
-// alone. On other graphs every margin reads every row, so a log would save nothing.
+// An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. In a clique, evictions are then
+// logged (EvictionLog) and applied to all rows together; a row that is read or updated in between is brought up to date alone. On other
+// graphs, every margin reads every row, so a log would save nothing.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class TaskCoefficients {
         explicit_(dynamic_cast<const Explicit*>(config.similarity.get())),
         n_outputs_(config.n_outputs),
         max_rows_(max_rows),
-        // The memory planner in Python uses the same rule: the Gram matrix has at most an eighth of the bytes that the rows may have.
+        // The memory planner in Python uses the same condition. It limits the Gram matrix to an eighth of the bytes that the rows may take.
         may_use_gram_(config.capacity != 0 && (max_rows == 0 || max_rows / 4 >= config.capacity)),
         table_(bytes, config.n_outputs * capacity, max_rows, config.hash_seed),
         norms_(bytes, config, table_, capacity),
@@ -43,7 +43,7 @@ class TaskCoefficients {
   std::size_t rows() const { return table_.size(); }
   bool limited() const { return max_rows_ != 0; }
 
-  // Calls use(output, factor, row) for rows of which the sum, times their factors, is β of a task. `space` has room for one row.
+  // Calls use(output, factor, row) for several rows, such that β of the task is the sum of factor · row. `space` has room for one row.
   template <class Use>
   void visit(Task task, std::size_t n, Similarity::Workspace* workspace, double* space, Use use) const {
     if (clique_) {
@@ -173,7 +173,7 @@ class TaskCoefficients {
   }
 
   void slot_removed(std::size_t slot, std::size_t last) {
-    bring_all_up_to_date(last + 1);  // the log knows slots by their numbers
+    bring_all_up_to_date(last + 1);  // the log refers to slots by number, and these change
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = values(at, o);
@@ -285,7 +285,7 @@ class TaskCoefficients {
     version = static_cast<std::uint32_t>(log_.size());
   }
 
-  // No logged eviction has been applied yet to most rows. All evictions are applied to them together, in blocks of rows.
+  // Most rows include none of the logged evictions yet. All evictions are applied to them together, in blocks of rows.
   void bring_all_up_to_date(std::size_t n, bool flush = false) {
     if (!batched() || log_.size() == 0) return;
     constexpr std::size_t kBlock = 64;
@@ -361,7 +361,7 @@ class TaskCoefficients {
     counted_ = 0;
   }
 
-  // Evicts the least recently updated row that the current example does not need. The common row still contains an evicted task row.
+  // Evicts the least recently updated row that the current example does not need. If it is the row of a task, the common row still includes it.
   void drop_oldest(Task task, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.oldest();
     while (at != RowTable::kNone &&
@@ -387,7 +387,7 @@ class TaskCoefficients {
   const Explicit* explicit_;
   const std::size_t n_outputs_;
   const std::size_t max_rows_;  // 0: no limit
-  const bool may_use_gram_;
+  const bool may_use_gram_;     // whether norms_ may use a Gram matrix, once there are more rows than slots
   RowTable table_;
   WeightNorms norms_;
   EvictionLog log_;

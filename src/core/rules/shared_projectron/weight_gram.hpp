@@ -1,5 +1,5 @@
-// G = βᵀβ, the B × B Gram matrix of the tasks' weights. β_lj is the weight of the stored example j for task l. The diagonal of G has the
-// squared norms Σ_l β_lj². An update costs B²/2, whatever the number of tasks; computing the norms from the weights would cost
+// G = βᵀβ, the B × B Gram matrix of the tasks' weights. β_lj is the weight of the stored example j for task l. The diagonal of G holds the
+// squared norms Σ_l β_lj². An update takes B²/2 operations, whatever the number of tasks; computing the norms from the weights would take
 // tasks × B per eviction.
 //
 //   β_lj += γ_j β_lr for j ≠ r, β_lr ← γ_r β_lr:   u = G_·r,  G_r· = G_·r = 0,  G += γ mᵀ + m γᵀ,  m = u (0 at r) + ½ G_rr γ
@@ -38,7 +38,7 @@ class WeightGram {
   void add(double c, const double* a, std::size_t n) {
     settle(n);
     c_ = c;
-    std::fill(std::copy_n(a, n, a_.begin()), a_.end(), 0.0);  // a slot may be added before the pass
+    std::fill(std::copy_n(a, n, a_.begin()), a_.end(), 0.0);  // zeros up to the capacity, because a slot may be added before the pass
   }
   void settle(std::size_t n) {
     if (c_ == 0.0) return;
@@ -46,7 +46,7 @@ class WeightGram {
     c_ = 0.0;
   }
 
-  // Example r is evicted, and its weights are distributed to the others in proportion to γ.
+  // Updates G after example r is evicted, and its weights are distributed to the others in proportion to γ.
   void evict(std::size_t r, const double* gamma, std::size_t n) {
     double* row = g_.data() + triangle(r);
     for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);
@@ -62,7 +62,7 @@ class WeightGram {
     symmetric_add(gamma, n);
   }
 
-  // Weights change by multiples of v; vector() is m.
+  // Updates G after weights change by multiples of v. The caller has written m to vector().
   void add_step(const double* v, std::size_t n) { symmetric_add(v, n); }
   // The same for v_slot = 1 and 0 elsewhere.
   void add_step(std::size_t slot, std::size_t n) {
@@ -104,7 +104,7 @@ class WeightGram {
   Vec<double> g_;  // packed lower triangle
   double c_ = 0.0;
   Vec<double> a_;  // pending: G += c a aᵀ
-  Vec<double> m_;
+  Vec<double> m_;  // working memory, see vector()
 };
 
 }  // namespace budgetron

@@ -1,15 +1,15 @@
-// Σ_l β_lj², the squared norms over the tasks l of the weights in each slot j, where β = A⁻¹C (task_coefficients.hpp). They are updated
-// with C, because computing them from C would cost tasks × slots per eviction. In a clique, A⁻¹ = (d − o) I + o J, where J is all ones; it
-// has n tasks, and s is the sum of their rows of C.
+// For each slot j, the squared norm Σ_l β_lj² of its weights over the tasks l, where β = A⁻¹C (task_coefficients.hpp). The norms are updated with
+// C, because computing them from C would take tasks × slots operations per eviction. In a clique of n tasks, A⁻¹ = (d − o) I + o J, where J is
+// all ones, and s is the sum of the tasks' rows of C.
 //
 //   clique:        Σ_l β_lj² = (d − o)² Σ_l C_lj² + (2(d − o) o + n o²) s_j²
 //   other graphs:  Σ_l β_lj² = C_jᵀ A⁻² C_j
 //
-// The norms are stored in one of two forms. `squares_` is Σ_l C_lj² for cliques, and Σ_l β_lj² for other graphs. With many tasks `gram_` =
-// βᵀβ is stored instead: for cliques the sum of the products C_lᵀC_l and sᵀs with the factors above, for other graphs CᵀA⁻²C. Then an
-// eviction reads none of the rows and needs no solve.
+// The norms are stored in one of two forms. `squares_` is Σ_l C_lj² for cliques, and Σ_l β_lj² for other graphs. With many tasks, `gram_` = βᵀβ is
+// stored instead: for cliques the sum of the products C_lᵀC_l and sᵀs with the factors above, for other graphs CᵀA⁻²C. An eviction then reads
+// none of the rows and solves no linear system.
 //
-// The caller calls these functions before it changes the rows. The rows that change must be up to date (see EvictionLog).
+// Call these functions before changing the rows. The rows that change must be up to date (see EvictionLog).
 #pragma once
 
 #include <algorithm>
@@ -68,13 +68,13 @@ class WeightNorms {
     }
   }
 
-  // The row of a task, and the common row of its cluster unless `common` is kNone, change by step · v.
+  // Call it before the row of a task, and the common row of its cluster unless `common` is kNone, change by step · v.
   void step(std::uint32_t own, std::uint32_t common, const Step& step, Direction v, std::size_t n, Similarity::Workspace* workspace) {
     const Signed outputs[] = {{step.plus, step.sign}, {step.minus, -step.sign}};
     change(own, common, outputs, step.minus < n_outputs_ ? 2 : 1, v, n, workspace);
   }
 
-  // A row is removed from the table.
+  // Call it before a row is removed from the table.
   void remove(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
     for (std::size_t o = 0; o < n_outputs_; ++o) {
       if (uses_gram_ && clique_) {
@@ -125,8 +125,8 @@ class WeightNorms {
     squares_[last] = 0.0;
   }
 
-  // Applies a pending change. Call it at the end of every operation that changes rows: a saved model has no pending changes, and would
-  // round differently after loading.
+  // Applies a pending change. Call it at the end of every operation that changes rows. A saved model has no pending changes, so a change that
+  // is still pending would make the loaded model round differently.
   void settle(std::size_t n) {
     if (uses_gram_) gram_.settle(n);
   }
@@ -277,7 +277,7 @@ class WeightNorms {
   const RowTable& table_;
   std::size_t stride_;
   Vec<double> squares_;
-  Vec<double> cross_;
+  Vec<double> cross_;  // working memory of other graphs than cliques, for sums of rows
   bool uses_gram_ = false;
   WeightGram gram_;
 };
