@@ -11,7 +11,8 @@
 
 namespace budgetron {
 
-// The values are stored one after the other in one string, because a column of texts or dates has as many values as rows.
+// The values are stored one after the other in one string, because a column of texts or dates may have as many values as rows, and one string
+// per value would take much memory.
 struct CodedColumn {
   std::string text;
   std::vector<std::size_t> ends;  // of each value in `text`
@@ -24,7 +25,7 @@ struct CodedColumn {
   }
 };
 
-// Builds a CodedColumn. It copies the distinct texts.
+// Builds a CodedColumn from the text of one row after the other. It copies each distinct text once.
 class Coder {
  public:
   void add(std::string_view text) {

@@ -20,8 +20,8 @@ constexpr double kLargestNumber = 1e100;  // its square, and sums of such square
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Parses with strtod: for standard libraries without from_chars for doubles, and for numbers that are too large or too small for it. It
-// uses the "C" locale, because in a locale with a decimal comma, strtod would parse "1.5" as 1.
+// Parses with strtod. This is for standard libraries that lack from_chars for doubles, and for numbers outside of its range. It uses the "C"
+// locale, because strtod would parse "1.5" as 1 in a locale with a decimal comma.
 inline double slow_double(std::string_view s) {
 #if defined(_WIN32)
   static const _locale_t c_locale = _create_locale(LC_ALL, "C");
@@ -32,9 +32,9 @@ inline double slow_double(std::string_view s) {
 #endif
 }
 
-// Parses a number without a sign: digits with at most one point, and an optional exponent. Returns false if `s` is not such a number. In
-// the common case, at most 15 digits and no exponent, one division gives the exact result (Clinger 1990). The standard library parses
-// other numbers.
+// Parses a number without a sign: digits with at most one point, and an optional exponent. Returns false if `s` is not such a number. In the
+// common case of at most 15 digits and no exponent, one division gives the correctly rounded result (Clinger 1990). The standard library
+// parses all other numbers.
 inline bool parse_unsigned_decimal(std::string_view s, double& out) {
   static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};

@@ -3,7 +3,7 @@
 //   field    "…" with "" for a quote, or any text without delimiter and newline
 //   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; the absolute value is
 //            at most 1e100; the words of is_missing() are NaN
-// If a record has a wrong quote or is too long, its end is unknown: only its first line is skipped.
+// If a record has a wrong quote or is too long, its end is unknown. Only its first line is then skipped.
 #include "readers/delimited.hpp"
 
 #include <cstring>
@@ -57,7 +57,7 @@ bool to_number(std::string_view s, double& out) {
   return parse_decimal(s, out);
 }
 
-bool is_ascii_without_nul(const char* p, std::size_t n) {  // ASCII without NUL
+bool is_ascii_without_nul(const char* p, std::size_t n) {  // without an early exit, so that compilers vectorise the loop
   bool plain = true;
   for (std::size_t i = 0; i < n; ++i) plain &= static_cast<signed char>(p[i]) > 0;
   return plain;
@@ -103,7 +103,7 @@ class Scanner {
   }
 
  private:
-  static constexpr std::size_t kIncomplete = SIZE_MAX, kOpen = SIZE_MAX - 1;
+  static constexpr std::size_t kIncomplete = SIZE_MAX, kOpen = SIZE_MAX - 1;  // results of closing_quote()
 
   // Scans one record. Returns false if the bytes hold no further complete record.
   bool scan_record() {
@@ -164,7 +164,8 @@ class Scanner {
     }
   }
 
-  // Adds a record to the columns, or to the bad records. fields_ holds its fields; it ends at `end`, and its content at `content_end`.
+  // Adds a record, whose fields are in fields_, to the columns or to the bad records. It ends at `end`, without its line ending at
+  // `content_end`.
   bool add_record(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines) {
     if (!is_ascii_without_nul(data_ + begin, content_end - begin)) {
       if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, Trouble::nul, 0);

@@ -1,4 +1,4 @@
-// Parses delimited text (CSV, TSV) to columns of numbers and encoded text, in one pass over a block of bytes. Records that do not
+// Parses delimited text (CSV, TSV) into columns of numbers and dictionary-encoded text, in one pass over a block of bytes. Records that do not
 // follow the grammar (delimited.cpp) are reported, never repaired.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 namespace budgetron {
 
+// How a field is parsed.
 enum class Want : std::uint8_t { nothing, number, text };
 
 // Why a record was rejected.
@@ -17,7 +18,7 @@ enum class Trouble : std::uint8_t { fields, number, quote, open_quote, nul, utf8
 
 struct BadRecord {
   std::int64_t line;  // the line on which it begins, counted from 0 at the first byte scanned
-  std::size_t begin, end;
+  std::size_t begin, end;  // in bytes
   Trouble trouble;
   std::int64_t field;  // the index of the wrong field; for Trouble::fields, the number of fields
 };

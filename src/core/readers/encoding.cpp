@@ -27,7 +27,8 @@ int two_digits(std::string_view text, std::size_t at) {
   return is_digit(text[at]) && is_digit(text[at + 1]) ? (text[at] - '0') * 10 + (text[at + 1] - '0') : -1;
 }
 
-// Days from 1970-01-01 to a date of the Gregorian calendar, by Howard Hinnant's formula: years begin in March.
+// Days from 1970-01-01 to a date of the Gregorian calendar, by Howard Hinnant's formula. It counts years from March, so that the leap day is
+// the last day of a year.
 std::int64_t days_to(int year, int month, int day) {
   const int y = month <= 2 ? year - 1 : year, era = y / 400, year_of_era = y % 400;
   const int day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -43,7 +44,7 @@ void WordHasher::add(std::string_view text) {
   for (std::size_t i = 1; i < words_.size(); ++i) {
     const std::string_view first = words_[i - 1], second = words_[i];
     const char* end = first.data() + first.size();
-    if (end + 1 == second.data() && *end == ' ') {  // the pair is in the text as it is
+    if (end + 1 == second.data() && *end == ' ') {  // the pair is a substring of the text, so no copy is needed
       count({first.data(), first.size() + 1 + second.size()});
       continue;
     }
@@ -124,8 +125,8 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
     std::int32_t column;
     double value;
   };
-  // Entries of one column are added in the order of the parts, so the order must be stable. A row is short, and nearly sorted because
-  // each part is: then insertion is the fastest.
+  // Entries of the same column are added in the order of the parts, so the sort must be stable. Most rows are short and, because each part is
+  // sorted, nearly sorted. For these, insertion sort is the fastest.
   const auto sort = [](std::vector<Entry>& entries) {
     if (entries.size() > 64) {
       std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
@@ -139,7 +140,7 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
     }
   };
   CsrRows out;
-  // One-hot columns are mostly 0, so a wide dense part must not reserve memory for all of its columns.
+  // One-hot columns are mostly 0, so a wide dense array does not reserve memory for all of its columns.
   std::size_t n_entries = count * std::min<std::size_t>(width, 32);
   for (const CodedRows& part : parts)
     for (std::size_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// The slow steps of encoding the columns of a file as rows: hashing words, parsing dates, joining dense and hashed columns.
+// Fast versions of the slow steps in encoding the columns of a file as rows: hashing words, parsing dates, joining dense and hashed columns.
 // budgetron/io/encoding defines the results, and has slower implementations for installations without the core.
 #pragma once
 
@@ -16,7 +16,8 @@ struct CsrRows {
   std::vector<double> values;
 };
 
-// Converts texts to rows: the words and pairs of consecutive words of each text, hashed to columns, and scaled to length 1.
+// Converts texts to sparse rows: counts the words and the pairs of consecutive words of each text, hashes them to columns, and scales the row
+// to length 1.
 class WordHasher {
  public:
   // `is_word` says whether a character beyond ASCII belongs to words; `shift` is added to every column.
@@ -50,8 +51,8 @@ struct CodedRows {
   const std::int32_t* codes;
 };
 
-// Joins columns to `count` rows: the non-zeros of `width` dense columns, then the entries of all parts. Entries of several parts with the
-// same column are added.
+// Joins columns into `count` rows: the non-zeros of `width` dense columns, then the entries of all parts. Entries of different parts in the same
+// column are added.
 CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts);
 
 }  // namespace budgetron

@@ -95,7 +95,7 @@ class JsonScanner {
     std::string_view token;
     bool is_integer = false;
     if (!parse_number_token(token, is_integer)) return false;
-    if (is_integer && token == "-0") {  // to Python this is the integer 0, without a sign
+    if (is_integer && token == "-0") {  // Python parses it as the integer 0, without a sign
       out = 0.0;
       return true;
     }
@@ -113,8 +113,8 @@ class JsonScanner {
     if (*at_ == 't' || *at_ == 'f') {
       if (!take_word(*at_ == 't' ? "true" : "false")) return false;
     } else {
-      // A number becomes the text that Python writes for its value: 1.50 becomes 1.5. Only short integers are sure to be copied unchanged,
-      // so other numbers are left to Python.
+      // In a text column, a number becomes the text that Python writes for it: 1.50 becomes 1.5. Only short integers are certain to stay
+      // unchanged, so other numbers are left to Python.
       std::string_view token;
       bool is_integer = false;
       if (!parse_number_token(token, is_integer) || !is_integer || token.size() > 18 || token == "-0") return false;
@@ -201,7 +201,7 @@ class JsonScanner {
     return false;
   }
 
-  // Decodes the rest of a string from its first escape on, which at_ points to.
+  // Decodes a string that has escapes; at_ points to the first one. `begin` is where the string begins.
   bool decode_escapes(const char* begin, std::string_view& out) {
     std::string& decoded = decoded_.emplace_back(begin, static_cast<std::size_t>(at_ - begin));
     while (at_ < end_) {
@@ -279,7 +279,7 @@ class JsonScanner {
     return true;
   }
 
-  // Newlines are not skipped, because a newline would have ended the line.
+  // Does not skip newlines, because a line contains none.
   void skip_blanks() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }

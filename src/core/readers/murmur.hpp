@@ -1,4 +1,4 @@
-// MurmurHash3, with which the names of features are hashed to columns.
+// MurmurHash3, which hashes the names of features to columns.
 #pragma once
 
 #include <cstddef>

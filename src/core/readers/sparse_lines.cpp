@@ -17,7 +17,7 @@ constexpr std::uint64_t max_columns = std::uint64_t{1} << 30;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// Whether a text has only printable ASCII and tabs. Then next_word() finds the same words as Python's split(), which also splits at other
+// Whether a text has only printable ASCII and tabs. If so, next_word() finds the same words as Python's split(), which also splits at other
 // characters, such as Unicode spaces.
 bool is_plain_ascii(std::string_view s) {
   bool plain = true;
@@ -48,7 +48,7 @@ SparseLines scan_lines(const char* text, const LineExtents& lines, Format& forma
     format.weight = 1.0;
     const LineKind kind = format.row({text + lines.begins[i], static_cast<std::size_t>(lines.ends[i] - lines.begins[i])});
     out.kinds.push_back(static_cast<std::uint8_t>(kind));
-    if (kind != LineKind::row) {  // removes the features that were parsed before the line turned out to be unusual
+    if (kind != LineKind::row) {  // remove the features that were parsed before the line turned out to be unusual
       out.indices.resize(n_before);
       out.values.resize(n_before);
       continue;

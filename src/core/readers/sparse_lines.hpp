@@ -1,4 +1,4 @@
-// Parses lines of svmlight and Vowpal Wabbit text to sparse rows.
+// Parses lines of svmlight and Vowpal Wabbit text into sparse rows.
 //
 // budgetron/io/formats defines what a line means. Only common lines are parsed here: printable ASCII, decimal numbers, indices in
 // range. Nearly all lines are of this kind. Other lines are marked as unusual and parsed in Python.
@@ -13,6 +13,7 @@
 
 namespace budgetron {
 
+// `nothing` is a line without an example, such as a comment.
 enum class LineKind : std::uint8_t { row, nothing, unusual };
 
 struct SparseLines {
