@@ -19,7 +19,7 @@ namespace nb = nanobind;
 
 namespace budgetron {
 
-// Arguments: read-only contiguous arrays, of any or of one dimension. `Out` is a one-dimensional result.
+// `In` is an argument: a read-only contiguous array. `Array1d` is the same with one dimension. `Out` is a one-dimensional result.
 template <class T, class Shape>
 using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu, Shape>;
 template <class T>
@@ -36,7 +36,7 @@ Out<T> to_numpy(std::vector<T>&& values) {
   return Out<T>(const_cast<T*>(owned->data()), {owned->size()}, owner);
 }
 
-// A NumPy array that is allocated before learning begins and filled by it.
+// A NumPy array that is allocated before learning, so that learning only has to fill it.
 template <class T>
 struct OutputArray {
   explicit OutputArray(std::size_t n) {

@@ -40,7 +40,7 @@ std::string_view utf8(nb::handle text) {
 }
 
 bool is_ascii(std::string_view text) {
-  unsigned char bits = 0;  // of all bytes: without an early exit, compilers vectorise the loop
+  unsigned char bits = 0;  // of all bytes; the loop has no early exit, so that compilers vectorise it
   for (const char c : text) bits = static_cast<unsigned char>(bits | static_cast<unsigned char>(c));
   return bits < 0x80;
 }
@@ -48,7 +48,7 @@ bool is_ascii(std::string_view text) {
 // Whether \w of Python's `re` matches a character beyond ASCII.
 bool is_word(std::uint32_t character) {
 #ifdef Py_LIMITED_API
-  // The stable ABI can only test strings, which is slow, so the result for each character is cached. The GIL guards the cache.
+  // The stable ABI can test only strings, which is slow, so the result for each character is cached. The GIL protects the cache.
   static std::unordered_map<std::uint32_t, bool> known;
   const auto entry = known.find(character);
   if (entry != known.end()) return entry->second;
@@ -80,7 +80,7 @@ Csr hashed_words(const Texts& texts, std::uint32_t size, std::uint32_t shift) {
   return to_csr(std::move(hasher.rows));
 }
 
-// Converts texts to days since 1970. Texts in a format that parse_date() does not know become infinity.
+// Converts texts to days since 1970. A text that parse_date() cannot parse becomes infinity, and Python parses it.
 Out<double> parse_dates(const Texts& texts) {
   std::vector<double> days(texts.size());
   for (std::size_t i = 0; i < days.size(); ++i) {

@@ -1,4 +1,4 @@
-// The meaning of a dict is defined in budgetron/learners/input/hashing.py, which also reads the dicts that this file leaves to Python.
+// budgetron/learners/input/hashing.py defines the meaning of a dict, and reads the dicts that this file leaves to Python.
 #include "bindings/feature_dicts.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ bool FeatureRow::read(nb::handle features, nb::dict columns) {
   std::vector<nb::object> missing;
   if (!look_up(features, columns, missing)) return false;
   if (!missing.empty()) {
-    // This is done after the pass over the dict, because columns[name] runs Python code, which must not happen during the iteration.
+    // columns[name] runs Python code, which could change the dict, so it must not be called during the iteration over the dict.
     for (const nb::object& name : missing)
       if (!nb::steal(PyObject_GetItem(columns.ptr(), name.ptr())).is_valid()) throw nb::python_error();
     missing.clear();

@@ -1,5 +1,5 @@
-// The Python module _core. A call passes contiguous arrays, sizes and plain settings for one block of rows. The GIL is released while
-// the core computes.
+// The Python module _core. Each call passes a block of rows as contiguous arrays, or plain settings. The GIL is released while the core
+// computes.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -15,7 +15,7 @@ using namespace nb::literals;
 namespace budgetron {
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false);  // an interrupted process ends without destroying its models; nanobind would report them as leaks
+  nb::set_leak_warnings(false);  // an interrupted process does not destroy its models, and nanobind would report them as leaks
   m.def("level", [] { return simd().name; });
   bind_readers(m);
   bind_encoding(m);

@@ -1,5 +1,5 @@
-// Checks of the arguments of the bindings. Python has validated user input before; these checks prevent a wrong call from reading or
-// writing outside of its arrays.
+// Checks of the arguments of the bindings. Python has already validated user input; these checks prevent a wrong call from reading or writing
+// out of bounds.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace budgetron {
 
-// Raises a TypeError. Without this check, rows of another kind would be read through a null pointer.
+// Raises a TypeError unless the rows are of the model's kind. Without this check, rows of another kind would be read through a null pointer.
 inline void require_kind(const Config& c, bool sparse, bool single) {
   if (sparse == c.sparse && single == c.single) return;
   const auto kind = [](bool is_sparse, bool is_single) {

@@ -1,7 +1,7 @@
 // One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
 //
-// A call may add only half a microsecond to the time of the learner, so nothing is converted here. If an argument is not a row of the
-// model's own kind, the result is NotImplemented, and Python converts the argument or reports what is wrong with it.
+// These calls must add no more than half a microsecond to the time of the learner, so they convert nothing. If an argument is not a row of
+// the model's own kind, the result is NotImplemented, and Python converts the argument or reports the error.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -52,7 +52,7 @@ class OneRow {
 
  private:
   bool read_dense(const Config& c, nb::handle x) {
-    // The request has no strides, so that an array which is not contiguous is refused.
+    // Without PyBUF_STRIDES, the exporter refuses an array that is not contiguous.
     if (PyObject_GetBuffer(x.ptr(), &view_, PyBUF_ND | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       view_.obj = nullptr;
@@ -80,7 +80,7 @@ class OneRow {
     if (c.single) {
       single_.resize(n);
       for (std::size_t i = 0; i < n; ++i) {
-        if (std::abs(row.entries[i].value) > FLT_MAX) return false;  // NumPy makes it infinite, with a warning
+        if (std::abs(row.entries[i].value) > FLT_MAX) return false;  // leave it to NumPy, which converts it to infinity with a warning
         single_[i] = static_cast<float>(row.entries[i].value);
       }
     } else {
@@ -134,7 +134,7 @@ class OneMargin {
 struct Names {
   nb::object columns;   // a dict from feature names to columns, which adds missing names itself; None for a model of dense rows
   nb::object task_ids;  // a dict from task names to ids, which adds missing names itself; None if only Python can locate a task
-  bool own_clusters;    // whether tasks are unrelated, so that the cluster of a task is its id
+  bool own_clusters;    // whether each task is a cluster of its own, because tasks are unrelated; otherwise all are in cluster 0
 
   // Finds the id and the cluster of a task that is a string, a small integer or None. Returns false for other tasks.
   bool locate(nb::handle task, Task& out) const {
@@ -214,7 +214,7 @@ Result margin_one(Model& model, const Names& names, nb::handle x, std::int64_t t
   return row.read(model.config(), x, names.columns) ? margin_of(model, row, {task_id, cluster}) : not_implemented();
 }
 
-// Like learn_one(), with the label and the task as the user named them. The result is also NotImplemented if these need a conversion.
+// Like learn_one(), but with the label and the task as the user names them. The result is also NotImplemented if Python must convert these.
 Result learn_example(Model& model, const Names& names, nb::handle x, nb::handle y, nb::handle task, const Codes& codes) {
   OneRow row;
   Task located{};
