@@ -12,8 +12,8 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// Multiplies a group of `Registers` registers of a block with `Queries` rows. Each lane adds its features in order, whatever the two
-// numbers, so the sums do not depend on how queries were grouped.
+// Multiplies `Registers` registers of a block with `Queries` rows. Each lane adds its features in order, whatever these two numbers are, so the
+// sums do not depend on how queries are grouped.
 template <class T, size_t Queries, size_t Registers>
 inline void products_group(const T* group, size_t d, const T* const* x, T* const* out, size_t at) {
   using V = typename Pack<T>::type;
@@ -70,8 +70,8 @@ void products_lane(const T* block, size_t d, size_t lane, const T* const* x, siz
   if (q < count) products_lane_of_queries<T, 4>(block, d, lane, x + q, count - q, out + q);
 }
 
-// Sums of 4 · Groups rows at a time, because the additions of a single sum wait for each other. The code uses vectors as products()
-// does, so that the compiler fuses multiplication and addition in both or in neither.
+// Computes 4 · Groups sums at a time, because the additions of a single sum have to wait for each other. It uses vectors like products(), so
+// that the compiler fuses multiplication and addition in both or in neither.
 template <class T, size_t Groups>
 inline void squares_of_rows(const T* const* x, size_t count, size_t d, double* out) {
   using Four = typename Pack<T>::four;
@@ -94,7 +94,7 @@ void squares(const T* const* x, size_t count, size_t d, double* out) {
   if (q < count) squares_of_rows<T, 1>(x + q, count - q, d, out + q);
 }
 
-// Has four independent sums per lane, unlike squares(), which must add in the order of products().
+// Uses four independent sums per lane. squares() cannot, because it must add in the same order as products().
 template <class T>
 double rough_square(const T* x, size_t d) {
   using V = typename Pack<T>::type;

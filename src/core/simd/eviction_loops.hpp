@@ -40,7 +40,7 @@ BUDGETRON_INLINE Extremes extremes_of(size_t n, Score score) {
   return range;
 }
 
-// simd.hpp says what each of the functions below computes, except for the helpers, which are marked BUDGETRON_INLINE.
+// simd.hpp documents the functions below, except for the helpers, which are marked BUDGETRON_INLINE.
 
 Extremes sizes(double scale, const double* __restrict b, const double* __restrict root, size_t n, double* __restrict out) {
   return extremes_of(n, [=](size_t j, auto at) {
@@ -121,8 +121,8 @@ size_t first_above(const double* p, size_t n, double point) {
   constexpr size_t w = Pack<double>::lanes;
   double below = 0;  // p_0 + … + p_{j−1}
   size_t j = 0;
-  // Skips blocks of `width` numbers before `end`, as long as the sum is at most `point`. It reads all blocks instead of stopping early:
-  // where to stop is random, so the processor would mispredict the branch, which costs more.
+  // Skips blocks of `width` numbers before `end`, as long as the sum is at most `point`. It always reads all blocks: the stopping point is
+  // random, so a branch to stop early would be mispredicted, which costs more.
   const auto skip = [&](size_t width, size_t end, auto sum_from) {
     double sum = below;
     for (size_t i = j; i + width < end; i += width) {
@@ -152,7 +152,7 @@ void divide_by_survival(double scale, const double* __restrict p, double normali
   };
   const auto survival = [=](size_t j, auto at) { return at.all(1.0) - at.get(p + j) * at.all(normalisation); };
   size_t j = 0;
-  for (; p && j + 2 * w <= n; j += 2 * w) {  // one division for two registers, because a division takes as long as ten products
+  for (; p && j + 2 * w <= n; j += 2 * w) {  // a single division for two registers, because a division takes as long as ten products
     // scale/s₁ = (scale/(s₁ s₂)) s₂, and the same for s₂.
     const auto s1 = survival(j, Register{}), s2 = survival(j + w, Register{}), quotient = all_lanes(scale) / (s1 * s2);
     multiply(j, quotient * s2, Register{});

@@ -94,7 +94,7 @@ void polynomial(const T* __restrict dot, double bias, int degree, const double* 
   }
   if (scale_stored) {
 #pragma omp simd
-    for (size_t j = 0; j < n; ++j) row[j] = row[j] * scale_stored[j] * scale;  // in this order, because the product of the two scales may overflow
+    for (size_t j = 0; j < n; ++j) row[j] = row[j] * scale_stored[j] * scale;  // in this order, because the product of the two scales could overflow
   }
 }
 
@@ -108,8 +108,8 @@ double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clus
   Chains<double> sum(0.0), values(0.0);
   size_t j = 0;
   for (; j + kChains * w <= n; j += kChains * w) {
-    // All loads come before the stores. Processors compare only the low 12 bits of addresses: if those of row[j + w] and out[j] agree,
-    // the load waits for the store, although the arrays differ. One model in four was a third slower at B = 500.
+    // All loads come before the stores, to avoid 4K aliasing: processors compare only the low 12 bits of addresses, so a load of row[j + w]
+    // can wait for a store to out[j] although the arrays differ. It made one model in four a third slower at B = 500.
     for (size_t chain = 0; chain < kChains; ++chain) values.of[chain] = value(j + chain * w, Register{});
     for (size_t chain = 0; chain < kChains; ++chain) {
       store(out + j + chain * w, values.of[chain]);

@@ -1,4 +1,4 @@
-// The levels of x86-64 (sets of instructions) that simd.cpp is compiled for, and the choice among them. Other processors have only the
+// The levels of x86-64 (instruction sets) that simd.cpp is compiled for, and the choice among them. On other processors there is only the
 // baseline.
 #pragma once
 

@@ -9,8 +9,8 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// How a loop reads and writes numbers: a register of them at a time, or one by one if they do not fill a register. A formula that is
-// written with these is written once for both.
+// How a loop reads and writes numbers: a register at a time, or one by one if they do not fill a register. A formula takes one of these as an
+// argument, so it is written only once.
 struct Register {
   template <class T>
   auto get(const T* p) const {
@@ -45,8 +45,8 @@ constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(
 constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };
 constexpr auto sum_of_two = [](const auto& a, const auto& b) { return a + b; };
 
-// Several accumulators. With a single one, each step would wait for the result of the step before. join_all() combines the accumulators,
-// then their lanes, pairwise.
+// Several independent accumulators. With a single one, each step would have to wait for the result of the previous step. join_all() combines
+// the accumulators, and then their lanes, pairwise.
 constexpr size_t kChains = 4;
 template <class T>
 struct Chains {

@@ -15,8 +15,9 @@ namespace {
 // Factors and shares below 1e-150 count as 0: their products would be subnormal numbers, which are slow.
 inline bool negligible(double x) { return x < 1e-150 && x > -1e-150; }
 
-// Computes factor[m][q], the coefficient of row q in the slot of entry m at the time when that entry is applied, and sets that slot of the
-// row to 0. Each entry adds to the factors of all later ones, in the order in which a row would be changed. Returns false if all are 0.
+// Computes factor[m][q], the coefficient that row q has in the slot of entry m when that entry is applied, and sets that slot of the row to 0.
+// Each entry adds to the factors of all later entries, in the same order as if the entries were applied one by one. Returns false if all
+// factors are 0.
 template <size_t Rows>
 inline bool compute_factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMaxEvictions][Rows]) {
   bool any = false;
@@ -56,7 +57,7 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
     for (size_t g = 0; g < Registers; ++g) store(row[q] + g * w, sum[q][g]);
 }
 
-// Applies the entries to these rows, and prefetches the rows that follow, `next`; null if none do.
+// Applies the entries to these rows, and prefetches the rows `next` that follow them; null if there are none.
 template <size_t Rows>
 inline void replay_rows(const Evictions& e, size_t from, size_t n, double* const* row, double* const* next) {
   constexpr size_t w = Pack<double>::lanes, n_registers = 2;

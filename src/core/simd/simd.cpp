@@ -1,7 +1,7 @@
 // Compiled once per instruction set. BUDGETRON_TARGET is the name of its namespace, BUDGETRON_VECTOR the size of a register in bytes.
 //
-// Neither this file nor the loops that it includes may use std:: templates. The linker keeps one copy of a template's instance, and
-// this could be the one compiled for an instruction set that the processor does not have.
+// Neither this file nor the loops that it includes may use std:: templates. The linker keeps only one copy of each instance of a template, and
+// it could keep the one that was compiled for an instruction set that the processor does not have.
 #include "simd/simd.hpp"
 
 #include "simd/dense_loops.hpp"

@@ -9,8 +9,8 @@
 
 namespace budgetron {
 
-// A dense store keeps its slots in blocks. A block has one lane per slot, kBlockBytes / sizeof(T) lanes in all, and the values of one
-// feature after the other: feature f of the slot in lane j of block b is block[b][f * lanes + j].
+// A dense store keeps its slots in blocks of kBlockBytes / sizeof(T) lanes, one lane per slot. A block stores one feature after the other:
+// feature f of the slot in lane j of block b is block[b][f * lanes + j].
 constexpr std::size_t kBlockBytes = 256;
 template <class T>
 constexpr std::size_t kLanes = kBlockBytes / sizeof(T);
@@ -37,15 +37,15 @@ struct Extremes {
   double least, largest;
 };
 
-// Evictions that were not yet applied to some rows of coefficients (eviction_log.hpp). Entry m takes the coefficient w of a row in
-// slots[m], sets it to 0, and adds w · shares[m], a vector, to the row.
+// Evictions that some rows of coefficients do not include yet (eviction_log.hpp). Entry m reads the coefficient w of a row in slots[m], sets it
+// to 0, and adds the vector w · shares[m] to the row.
 constexpr std::size_t kMaxEvictions = 32, kLongestRegister = 8;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
   const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
-  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in the slot of a later entry l, until l evicts it; otherwise 0
+  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in the slot of the first later entry l that evicts it; otherwise 0
   bool flush;             // whether numbers below 1e-300 in the rows that change become 0 at the end
 };
 
@@ -142,9 +142,9 @@ struct Simd {
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, where S is packed as for symmetric_pass.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
-  // Applies the entries from `from` on to each of `count` rows of n numbers. Every number of a row is the same sequence of additions
-  // as if each entry were applied alone, so the result does not depend on how the entries are divided among calls. An entry that
-  // finds less than 1e-150 in its slot adds nothing. Shares below 1e-150 must be 0.
+  // Applies the entries from `from` on to each of `count` rows of n numbers. Each number is computed by the same sequence of additions as if
+  // the entries were applied one by one, so the result does not depend on how the entries are divided among calls. An entry that finds less
+  // than 1e-150 in its slot adds nothing. Shares below 1e-150 must be 0.
   void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
   // Numbers below 1e-300 become 0.
   void (*flush)(double* x, std::size_t n);

@@ -48,7 +48,7 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
   }
 }
 
-// Goes through all columns for a few slots at a time, so that their 16-bit sums stay in registers.
+// Processes all columns for a few slots at a time, so that the 16-bit sums of these slots stay in registers.
 void columns_integers(const IntegerRun* columns, size_t count, size_t n, int32_t* __restrict sum) {
   using V = Pack<int16_t>::type;
   constexpr size_t w = Pack<int16_t>::lanes, wide = 4;

@@ -31,6 +31,7 @@ double dot(const double* a, const double* b, size_t n) {
   return sum;
 }
 
+// The function in memory.hpp cannot be used: a linker keeps one copy of it for all instruction sets.
 inline double flushed(double value) { return value < 1e-300 && value > -1e-300 ? 0.0 : value; }
 
 void flush(double* __restrict x, size_t n) {
@@ -62,8 +63,8 @@ void axpy_squares(double a, const double* __restrict x, size_t n, double* __rest
   }
 }
 
-// One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates them, then adds to y what
-// they contribute as rows and as columns of the symmetric matrix. Several rows at a time share the loads of x, y, v0 and v1.
+// One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates these rows, then adds to y their
+// products with x, both as rows and as columns of the symmetric matrix. Several rows at a time share the loads of x, y, v0 and v1.
 template <int Terms, size_t Rows, class Number>
 inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, const double* v0, double c1, const double* v1,
                            const double* x, double* y) {

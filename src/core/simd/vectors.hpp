@@ -18,7 +18,7 @@ namespace {
 
 using std::size_t;
 
-// For functions that take lambdas. GCC does not inline some of them, and such a call takes as long as computing 100 numbers.
+// For functions that take lambdas. GCC would not inline some of them, and each call would take as long as computing 100 numbers.
 #if defined(__GNUC__) || defined(__clang__)
 #define BUDGETRON_INLINE __attribute__((always_inline)) inline
 #else
