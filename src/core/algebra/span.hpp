@@ -117,8 +117,8 @@ class Span {
     wait_ = saved->second[1];
   }
 
-  Vec<double> alpha, gamma;  // results of project(), and of replace() or set_eviction()
-  Vec<double> scores;        // working memory of the rules, one number per slot
+  // alpha is set by project(), gamma by replace() or set_eviction(). The rules use `scores` as working memory, one number per slot.
+  Vec<double> alpha, gamma, scores;
 
  private:
   void count_change() {
