@@ -22,9 +22,9 @@ class Belief:
 
     words: str
     curved: bool = False  # whether it has Fourier features
-    apart: bool = False  # tasks have larger own weights than shared ones
-    learned: bool = False  # it learns which tasks resemble each other
-    adapting: bool = False  # it expects the stream to keep changing
+    apart: bool = False  # whether it expects the own weights of tasks to be larger than the shared ones
+    learned: bool = False  # whether it learns which tasks resemble each other
+    adapting: bool = False  # whether it expects the stream to keep changing
 
     def __str__(self) -> str:
         return self.words
@@ -46,7 +46,7 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         apart = has_both and own > 1
         size = {1.0: "small prior", 10.0: "large prior", 30.0: "large prior"}.get(prior, "")
         words = [f"linear and {detail}Fourier features" if curved else "linear", size]
-        # AdaGrad's steps become smaller much more slowly than those of a Bayesian filter, so it follows drift.
+        # AdaGrad's steps shrink much more slowly than those of a Bayesian filter, so it follows drift.
         rate = filter_rate(parameters, k)
         adapting = floor > 0 or rate > 0
         words += ["tasks differ" if apart else "tasks alike"] * has_both

@@ -1,8 +1,8 @@
 """Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
 
-There are two `Curve`s, mixed by how well they predict, as beliefs are (see `mixture`). The second assumes that a share
-ε of the labels is drawn at random, such as mistakes of annotators. Then probabilities far from the boundary are below
-1. A curve without ε would approach 1 there, and to avoid it, the scale would become too small everywhere. The first
+There are two `Curve`s, mixed in the same way as beliefs (see `mixture`). The second assumes that a share ε of the
+labels is random, such as mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1.
+A curve without ε approaches 1 there; to avoid that, it would learn a scale that is too small everywhere. The first
 curve assumes ε = 0. It is better where one label is rare, because the second curve takes rare labels for random ones.
 
     z_c = s m_c + b_c,   q_c = ε/C + (1 − ε) p_c(z)
@@ -10,8 +10,8 @@ curve assumes ε = 0. It is better where one label is rare, because the second c
     P ← max(P/(1 + hP), floor),   s += P Σ_c g_c m_c,   b += rate · g,   ε += step · (1 − r − ε)
 
 s is the scale and b_c the offset of class c. p(z) are the class probabilities, [y] is 1 for the true class y and 0 for
-the others. q are the corrected probabilities of the C classes. r is the probability that the label was not drawn at
-random. ε is learned by online expectation maximisation; it is 0 until the first example sets it to a prior.
+the others. q are the corrected probabilities of the C classes. r is the probability that the label is not random. ε is
+learned by online expectation maximisation; it is 0 until the first example sets it to a prior.
 
 s is learned by a Bayesian filter, P is its posterior variance, and h is r times the variance of m under p. P has a
 lower bound, so that s keeps following a mixture that becomes more confident as it learns. s and ε change
@@ -31,14 +31,14 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import log_probabili
 from budgetron.engine.saved_state import Field, Layout, require
 
 FIRST_VARIANCES, MIN_VARIANCES = (0.02, 1.0), (0.006, 0.04)
-"""P before the first example, and its lower bound, of each curve. With ε the best scale is larger, often above 2, so P
-is larger too."""
+"""P before the first example and its lower bound, per curve. They are larger for the curve with ε, whose best scale is
+often above 2."""
 FIRST_LAPSES = (0.0, 0.05)
-"""ε at the first example, of each curve. If it is 0, it stays 0."""
+"""ε at the first example, per curve. If it is 0, it stays 0."""
 MIN_LAPSE, MAX_LAPSE = 1e-5, 0.9
 """Bounds of ε: above 0 so that it can grow again, and below 1 so that margins are not 0."""
 FIRST_STEP, MIN_STEP = 0.05, 0.005
-"""The step of ε falls from the first to the second: it is 1/(20 + n) for example n, as if 20 had come before."""
+"""The first and the smallest step of ε. It is 1/(20 + n) for example n, as if there had been 20 examples before."""
 RATE = 0.002
 """Step size of the offsets."""
 MAX_CHANGE = 0.1
@@ -108,7 +108,7 @@ class Calibration:
         for curve in self.curves:
             curve.learn(m, code, weight)
 
-    # ---- the linear part, for explanations
+    # ---- scale, offset and shrinkage, for explanations
 
     @property
     def scale(self) -> float:
@@ -121,9 +121,10 @@ class Calibration:
         return np.asarray(self.w @ np.stack([curve.offset for curve in self.curves]))
 
     def shrinkage(self, m: Array) -> float:
-        """Return the corrected margin of two classes divided by s m + b: how much ε shrinks it, at most 1.
+        """Return the factor (at most 1) by which ε shrinks the margin: the corrected margin divided by s m + b.
 
-        It is 1 for more classes, of which no margin is a multiple of s m + b.
+        It is 1 for more than two classes. Their margins are normalised log probabilities, which are not multiples of
+        s m + b.
         """
         z = self.scale * m + self.offset
         return float(np.clip(self.margins(m)[0] / z[0], 0.0, 1.0)) if len(z) == 1 and z[0] else 1.0

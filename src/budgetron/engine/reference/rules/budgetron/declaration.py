@@ -35,7 +35,7 @@ FilterVariances = tuple[NotNegative, NotNegative, NotNegative]
 
 
 class Parameters(RuleParameters, frozen=True):
-    """The parameters that a model file stores. Numbers of frequencies are as planned; those named `max_…` are limits.
+    """The parameters that a model file stores. Numbers of frequencies are those of the plan; `max_…` are limits.
 
     A *bank* is the set of Fourier features of one bandwidth. Each frequency has two features, a cosine and a sine.
     """
@@ -43,7 +43,7 @@ class Parameters(RuleParameters, frozen=True):
     shared: bool = True  # whether there are weights that all tasks share
     own: bool = True  # whether tasks have own weights
     clustered: bool = False  # whether clusters of tasks have weights
-    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # share of own variances common to a cluster
+    cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # fraction of own variance common to a cluster
     filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor
     # Step size λ of each filter that learns by AdaGrad; 0 for a Bayesian filter. Empty: all filters are Bayesian.
     filter_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
@@ -55,7 +55,7 @@ class Parameters(RuleParameters, frozen=True):
     # Hashed cells for the own biases of tasks in each filter on Fourier features; 0: own weights are in task rows.
     fourier_cells: Count = 0
     plain_filter: Count | None = None  # index of the filter that ignores the graph
-    full_covariance: bool = field(default=True, name="whole")  # whether filters store more than the diagonal
+    full_covariance: bool = field(default=True, name="whole")  # whether filters store a full covariance matrix
     filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of `fourier_filter`
     bank_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of each filter on another bank
     frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # frequencies of each AdaGrad belief

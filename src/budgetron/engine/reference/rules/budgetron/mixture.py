@@ -1,18 +1,18 @@
 """Mix the probabilities of all beliefs, weighted by how well each has predicted so far.
 
-A belief b is one of the models that are mixed; p_b are its class probabilities, w_b is its weight in the mixture.
+A belief b is one of the models that are mixed. p_b are its class probabilities, and w_b is its weight in the mixture.
 
     p̄ = Σ_b w_b p_b / Σ_b w_b          the prediction; the margin is its logit, or log p̄_c for more than two classes c
     w_b ← w_b p_b(y)^ω, normalised     the update for an example with label y and weight ω
-    w_b ← (1 − 10⁻⁴) w_b + 10⁻⁴/n      then each of the n beliefs keeps a minimum, from which it can recover
+    w_b ← (1 − 10⁻⁴) w_b + 10⁻⁴/n      so that each of the n beliefs keeps enough weight to recover
 
 Some beliefs sleep: they neither predict nor learn from an example. All sums are over the beliefs that are awake, and an
 update does not change the sum of their weights. (Sleeping experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using
 and combining predictors that specialize, STOC 1997.)
 
 `rule` decides which parts sleep. A part is idle while the weights of its beliefs add up to less than 1 %. After 2,500
-idle examples, a part with Fourier features is awake only for every eighth example. After 5,000 idle examples, any part
-is dropped and its memory is freed.
+idle examples, a part with Fourier features is awake only for every eighth example. After 5,000 idle examples, a part is
+dropped and its memory is freed, unless it is the linear part that learns by AdaGrad.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
 """Idle examples until a part with Fourier features sleeps; how often it wakes; idle examples until a part is
 dropped."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
-"""Smaller probabilities are raised to one in a million: beliefs that are so confident are wrong more often than
-that."""
+"""Smaller probabilities are raised to one in a million, because beliefs that are more confident than that are wrong
+more often."""
 
 
 def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
     """Return the margins of the mixture, one per output.
 
-    f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake. `lapses` are the shares of
-    labels that each belief assumes to be random; None if no belief does.
+    f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake. `lapses` has the share of
+    labels that each belief assumes to be random; None if no belief assumes this.
     """
     if len(w) == 1 and not (lapses is not None and lapses.any()):
         return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
@@ -58,7 +58,7 @@ def _logs(f: Array, lapses: Array | None) -> Array:
 
 
 def lapse_factors(f: Array, lapses: Array) -> Array:
-    """Return by how much each belief's lapse rate shrinks its margin: the margin of its probability, divided by f."""
+    """Return the factor by which each belief's lapse rate shrinks its margin f: the logit of its probability over f."""
     factors = np.ones(len(f))
     for b in np.flatnonzero(lapses):
         no, yes = _logs(f[b : b + 1], lapses[b : b + 1])[0]

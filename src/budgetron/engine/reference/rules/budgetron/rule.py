@@ -1,15 +1,15 @@
-"""Budgetron: features, margins of every belief, their mixture, and the update, one example (x, i, y, ω) at a time.
+"""Budgetron: how one example (x, i, y, ω) is scored and learned.
 
-    1  features of x, and the rows of the tasks related to i
-    2  margins f_b of every belief b, and their mixture. The model's margin is the calibrated margin of the mixture.
-       The example is a mistake if its true class does not have the largest margin
-    3  the weights of the beliefs, and the calibration, learn from these margins
-    4  every part learns. A part that stays without weight is dropped; parts with weight may grow. The scaler updates
-       its estimates of the columns
+    1  Compute the features of x, and find the rows of the tasks related to i.
+    2  Compute the margins f_b of every belief b, and their mixture. The model's margin is the calibrated margin of the
+       mixture. The example is a mistake if its true class does not have the largest margin.
+    3  Update the weights of the beliefs, and the calibration, from these margins.
+    4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow.
+       Update the scaler's estimates of the columns.
 
 i is the task, y the label and ω the weight of the example. In code, `w` are the weights of the beliefs, `parts` the
 parts that have not been dropped, `index` their positions in the list of `make_parts`, and `idle` counts for how many
-examples each of them has had nearly no weight.
+examples in a row each of them has had negligible weight.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
 
 FIRST_REVIEW = 128
-"""Examples before the sizes of the parts are reviewed for the first time."""
+"""After this many examples, the sizes of the parts are reviewed for the first time."""
 ENOUGH_WEIGHT = 0.9
 """Parts with Fourier features may grow once their weights add up to this."""
 RECLAIM_AFTER = 4096
-"""Examples after which the bytes of unused frequencies may become rows for more tasks."""
+"""After this many examples, the bytes of unused frequencies may become rows for more tasks."""
 MAX_WEIGHT = 1e9
-"""Larger weights of examples count as this one, so that products stay finite. The model is nearly the same: the step of
-an example with such a weight ends just past the decision boundary anyway (`steps`)."""
+"""Example weights are limited to this value, so that products stay finite. The limit changes little: with such a
+weight, a step ends just past the decision boundary anyway (`steps`)."""
 
 
 def sizes_are_reviewed(seen: int) -> bool:
@@ -64,7 +64,7 @@ class Budgetron(BudgetronDeclaration):
         self.scaler = None if settings.sparse else Scaler(d)
         self.fourier = None if settings.sparse else FourierFeatures(d, parameters.bandwidth, parameters.bandwidths)
         self.calibration = Calibration(self.outputs)
-        self.spare = 0  # bytes of parts that were dropped, not used by others yet
+        self.spare = 0  # bytes of dropped parts that nothing else uses yet
         self.parts: list[Part] = make_parts(settings)
         self.index = np.arange(len(self.parts))
         self.idle = np.zeros(len(self.parts), dtype=np.int64)
@@ -105,8 +105,8 @@ class Budgetron(BudgetronDeclaration):
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
 
-        A part with Fourier features that has been idle for long sees few examples, to save time, but enough of them to
-        regain weight. Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
+        A part with Fourier features that has been idle for long sees few examples, which saves time, but enough of them
+        to regain weight. Linear parts are cheap and never sleep: they are the first to follow a stream that changes.
         """
         linear = np.array([part.frequencies == 0 for part in self.parts])
         awake = linear | (self.idle < mixture.SLEEP_AFTER) | (self.n_seen % mixture.WAKE_EVERY == 0)
@@ -194,10 +194,10 @@ class Budgetron(BudgetronDeclaration):
     def _use_bytes(self) -> None:
         """Let parts with Fourier features grow, or tasks have more rows.
 
-        Parts begin with few frequencies: on a stream that a linear model describes, more would cost time and bytes for
-        nothing. Once the parts with Fourier features have nearly all of the weight, they use as many frequencies as are
-        useful, and the part with the largest weight gets the bytes of parts that were dropped. Until then, these bytes
-        become rows for more tasks.
+        Parts begin with few frequencies, because more would waste time and bytes on a stream that a linear model
+        describes. Once the parts with Fourier features have nearly all of the weight, they use as many frequencies as
+        are useful, and the heaviest of them gets the bytes of dropped parts. Until then, these bytes become rows for
+        more tasks.
         """
         shares = zip(self._shares(), self.parts, strict=True)
         fourier = [(share, part) for share, part in shares if part.max_frequencies]
@@ -219,7 +219,7 @@ class Budgetron(BudgetronDeclaration):
                 self._grow(part, min(frequencies, part.max_frequencies))
 
     def _use_spare(self, part: Part, frequencies: int) -> None:
-        """Let a part have more frequencies than were planned for it, as far as spare bytes pay for them."""
+        """Grant a part more frequencies than were planned for it, as many as the spare bytes allow."""
         before, granted = self._cost(part, part.max_frequencies), part.max_frequencies
         while granted < frequencies and self._cost(part, granted + 1) - before <= self.spare:
             granted += 1
@@ -227,7 +227,7 @@ class Budgetron(BudgetronDeclaration):
         part.max_frequencies = granted
 
     def _reclaim_frequencies(self) -> None:
-        """Take back the bytes of frequencies that have not been needed."""
+        """Turn the bytes of planned but unused frequencies into spare bytes."""
         frequencies = self._frequency_bytes()
         for part in self.parts:
             self.spare += part.bytes(part.max_frequencies) - part.bytes(part.frequencies)
@@ -286,7 +286,7 @@ class Budgetron(BudgetronDeclaration):
         """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
 
         s is the scale of the calibration; w_b, f_b and V_b are the weight, the margin and the variance of belief b. The
-        lapse rate of the calibration, which makes margins smaller, is left out; those of beliefs are not.
+        lapse rates of the beliefs are included. That of the calibration, which would make margins smaller, is not.
         """
         e, _ = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
@@ -304,7 +304,7 @@ class Budgetron(BudgetronDeclaration):
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
-        """Return the terms of each example, and its margin. The margin differs from their sum, see `terms`."""
+        """Return the margin and the terms of each example. The terms do not add up to it exactly, see `terms`."""
         collected: dict[str, list[Array]] = {"margins": [], "columns": [], "fourier": [], "offsets": []}
         for located in examples:
             e, _ = self.see(*located)
@@ -314,7 +314,7 @@ class Budgetron(BudgetronDeclaration):
             w[beliefs] *= mixture.lapse_factors(f, lapses)
             columns, fourier = averaged_terms(e, self.parts, w, self.calibration)
             mixed = mixture.margins(f, self.w[beliefs], lapses)
-            # The offset is part of every belief's margin, so it shrinks as they do on average.
+            # The offset is part of every belief's margin, so it shrinks by their mean lapse factor.
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * w.sum() * e.x.offset
             collected["margins"].append(self.calibration.margins(mixed))
             shrinkage = self.calibration.shrinkage(mixed)

@@ -5,7 +5,7 @@
 w_b and f_b are the weight and the margin of belief b; s and o are the scale and the offset of the calibration. The
 model predicts with the margin of the averaged probabilities, not with this averaged margin. The difference is the
 remainder of an explanation; it is small where the beliefs agree. An explanation multiplies all terms by
-`Calibration.shrinkage`, so that they add up to the margin that users see.
+`Calibration.shrinkage`. Then the terms and the remainder add up to the margin that users see.
 """
 
 from __future__ import annotations

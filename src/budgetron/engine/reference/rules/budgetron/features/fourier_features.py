@@ -1,7 +1,7 @@
 """Random Fourier features of Gaussian kernels on standardised columns: cos(ω·z) and sin(ω·z) for frequencies ω.
 
-Frequencies are drawn once from N(0, I) as small integers in units of 1/32, one byte per column, and scaled by √(2γ) for
-a kernel exp(−γ‖z − z'‖²). Each is computed from its number alone, so that more can be added later.
+Frequencies are drawn from N(0, I), stored as integers in units of 1/32 (one byte per column), and scaled by √(2γ) for a
+kernel exp(−γ‖z − z'‖²). Each is a hash of its index, so more can be added later without changing the first ones.
 
 All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them
 differently. The features at one scaling are called a *bank*. In bank 0, blocks of 128 frequencies repeat: the first 96

@@ -27,7 +27,7 @@ NEAR = 0.02
 """A value closer to m than this, in units of s, changes neither m nor s. In a column of mostly zeros, s is then the
 spread of the other values."""
 NORMAL = 0.6745
-"""Median distance from the median of a standard normal."""
+"""Median distance of a standard normal variable from its median; 1/NORMAL = 1.48."""
 FIRST = 3
 """Rows before the first estimate. Their median is usable even if one of them is corrupt."""
 

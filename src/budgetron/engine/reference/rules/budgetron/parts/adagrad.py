@@ -4,7 +4,8 @@
     G += (gφ)²,   w += λ gφ/√G,         and the same for w_i with √ρ φ
 
 w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. g is the
-negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω.
+negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω. p is the
+probability of the output's class, and [y] is 1 for the true class and 0 for the others.
 
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
 the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less
@@ -92,7 +93,7 @@ class FourierAdaGrad:
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         # With more frequencies, AdaGrad needs more examples before it predicts better than the filters. So it may grow
-        # to the limit as soon as its weight is not negligible; at a large weight it would be too late.
+        # to the limit as soon as its weight is not negligible; waiting for a large weight would be too late.
         if weight >= NEGLIGIBLE:
             return self.frequency_limit
         return min(self.frequency_limit, useful_frequencies(self.columns - 1))
@@ -132,7 +133,7 @@ class FourierAdaGrad:
     def variances(self, e: Seen) -> Array:
         """Return how far a step of the current size would move f. It decreases as squared gradients add up.
 
-        It takes the place of a variance, because AdaGrad has no posterior.
+        AdaGrad has no posterior, so this is used instead of a variance.
         """
         v = 0.0
         if self.shared:

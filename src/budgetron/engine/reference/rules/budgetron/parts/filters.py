@@ -5,25 +5,27 @@
     θ += α Pφ,   P −= c Pφ(Pφ)ᵀ,     v_j += α R_ij S_j φ,   S_j ← S_j/(1 + h R_ij² S_j φ²)
 
 For an example of task i with features φ, f is the margin and V its variance. θ are the shared weights with covariance
-P; v_j are the own weights of task j with variances S_j. α is the step size and h the curvature of the loss.
+P, and v_j are the own weights of task j with variances S_j. α is the step size and h the curvature of the loss.
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
 an explicit graph, whose interaction matrix is A. P is a full matrix, or only its diagonal if there are many columns.
 With `frequencies`, φ also has random Fourier features, and P is stored in float32; own weights use only the linear
-features. In a filter with `cells`, the only own weight of a task is its bias: (outputs + 1) numbers per task in a
-hashed array, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A `plain` filter ignores
-the graph: a task uses only its own weights, not those of related tasks. So a wrong graph costs little accuracy.
+features. In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the bias
+for each output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A
+`plain` filter ignores the graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs
+little accuracy.
 
 A filter with a rate λ learns by AdaGrad, with the same steps. It has one S per weight, shared or own:
 
-    S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, the probability that it did not give to the true class y
+    S ← S/√(1 + (g S φ)²/λ²),     g = 1 − p_y, where p_y is the probability that it gave to the true class y
 
-So S is λ/√G, for the sum G of squared gradients. It falls like 1/√n after n examples, where that of a Bayesian filter
-falls like 1/n, and so the filter follows a stream that drifts.
+So S is λ/√G for the sum G of squared gradients. After n examples it has fallen like 1/√n. In a Bayesian filter, S falls
+like 1/n. That is why this filter can follow a stream that drifts.
 
 A filter with a lapse rate ε assumes that this share of the labels is random. The weight of an example is multiplied by
 (1 − ε) p_y/(ε/2 + (1 − ε) p_y), the probability that its label is not random, and the rule mixes the probability
-ε/2 + (1 − ε) p. Without ε, a few confident mistakes would keep the weights small. Two classes only.
+ε/2 + (1 − ε) p. Without ε, a few wrong labels would keep the weights small, because confident mistakes cost much. Two
+classes only.
 """
 
 from __future__ import annotations
@@ -110,8 +112,8 @@ class Filter:
 
     def bytes(self, frequencies: int) -> int:
         width = self.columns + 2 * frequencies if self.shared else 0
-        # The features of bank 0 are shared by all parts. The features of another bank are counted for the one filter
-        # that sees them.
+        # All parts share the features of bank 0. The features of another bank are counted for the only filter that sees
+        # them.
         features = 8 * width if self.bank else 0
         return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
 
@@ -121,10 +123,10 @@ class Filter:
         return np.concatenate([e.linear, e.banks[self.bank][: 2 * self.frequencies]]) if self.frequencies else e.linear
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
-        # Only one filter grows (the others get weight 0), because the time of an update grows with the square of the
-        # frequencies. It grows early, while it has learned little, because weights that are added late cannot take over
-        # what the others have learned. It also grows once the stream has determined its weights; while most of their
-        # prior variance remains, more weights would not help.
+        # Only the heaviest filter grows (for the others, `weight` is 0), because the time of an update grows with the
+        # square of the frequencies. It can grow early, while it has learned little: weights that are added later cannot
+        # take over what the others have already learned. After that, it grows once the stream has determined its
+        # weights: while most of their prior variance remains, more weights would not help.
         if seen < EARLY:
             grows = weight >= MAJORITY_WEIGHT
         else:
@@ -218,7 +220,7 @@ class Filter:
         return True
 
     def _shrinkage(self, spread: Array, features: Array, code: int, f: Array, h: float, omega: float) -> Array:
-        """Return the numbers by which the variances S of weights with these features are divided; `spread` is Sφ."""
+        """Return the divisors of the variances S of weights with these features; `spread` is Sφ."""
         if not self.belief.rate:
             return 1 + h * spread * features
         # S = λ/√G and G ← G + (gφ)². An example weight above 1 counts as 1, so that one heavy example cannot end the
@@ -232,7 +234,7 @@ class Filter:
             return
         floor = self.belief.floor * self.belief.prior
         if self.full_covariance:
-            # The variances rise in small steps, example by example. Adding to the diagonal keeps P positive definite.
+            # Variances rise by 1 % of the floor per example. Adding to the diagonal keeps P positive definite.
             low = np.flatnonzero(np.diagonal(self.P) < floor)
             self.P[low, low] += 0.01 * floor
         else:

@@ -5,16 +5,16 @@
     θ_q += α u_iq Σ_qφ,   u_i += α_y C_iā,   w_i += α S_iφ;   all covariances shrink as in `filters`
 
 For an example of task i with features φ and label y, f is the margin and V its variance. θ_q are the weights of
-dimension q, with covariance Σ_q. All tasks use θ_0 equally (u_i0 = 1); the other θ_q count as much as the task's point
-says. w_i are the own weights of task i with variances S_i, and C_i is the covariance of its point. g is the gradient
-and α the step of `steps`; c is a class.
+dimension q, with covariance Σ_q. All tasks use θ_0 equally (u_i0 = 1); the other θ_q count as much as the point of the
+task says. w_i are the own weights of task i with variances S_i, and C_i is the covariance of its point. g is the
+gradient and α the step of `steps`; c is a class.
 
 Σ_0 is a full matrix, as in a filter; the other Σ_q and S_i are diagonal, C_i is r × r. Because u and θ change together,
 f changes by αV and by a further α²ε, ε = Σ_q u_iq (φᵀΣ_qφ)(C_iā)_q. The step is shortened until α²ε is at most half of
 αV, so that the product of u and θ cannot diverge. Points and θ_q start at small random values: if all were equal, all
 dimensions would learn the same.
 
-    P  Σ_0     sigma  Σ_1 … Σ_r     direction  ā     ca  C_iā     size  α_y     own_of  u_i, C_i, w_i, S_i
+In code: `P` Σ_0, `sigma` Σ_1 … Σ_r, `direction` ā, `ca` C_iā, `size` α_y; `own_of` returns u_i, C_i, w_i and S_i.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Latent:
 
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
-        # The point is a hash of the task id, so a task that was evicted starts again at the same point in both engines.
+        # The point is a hash of the task id, so an evicted task starts again at the same point, in both engines.
         hashes = mix64(np.arange(self.rank, dtype=np.int64) + 2_000_000)
         u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), hashes))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
@@ -102,7 +102,7 @@ class Latent:
         # Without this limit, u and θ would enlarge each other from step to step.
         if size * epsilon > v / 2:
             alpha, size = alpha * (v / 2 / (size * epsilon)), v / 2 / epsilon
-        # θ_0, u, C, w and S are updated from the values before the step, which is why `ca` and `a` were computed above.
+        # All updates use values from before the step, so `a` and `ca` were computed above.
         first = self.P @ phi if self.full_covariance else self.P * phi
         self.theta[0] += np.outer(alpha, first)
         if self.full_covariance:

@@ -1,7 +1,7 @@
 """The interface `Part` that all parts of a Budgetron implement, and `Seen`, an example with its features.
 
 A part holds one or more beliefs: models of the same stream, each with its own margin f. The rule mixes the beliefs of
-all parts by how well they predict (`mixture`), and uses parts only through this interface.
+all parts, weighted by how well they predict (`mixture`), and uses parts only through this interface.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def source_of(e: Seen, row: Array) -> int:
 
 
 class Part(Protocol):
-    """One or more beliefs. `learn` gets the same `Seen` object as the call of `margins` before it."""
+    """One or more beliefs. `margins` is called before `learn`, with the same `Seen` object."""
 
     count: int  # number of beliefs
     row_width: int  # how many numbers the part has in the row of a task
@@ -79,7 +79,7 @@ class Part(Protocol):
         """Return the variance of f, one per belief."""
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
-        """Update all beliefs; `f` is what `margins` returned. Returns whether anything changed."""
+        """Update all beliefs; `f` is the result of `margins`. Return whether anything has changed."""
 
     def set_frequencies(self, count: int) -> None:
         """Use this many frequencies from now on; not fewer than before."""

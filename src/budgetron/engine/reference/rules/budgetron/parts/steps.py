@@ -5,9 +5,9 @@ A filter whose margin f has variance V moves f along the gradient to the maximum
     α = ω τ ([y] − p(f)),   τ ∈ (0, 1] solves   τ (1 − p_y(f)) = 1 − p_y(f + V α)
 
 p(f) are the class probabilities, p_y is that of the true class y, [y] is 1 for y and 0 for other classes, and ω is the
-weight of the example. For two classes this is the exact maximum. The right side decreases in τ, so the root is unique;
-Newton's method finds it, with bisection where Newton leaves the bracket. A confidently wrong example moves f just past
-the decision boundary, whatever its weight ω.
+weight of the example. For two classes this is the exact maximum. The right side decreases in τ, so the root is unique.
+Newton's method finds it, with bisection where Newton's method leaves the bracket. A confidently wrong example moves f
+just past the decision boundary, whatever its weight ω.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
         residual = (p.sum() - p[code]) / g[code] - tau
         low, high = (tau, high) if residual > 0 else (low, tau)
         move = residual / (1.0 + p[code] * (direction[code] - p @ direction) / g[code])
-        # Newton, unless it leaves the bracket or does not even halve its step: then bisection.
+        # Bisect if Newton's step leaves the bracket, or is more than half as long as the step before.
         slow = not low <= tau + move <= high or abs(2 * move) > abs(last)
         last = (low + high) / 2 - tau if slow else move
         if abs(last) <= 1e-12 * tau:
@@ -59,10 +59,16 @@ def step(f: Array, code: int, omega: float, v: float) -> tuple[Array, float]:
 
 
 def with_lapse(log_probability: Array, lapse: Array) -> Array:
-    """Return log p of one of two classes if a share ε of the labels is random, from log p without random labels."""
+    """Return log p of one of two classes if a share `lapse` of the labels is random.
+
+    `log_probability` is log p without random labels.
+    """
     return np.asarray(np.log(lapse / 2 + (1 - lapse) * np.exp(log_probability)))
 
 
 def not_random(p: float, lapse: float) -> float:
-    """Return the probability that a label is not random, if it would have the probability p without random labels."""
+    """Return the probability that a label is not random, if a share `lapse` of the labels is random.
+
+    p is the probability of the label without random labels.
+    """
     return (1 - lapse) * p / (lapse / 2 + (1 - lapse) * p)

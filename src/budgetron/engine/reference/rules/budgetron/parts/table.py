@@ -1,13 +1,13 @@
 """The beliefs of a Budgetron on sparse rows: linear models, one per learning rate, trained by AdaGrad.
 
-All weights are in one hashed table of cells. The shared weights of feature j are in a cell of its own, and so are its
-own weights for task i. A hash says in which *bucket* of eight cells a cell is. A cell has a tag, 12 more bits of the
-hash, so that features in one bucket do not disturb each other. Two features share a cell only if their tags agree too.
+All weights are in one hashed table of cells. Feature j has one cell for its shared weights, and one for its own weights
+per task. A hash selects a *bucket* of eight cells. Within the bucket, a cell is found by its tag, 12 more bits of the
+hash. So two features share a cell only if both their buckets and their tags agree.
 
-A table is smaller than the vocabulary of most texts, and it should hold the frequent features. So a cell also has a
+A table is smaller than the vocabulary of most texts, and it should keep the frequent features. So a cell also has a
 count, from 0 to 15. Each occurrence of its feature adds 1. A new feature that finds no cell subtracts 1 from the lowest
-count of its bucket; it takes the cell if that count is 0. Task i has own weights of feature j only while the count of
-the shared cell is at least 3: most words are too rare for them.
+count of its bucket, or takes that cell if the count is 0. Task i has own weights of feature j only while the count of
+the shared cell is at least 3, because most words are too rare for own weights.
 
 j runs over the non-zero features of a row x of task i. a_j is the typical |x_j|, a running mean in the cell of j that
 includes x_j, so that |x_j|/a_j is at most 8 however large x_j is. A feature without a cell has a_j = |x_j|.
@@ -24,8 +24,8 @@ features in class c.
 
 In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
 
-keep is 1 in AdaGrad, whose weights converge. In a belief with a smaller `keeps`, the steps do not shrink to nothing,
-and it follows a stream that drifts. For b and κ it is 1.
+In AdaGrad keep is 1, and the weights converge. With a smaller keep (`keeps`), steps do not shrink to 0, so the belief
+follows a stream that drifts. For b and κ, keep is always 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WAYS = 8
 TAGS, MAX_COUNT = 2**12, 15
 """The number of different tags, and the largest count of a cell: together they fit into two bytes."""
 OWN_COUNT = 3
-"""The count of its shared cell from which a feature has own weights."""
+"""A feature has own weights while the count of its shared cell is at least this."""
 MASS = 0.1
 """Prior mass of every feature in each class: M_jc before any example."""
 TOTAL_MASS = 1000 * MASS
@@ -188,7 +188,7 @@ class HashedTable:
         phi2 = entries.phi[self.signs.astype(int)] ** 2
         rates, v = np.array(self.rates), np.array(self.rates)
         for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
-            # AdaGrad has no posterior. Its step size λ/√G stands in for the variance: it falls with every gradient.
+            # AdaGrad has no posterior, so the step size λ/√G replaces the variance. It falls with every gradient.
             roots = np.sqrt(1 + at(self.squares, cell).mean(axis=2))  # (n, beliefs)
             v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, phi2)
         return v
@@ -298,7 +298,7 @@ class HashedTable:
 
     @property
     def nbytes(self) -> int:
-        # The last summand is the tag and the count of each cell, which have two bytes in the compiled engine.
+        # The last summand is the tag and the count of each cell, which take two bytes in the compiled engine.
         return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + 2 * self.cells
 
 
@@ -311,8 +311,8 @@ def tags(h: Any) -> Any:
 
 
 def own_hash(h: Any, task_id: int) -> Any:
-    """Return the hashes of features with own weights of a task."""
-    # ~: a hash of a pair is symmetric; without it feature 2 of task 5 would have the cell of feature 5 of task 2.
+    """Return the hashes of the own weights of a task, from the hashes of the features."""
+    # `mixed` is symmetric: without the ~, feature 2 of task 5 would share a cell with feature 5 of task 2.
     return mixed(h, mix64(~np.int64(task_id)))
 
 

@@ -1,8 +1,8 @@
 """One row of weights per task, at most `max_rows` rows. A new row evicts the least recently updated one.
 
-A row holds the numbers that each part has for a task, one part after the other. A task without a row has the prior of
-every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in the
-order of their last update, the oldest first.
+A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior
+of every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in the
+order of their last update, oldest first.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class TaskRows:
         for key, row in self.rows.items():
             self.rows[key] = np.delete(row, range(part.at, part.at + part.row_width))
         self.lay_out([other for other in self.parts if other is not part])
-        # The plan reserved bytes for `max_rows` rows, so that many are freed, even if fewer rows exist. Without
-        # `may_grow` the freed bytes may not be used.
+        # The plan has reserved bytes for `max_rows` rows, so the bytes of all these rows are freed, even if fewer
+        # exist. Without `may_grow`, the freed bytes must not be used.
         return 8 * part.row_width * (self.max_rows or 0) * self.may_grow
 
     @property
@@ -106,5 +106,5 @@ class TaskRows:
 
     @property
     def nbytes(self) -> int:
-        # 64: an estimate for the key and the entry of the dictionary. `row_bytes` are the bytes in the core instead.
+        # 64 is an estimate for the key and the entry of the dictionary. `row_bytes` is the size of a row in the core.
         return len(self.rows) * (8 * self.width + 64)

@@ -1,8 +1,8 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-For sparse rows, all bytes go to the table. For dense rows, the bytes go first to a model on linear features, then to
-the frequencies of AdaGrad and to the rows of tasks; the rest goes to a filter over Fourier features. If few tasks would
-have rows, the model has fewer beliefs instead, because a row for one more task is worth more than one more belief.
+For sparse rows, all bytes go to the table. For dense rows, the bytes go first to models on linear features, then to the
+frequencies of AdaGrad and to the rows of tasks, and the rest goes to filters over Fourier features. If only few tasks
+would have rows, the model gets fewer beliefs, because a row for one more task is worth more than one more belief.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 
 # (prior, own, floor, rate, lapse) of each `FilterBelief`. Features have unit size, so a variance means the same on
-# every stream. Own variances are a tenth of the shared one in beliefs that tasks are alike, and ten times as large in
-# the belief that they differ. Two beliefs keep adapting, for streams that drift: a filter with a floor, which is better
-# where columns are correlated, and one with a rate, which learns by AdaGrad. Its own weights move as fast as the shared
-# ones, so that tasks may drift apart, and its floor lets it adapt even after millions of examples. The belief with a
-# lapse rate assumes that 5 % of the labels are random. It has a large prior, because a wrong label cannot pull its
-# weights far.
+# every stream. A belief that tasks are alike has own variances of a tenth of the shared ones; the belief that tasks
+# differ has own variances ten times as large. Two beliefs keep adapting, for streams that drift. One is a filter with a
+# floor, which is better where columns are correlated. The other has a rate, so it learns by AdaGrad. Its own weights
+# move as fast as the shared ones, so that tasks may drift apart, and its floor lets it adapt even after millions of
+# examples. The belief with a lapse rate assumes that 5 % of the labels are random. It has a large prior, because a
+# wrong label cannot pull its weights far.
 FILTERS = (
     (1.0, 0.1, 0.0, 0.0, 0.0),
     (10.0, 0.1, 0.0, 0.0, 0.0),
@@ -53,17 +53,17 @@ ENOUGH_CELLS = 2**14
 MAX_FULL_COVARIANCE = 128
 """Filters on at most this many columns have a full covariance matrix."""
 BANK_SHARE = 8
-"""Filters with other bandwidths are left out if they need more than 1/8 of the bytes before they grow."""
+"""Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
 ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
-"""The alternative to the smallest plan with task rows is a plan with hashed biases alone. Task rows are better if they
-have this many own weights in all and there are at least `MIN_ROWS` of them. With more columns fewer rows are enough,
-because a bias is then a smaller part of what distinguishes a task."""
+"""The alternative to the smallest plan with task rows is a plan with only hashed biases. Task rows are better if there
+are at least `MIN_ROWS` of them, with at least `ENOUGH_WEIGHTS` own weights in all. With more columns, fewer rows are
+enough, because a bias then accounts for less of the difference between tasks."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
 """Limits of the number of hashed biases of a filter."""
 SMALL_BUDGET = 96 * 1024
-"""Bytes up to which AdaGrad over Fourier features is a better use of memory than a filter over them."""
+"""Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them."""
 SCARCE = 2**20
 MULTIPLE, SCARCE_MULTIPLE = 4, 16
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
@@ -183,7 +183,7 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _bayesian(settings: Settings) -> Settings:
-    """Return the settings without the filters that learn by AdaGrad or have a lapse rate. Rows of tasks are shorter."""
+    """Return the settings without filters that learn by AdaGrad or have a lapse rate, so that task rows are shorter."""
     parameters = settings.parameters
     kept = [
         k
@@ -269,12 +269,12 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
-        # A frequency costs a byte per column, two features with two numbers per rate and output, and work space.
+        # A frequency costs a byte per column, two features with two numbers per rate and output, and working memory.
         bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
         # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
         share = available // 4 if tasks else max(available // 3, min(available * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // bytes_each))
-        if not tasks:  # with tasks, more frequencies would mean longer own weights, and so fewer tasks with own weights
+        if not tasks:  # with tasks, more frequencies would make own weights longer, so fewer tasks could have them
             more = min(MULTIPLE * useful_frequencies(d), (available - SMALL_BUDGET) // 3 // bytes_each)
             frequencies = max(frequencies, int(more))
         sized = sized.with_parameters(frequencies=max(frequencies, 1))
@@ -331,7 +331,7 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def _compiled(limit: int, compiled: bool) -> int:
-    """Return the limit in bytes of the compiled core. NumPy stores both triangles of a covariance."""
+    """Convert a limit to bytes of the compiled core. NumPy needs twice as many: it stores full covariance matrices."""
     return limit if compiled else limit // 2
 
 

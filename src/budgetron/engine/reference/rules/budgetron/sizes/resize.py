@@ -3,8 +3,8 @@
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
     rows of tasks       The most recently updated ones stay.
-    cells of the table  A bucket covers a range of hashes. Of the old buckets that cover the same hashes, a new bucket
-                        keeps the cells with the largest counts, and among equal counts those of largest mass.
+    cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
+                        same hashes: those with the largest counts, and among equal counts those with the largest mass.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
 
 `learners.lifecycle.resize` calls it through the rule's `resized`. The old state is not changed.
@@ -89,7 +89,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:
-    """Add weights with their prior to a filter, which has `before` weights per output, until it has `after`."""
+    """Extend a filter from `before` to `after` weights per output. The new weights have their prior."""
     weights = np.asarray(state[f"{name}_weights"])
     state[f"{name}_weights"] = np.pad(weights, ((0, 0), (0, after - before)))
     covariance = np.zeros(triangle(after))
@@ -119,7 +119,7 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
             new_squares += FIRST_SQUARES * squares[:, columns:].mean(axis=1, keepdims=True)
         state[f"{part}_weights"] = np.pad(weights * scale, ((0, 0), (0, more))).astype(np.float32)
         state[f"{part}_squares"] = np.hstack([squares, new_squares]).astype(np.float32)
-    # Where a run begins depends on how long it may become and on the number of cells: a new layout begins empty.
+    # Where a run begins depends on its greatest length and on the number of cells. So all runs move, and begin at 0.
     cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
         state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
@@ -138,7 +138,8 @@ def _resize_table(state: State, old: int, new: int, classes: int) -> None:
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(old, -1)
     tags = np.asarray(state["table_tags"], dtype=np.int64)
     order = np.lexsort((-cells[source, 1 : 1 + classes].sum(axis=1), -(tags[source] % (MAX_COUNT + 1)), target))
-    # A growing table copies cells. Of those with the same tag in one bucket, only the first would be found.
+    # When the table grows, a cell may be copied to several buckets. Of cells with the same tag in one bucket, only the
+    # first would be found, so the others are left out.
     _, unique = np.unique(target[order] * TAGS + tags[source[order]] // (MAX_COUNT + 1), return_index=True)
     order = order[np.sort(unique)]
     source, target = source[order], target[order]

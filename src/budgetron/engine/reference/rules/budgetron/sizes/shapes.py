@@ -56,12 +56,12 @@ def filter_rate(parameters: Any, k: int) -> float:
 
 
 def filter_lapse(parameters: Any, k: int) -> float:
-    """Return the share of labels that part k assumes to be random. It is 0 for all parts that are no filters."""
+    """Return the share of labels that part k assumes to be random. It is 0 for all parts that are not filters."""
     return float(parameters.filter_lapses[k]) if k < len(parameters.filter_lapses) else 0.0
 
 
 def has_full_covariance(parameters: Any, k: int) -> bool:
-    """Whether filter k stores a full covariance matrix. One that learns by AdaGrad has a step size per weight."""
+    """Whether filter k stores a full covariance matrix. A filter that learns by AdaGrad has a step size per weight."""
     return bool(parameters.full_covariance) and not filter_rate(parameters, k)
 
 
@@ -82,7 +82,7 @@ def shapes_of(settings: Settings) -> list[Shape]:
 
 
 def part_overhead(outputs: int) -> int:
-    """Return the planned bytes of a part beside its arrays; its steps have four numbers per output."""
+    """Return the planned bytes of a part in addition to its arrays. `Steps` in the core has four numbers per output."""
     return OBJECT_BYTES + 32 * outputs
 
 
@@ -98,7 +98,7 @@ def row_bytes(settings: Settings) -> int:
 
 
 def bytes_beyond(settings: Settings, compiled: bool) -> int:
-    """Return an upper bound of the bytes of an engine."""
+    """Return an upper bound of the bytes of the parts, the task rows and their working memory."""
     parameters, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
     shapes = shapes_of(settings)
     # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
@@ -130,7 +130,7 @@ def _shared_fields(settings: Settings, name: str, n: int, full_covariance: bool,
 
 
 def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank: int = 0) -> int:
-    """Return how many frequencies a saved part uses, of those that it may use: the first ones, or more."""
+    """Return how many frequencies a saved part uses. Raise if the two saved numbers (used, granted) are impossible."""
     require(name in arrays and arrays[name].size == 2, f"state.{name}", "two numbers")
     used, granted = (int(count) for count in arrays[name].ravel())
     first, max_granted = min(planned, first_frequencies(bank)), max(planned, limit)
