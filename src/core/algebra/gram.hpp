@@ -1,6 +1,6 @@
-// The Gram matrix H of the stored instances, in a form in which projecting on their span costs O(B²).
+// The Gram matrix H of the stored instances, in a form in which projecting onto their span costs O(B²).
 //
-//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          projection of x_t on the span of the stored instances, and its squared distance
+//   project:  α = H⁻¹ k,  δ² = K_tt − kᵀα          projection of x_t onto the span of the stored instances, and its squared distance
 //   P = H⁻¹;  P_jj and one column of P              for evictions
 //
 // k is the kernel row of the new instance x_t, K_tt its kernel with itself, B the number of stored instances.

@@ -1,10 +1,10 @@
-// The span of the stored instances: projects a new instance on it, and computes what the eviction of a stored instance changes.
+// The span of the stored instances: projects a new instance onto it, and computes what the eviction of a stored instance changes.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
 //   eviction of r, with P the inverse Gram matrix of the B stored instances and the new one:  γ_j = −P_jr / P_rr
 //
 // H is the Gram matrix of the stored instances, k the kernel row of the new instance t, and K_tt its kernel with itself. An evicted instance
-// r is replaced by its projection Σ_j γ_j x_j on the others.
+// r is replaced by its projection Σ_j γ_j x_j onto the others.
 //
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.

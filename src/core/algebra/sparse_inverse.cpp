@@ -183,7 +183,7 @@ void SparseInverse::column(std::int64_t i, double* out, Work& work) const {
   apply(out, out, work);
 }
 
-// Projects on the range of a Laplacian: subtracts the mean of each component.
+// Projects onto the range of a Laplacian: subtracts the mean of each component.
 void SparseInverse::center(Work& work) const {
   auto &y = work.y, &sum = work.sum, &count = work.count;
   std::fill(sum.begin(), sum.end(), 0.0);

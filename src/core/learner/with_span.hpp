@@ -1,4 +1,4 @@
-// A mixin for rules that project examples on the span of the stored examples. Base is CoefficientLearner or a class derived from it.
+// A mixin for rules that project examples onto the span of the stored examples. Base is CoefficientLearner or a class derived from it.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
@@ -61,7 +61,7 @@ class WithSpan : public Base {
     return [this](std::size_t slot, double* row) { this->task_row_of_slot(slot, true, row); };
   }
 
-  // Projects the example in slot r on the others, and removes it.
+  // Projects the example in slot r onto the others, and removes it.
   void evict(std::size_t r) {
     span_.set_eviction(r);
     distribute(r);
@@ -69,7 +69,7 @@ class WithSpan : public Base {
     this->remove(r);
   }
 
-  // β += size · step · α, for an example that is projected on the stored ones. The caller must have divided `size` by scale_.
+  // β += size · step · α, for an example that is projected onto the stored ones. The caller must have divided `size` by scale_.
   void add(const Step& step, double size, const double* alpha) {
     simd().axpy(step.sign * size, alpha, this->size(), this->beta(step.plus));
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
@@ -83,7 +83,7 @@ class WithSpan : public Base {
     return this->argmin_oldest(span_.scores.data(), this->size());
   }
 
-  // The new example, which was projected last, replaces the one in slot r. The replaced example is projected on the new one and on the
+  // The new example, which was projected last, replaces the one in slot r. The replaced example is projected onto the new one and the
   // others. The coefficient of the new example is size · step.
   void replace_projected(std::size_t r, const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     span_.replace(r, scratch.task_row.data(), kk, delta2);

@@ -1,7 +1,7 @@
 // SecondOrderPerceptron: the multitask second-order Perceptron in dual form, with or without a budget.
 //
 // S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its row for the new example t, and
-// P = K_SS⁻¹. α and δ² are the projection of x_t on the stored examples and its squared distance from it (span.hpp).
+// P = K_SS⁻¹. α and δ² are the projection of x_t onto the stored examples and its squared distance from it (span.hpp).
 //
 //   R = (aI + K_SS)⁻¹,   β = R y_S
 //   on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,  e = (ρ, −1):   R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s
@@ -206,7 +206,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
       for (std::size_t j = 0; j < i; ++j) r(j, i) = r(i, j);
   }
 
-  // Learns the new example without storing it: span_->alpha is its projection on the stored examples.
+  // Learns the new example without storing it: span_->alpha is its projection onto the stored examples.
   void learn_projected(const double* k, double kk, const Step& step, const double* f) {
     const double s = innovation(k, kk);
     set_residual(step, f);
@@ -252,7 +252,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     return simd().oldest_within(span_->scores.data(), arrivals_.data(), n, tied);
   }
 
-  // Updates R: the new example takes the slot of `victim`, which is projected on the new example and the others (span_->gamma).
+  // Updates R: the new example takes the slot of `victim`, which is projected onto the new example and the others (span_->gamma).
   void replace_in_matrix(std::size_t victim, double s) {
     const std::size_t n = size();
     add_square(rho_.data(), 1.0 / s);

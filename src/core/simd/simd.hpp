@@ -108,7 +108,7 @@ struct Simd {
 
   // out_j = scale |b_j| root_j. Returns the least and the largest of them.
   Extremes (*sizes)(double scale, const double* b, const double* root, std::size_t n, double* out);
-  // out_j = (scale b_j)² max(0, own_j − k_j²/kk), the loss if j is projected on an example with kernel row k.
+  // out_j = (scale b_j)² max(0, own_j − k_j²/kk), the loss if j is projected onto an example with kernel row k.
   Extremes (*residuals)(double scale, const double* b, const double* own, const double* k, double kk, std::size_t n, double* out);
   Extremes (*extremes)(const double* x, std::size_t n);
   // The j with the lowest arrival among those with x_j ≤ limit; n if there is none.

@@ -1,4 +1,4 @@
-// Budget maintenance that projects one half of a full store on the other half (Ahpatron). L are the B/2 examples with the largest
+// Budget maintenance that projects one half of a full store onto the other half (Ahpatron). L are the B/2 examples with the largest
 // ‖β_j‖ √K_jj, and D are the others. ν is ‖f‖ before the projection, and f_L is f after it:
 //
 //   β_L += (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖

@@ -1,4 +1,4 @@
-// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project r on the new example t. β are the coefficients
+// Budget maintenance in O(B): evict the smallest, the oldest or a random example r, or project r onto the new example t. β are the coefficients
 // of the B stored examples, K is the multitask kernel, and τ y the step.
 //
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
@@ -127,7 +127,7 @@ class RandomRemoving final : public MarginLearner {
   Splitmix generator_;
 };
 
-// Replaces the example whose projection on the new one has the least loss.
+// Replaces the example whose projection onto the new one has the least loss.
 class Replacing final : public MarginLearner {
  public:
   using MarginLearner::MarginLearner;
@@ -177,7 +177,7 @@ class Replacing final : public MarginLearner {
     return simd().extremes(scores_.data(), size());
   }
 
-  Vec<double> carried_{bytes_, config_.n_outputs};  // the projections of the replaced examples on the new one, per output
+  Vec<double> carried_{bytes_, config_.n_outputs};  // the projections of the replaced examples onto the new one, per output
 };
 
 }  // namespace budgetron
