@@ -1,4 +1,4 @@
-// The span of the stored instances: projects a new instance onto it, and computes what the eviction of a stored instance changes.
+// The span of the stored instances: projects a new instance onto it, and evicts a stored instance by projecting it onto the others.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
 //   eviction of r, with P the inverse Gram matrix of the B stored instances and the new one:  γ_j = −P_jr / P_rr

@@ -38,7 +38,7 @@ struct Config {
   Parameters parameters;        // the parameters that only this rule has
 };
 
-// What learning an example did; the flags are combined with |.
+// The outcome of learning an example; flags are combined with |.
 constexpr std::uint8_t kMistake = 1, kUpdated = 2, kStored = 4;
 
 // The direction of an update: +`sign` for the output `plus`, −`sign` for the output `minus`. With two classes there is only one
@@ -109,7 +109,7 @@ class Learner {
   // slots and its rows need at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
-  virtual void end_reserve() noexcept {}  // frees what was reserved but not used
+  virtual void end_reserve() noexcept {}  // frees memory that was reserved but not used
   void learn(const Rows& rows, std::size_t from, std::size_t to, const std::int32_t* labels, const std::int64_t* task_ids,
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }  // how many rows the store multiplies in one pass

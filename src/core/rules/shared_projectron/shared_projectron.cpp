@@ -155,7 +155,7 @@ class SharedProjectron final : public Learner {
   std::size_t cheapest(RootDiagonal root_diagonal) {
     auto& scores = span_.scores;
     beta_.squared_norms(size(), scores.data());
-    // The squares are updated step by step, so one that should be 0 may consist of rounding errors. It then counts as 0.
+    // The squares are updated step by step, so a square that should be 0 may be a small rounding error. Such squares count as 0.
     const double negligible = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
     for (std::size_t j = 0; j < size(); ++j)
       scores[j] = scores[j] > negligible ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;

@@ -91,7 +91,7 @@ class SharedWeights {
   }
   const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
   double variance(const double* phi) { return full_ ? dense_.variance(phi) : as_diagonal().variance(phi); }
-  // Only after variance() of the same example, which has computed P phi.
+  // Call it after variance() of the same example, which has computed P phi.
   void learn(const double* phi, const double* alpha, Shrinking by, double v, double floor) {
     if (!full_) {
       as_diagonal().learn(phi, alpha, by, 1.0, floor);

@@ -97,7 +97,7 @@ class Part {
   virtual void variances(const Seen& e, double* v) = 0;      // one per belief
   // `f` is the result of margins() for the same example, `omega` its weight. Returns whether anything has changed. Must not allocate.
   virtual bool learn(const Seen& e, const double* f, std::size_t label, double omega) = 0;
-  // Only after margins() of the same example. `to` contains zeros.
+  // Adds the terms of f to `to`, which contains zeros. Call it after margins() of the same example.
   virtual void terms(const Seen& e, Terms& to) const = 0;
 
   virtual bool stays() const { return false; }  // whether it is never dropped
@@ -110,7 +110,7 @@ class Part {
   virtual std::size_t bank() const { return 0; }  // the bank of Fourier features that it uses
   virtual Kind kind() const { return Kind::linear; }
   virtual void stop_growing() {}  // lowers max_frequencies() to frequencies()
-  virtual void set_frequencies(std::size_t) {}  // not fewer than before. If it throws, nothing has changed
+  virtual void set_frequencies(std::size_t) {}  // must not be fewer than before; if it throws, nothing has changed
   virtual std::size_t bytes(std::size_t frequencies) const = 0;  // of its arrays with this many frequencies, without the rows of tasks
 
   virtual void save(State& state) = 0;

@@ -60,7 +60,7 @@ class Steps {
   double* alpha() { return alpha_.data(); }
   double sign() const { return label_ ? 1.0 : -1.0; }  // of the label; two classes only
 
-  // Only after gradient() of the same example. Computes alpha(); returns the curvature h = w p_y (1 - p_y) at the end of the step.
+  // Computes alpha(), and returns the curvature h = w p_y (1 - p_y) at the end of the step. Call it after gradient() of the same example.
   double solve(const double* f, double omega, double v) {
     for (std::size_t c = 0; c < outputs_; ++c) alpha_[c] = omega * g_[c];
     double low = 0.0, high = 1.0, tau = 0.0, last = 1.0, rest = error_;

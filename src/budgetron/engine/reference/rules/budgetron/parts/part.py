@@ -36,7 +36,7 @@ SOURCES = ("shared", "own", "related")
 class Terms(NamedTuple):
     """f of every belief as a sum of terms, by source."""
 
-    columns: Array  # (3, beliefs, outputs, n): the term of each of the n features, the last of which is the constant
+    columns: Array  # (3, beliefs, outputs, n): the term of each of the n features; the last feature is the constant
     fourier: Array  # (3, beliefs, outputs): the sum of the terms of all Fourier features
 
     @classmethod
