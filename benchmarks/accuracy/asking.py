@@ -2,9 +2,9 @@
 
     python benchmarks/accuracy/asking.py [--orders 5] [--docs docs/how-to/training/asking.md]
 
-Every example is predicted by a `Budgetron`; it learns those whose label was asked for. Random asking gets as many
-labels as `should_ask` wanted, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in
-seeded orders. With --docs the table and the picture of the page are replaced.
+A `Budgetron` predicts every example, and learns only those whose label it asked for. Random asking gets the same number
+of labels as `should_ask`, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in
+seeded orders. With --docs, the script replaces the table and the picture of that page.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ BEGIN, END = "<!-- written by benchmarks/accuracy/asking.py -->", "<!-- end -->"
 
 
 def errors_and_labels(stream: Stream, share: float, chosen: NDArray[np.bool_] | None = None) -> tuple[float, int]:
-    """The share of wrong predictions, and the number of labels that were learned.
+    """Return the share of wrong predictions and the number of learned labels.
 
-    The labels in `chosen` are learned, or those that `should_ask` wants if it is None.
+    The model learns the labels in `chosen` or, if that is None, those that `should_ask` requests.
     """
     model, wrong, asked = Budgetron(), 0, 0
     assert stream.tasks is not None
@@ -48,7 +48,7 @@ def errors_and_labels(stream: Stream, share: float, chosen: NDArray[np.bool_] | 
 
 
 def both_ways(stream: Stream, share: float, seed: int) -> list[float]:
-    """The errors of random asking and of `should_ask`, and the share of labels, which is the same."""
+    """Return the errors of random asking and of `should_ask`, and the share of labels, which both have in common."""
     asked, labels = errors_and_labels(stream, share)
     chosen = np.zeros(len(stream.y), dtype=bool)
     others = np.random.default_rng(1000 + seed).permutation(np.arange(FIRST_LABELS, len(chosen)))

@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 QUICK = 3000
 """Rows of a stream with --quick."""
 SLACK = 0.1
-"""Points by which an error may be larger in `no_worse` and `is_best`."""
+"""Percentage points by which our error may exceed the other one in `no_worse` and `is_best`."""
 
 
 class Skipped(Exception):
-    """An item cannot run, because data or a program are missing."""
+    """An item cannot run, because its data or a program it needs is missing."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Bench:
     # ---- runs
 
     def orders_of(self, make: Callable[[int], Stream]) -> list[Stream]:
-        """The stream in its orders, one per seed, which `make` gets."""
+        """Call `make` with each seed, and return one stream per order."""
         streams = [make(seed) for seed in range(self.orders)]
         return [stream.take(QUICK) for stream in streams] if self.quick else streams
 
@@ -146,7 +146,7 @@ def in_python(python: str, stream: Stream, budget: Any) -> Row:
         path = Path(folder) / "stream.npz"
         save_stream(path, stream.X, stream.y, stream.tasks)
         command = [python, str(HERE / "one_pass.py"), str(path), str(budget).replace("None", "none")]
-        # PYTHONPATH would make another version's Python import this one.
+        # PYTHONPATH would make the Python of another version import this version.
         env = {name: value for name, value in os.environ.items() if python == PYTHON or name != "PYTHONPATH"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
@@ -157,7 +157,10 @@ def in_python(python: str, stream: Stream, budget: Any) -> Row:
 
 
 def interleaved(bench: Bench, stream: Stream, budgets: dict[str, tuple[str, Any]], repeats: int = 3) -> dict[str, Row]:
-    """Every (Python, budget) in turn, `repeats` times; the fastest pass of each."""
+    """Run every (Python, budget) in turn, `repeats` times, and return the fastest pass of each.
+
+    Taking turns spreads other load on the machine evenly over the contestants.
+    """
     best: dict[str, Row] = {}
     for _ in range(1 if bench.quick else repeats):
         for name, (python, budget) in budgets.items():

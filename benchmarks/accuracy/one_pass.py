@@ -1,8 +1,10 @@
-"""One pass of a Budgetron over a stream, predict then learn. Imported, and run as a script by another version's Python:
+"""One pass of a Budgetron over a stream: predict, then learn.
+
+`bench.py` imports this file, and also runs it as a script with the Python of version 0.1:
 
     PYTHON one_pass.py STREAM.npz BUDGET        prints {"error": …, "log_loss": …, "ece": …, "seconds": …, "bytes": …}
 
-It uses only functions that both versions have.
+So it uses only functions that both versions have.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ def learn_stream(model, X, y, tasks, classes):
 
 
 def metrics_of(margins, y):
-    """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions."""
+    """Error %, log loss, calibration error (ECE, ten equal bins), and the ECE on labels drawn from the predictions.
+
+    The last one is not 0, because samples are finite. It is the ECE of a perfectly calibrated model.
+    """
     p = np.column_stack([expit(-margins), expit(margins)]) if margins.ndim == 1 else softmax(margins, axis=1)
     metrics = {
         "error": 100 * float((p.argmax(axis=1) != y).mean())

@@ -1,8 +1,8 @@
 """python benchmarks/accuracy/picture.py [--to docs/figures/error-against-bytes.svg]
 
 Draw the picture of the README and the front page: the errors of Budgetron and of other learners against their memory,
-one panel per stream. Measures nothing. The figures are those that `run.py` has recorded in `results`, and the table in
-the README that `make demo` prints.
+one panel per stream. The script measures nothing: it reads the results that `run.py` has recorded in `results`, and the
+table that `make demo` prints and the README shows.
 """
 
 from __future__ import annotations

@@ -62,10 +62,10 @@ def project_set(name: str) -> Stream:
 
 
 def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> Stream:
-    """The order of this seed, or the stored one."""
+    """The stream in the stored order of this seed, or in a random one if no valid order is stored."""
     if stored is not None and stored.size and seed < len(stored):
         order = np.asarray(stored[seed]).astype(np.int64).ravel()
-        order = order - order.min()
+        order = order - order.min()  # some files count rows from 1
         if len(order) == len(stream.y) == len(np.unique(order)):
             return stream.ordered(order)
     return stream.ordered(np.random.default_rng(seed).permutation(len(stream.y)))
@@ -143,7 +143,7 @@ def drifting(name: str, form: str, n: int, seed: int) -> Stream:
 
 
 def linear(rng: np.random.Generator, d: int = 10, k: int = 10, alike: float = 0.8, noise: float = 0.05) -> Stream:
-    """Tasks whose weights have this cosine, on average."""
+    """Tasks whose weights have the cosine `alike` with each other, on average."""
     n = 6_000
     X, tasks = rng.standard_normal((n, d)), rng.integers(0, k, n)
     weights = np.sqrt(alike) * rng.standard_normal(d) + np.sqrt(1 - alike) * rng.standard_normal((k, d))

@@ -53,7 +53,7 @@ def measure(
 def _work(
     pipe: Connection, make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, max_rounds: int
 ) -> None:
-    """Fill the learners, say so through the pipe, and then learn one block per request."""
+    """Fill the budgets of the learners, report through the pipe, and then learn one block per request."""
     models = [make() for _ in range(learners)]
     for number, model in enumerate(models):
         X, y, tasks = stream(5000, number)

@@ -36,7 +36,7 @@ BUDGET, SHARDS = 1000, 8  # stored examples per shard, and the number of shards
 
 
 def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
-    """A stream with noisy labels: a fifth of the examples remain mistakes, so learners never stop updating."""
+    """A stream with noisy labels: about a fifth of the predictions stay wrong, so learners never stop updating."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(0, k, size=n)
     own = np.random.default_rng(7).normal(size=(k, d))
@@ -157,7 +157,7 @@ def recovery(quick: bool) -> dict[str, float]:
             begin = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])
             usual.append(time.perf_counter() - begin)
-            time.sleep(10)  # until the worker killed before has imported everything again and is the spare
+            time.sleep(10)  # the worker that was killed last has restarted by then, and is the spare
             os.kill(model.workers_[0]["pid"], signal.SIGKILL)
             begin = time.perf_counter()
             model.partial_fit(X[part], y[part], tasks=tasks[part])

@@ -5,7 +5,8 @@
 Reads results.json of run.py, uses the product's own hashing and placement, and writes simulation.json.
 
 Assumed, not measured:
-- the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are single tasks, the rest a sum
+- the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are simulated one by one, the others by
+  their total rate
 - examples come as a Poisson stream; a worker is one core and serves in order
 - a worker fails once in 30 days, and is replaced after the measured time; the backlog is calculated, not simulated
 - a snapshot stops its shard's worker for as long as the file takes at 200 MB/s, every 50,000 examples of the shard
@@ -31,7 +32,7 @@ SNAPSHOT_EVERY = 50_000
 
 
 def shard_rates(pinned: int) -> np.ndarray:
-    """Examples per second of each shard; each of the `pinned` busiest tasks has a shard of its own."""
+    """Examples per second of each shard. Each of the `pinned` busiest tasks has its own shard."""
     ranks = np.arange(1, BUSY + 1, dtype=np.float64)
     weights = ranks**-EXPONENT
     rest = ((TASKS + 0.5) ** (1 - EXPONENT) - (BUSY + 0.5) ** (1 - EXPONENT)) / (1 - EXPONENT)

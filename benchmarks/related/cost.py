@@ -1,16 +1,17 @@
-"""The cost of one update, as ratios within one run: removal against RandomBudgetPerceptron, the others against
-BudgetProjectron.
+"""Measure the cost of one update, as ratios within one run.
+
+Rules with removal are compared with RandomBudgetPerceptron, the others with BudgetProjectron.
 
     python benchmarks/related/cost.py            prints a table, and writes cost.json beside this file
 
 All learners take turns on the same blocks. Time is processor time of the thread. The figure is the median over the
-turns of several copies of a model, because some models are up to a third slower at B = 500, whatever their rule: the
-addresses of their arrays differ.
+turns of several copies of a model: at B = 500 some copies are up to a third slower than others of the same rule,
+because their arrays have other addresses.
 
 A *step* is an example that the rule learns from: a mistake for the Perceptrons, a margin below 1 for the others. Rules
-with removal learn a stream in which every example belongs to a new, unrelated task, also in the next turn. So all
-margins are 0, and every example is a step for every rule. Projection and merging need related examples: they learn
-random labels of one task, and the time of the predictions is subtracted for examples that were no steps.
+with removal learn a stream in which every example belongs to a new, unrelated task, in every turn. So all margins are
+0, and every example is a step for every rule. Projection and merging need related examples: they learn random labels
+of one task. There, the time of a prediction is subtracted for each example that was not a step.
 """
 
 from __future__ import annotations

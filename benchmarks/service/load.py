@@ -1,4 +1,4 @@
-"""Generate HTTP requests from one thread over several connections, each of which waits for its answer.
+"""Generate HTTP requests from one thread over several connections. Each connection waits for the answer.
 
 The bytes are prepared in advance, so that the generator costs less than the service that it measures. It connects to
 this machine only. `run.py` uses it.

@@ -3,11 +3,11 @@
     python benchmarks/service/run.py [--seconds 2] [--rounds 15] [--json FILE] [--docs docs/service.md]
 
 Examples have d = 28 features and belong to 100 tasks; the budget is B = 500. A request is a POST of one example, over
-one of 32 connections. All servers run during the whole
-measurement, and are measured in turn, round by round, so that other load on the machine affects them alike. The ratio
-is that of the two rates of one round; the table has the median and the range of all rounds. "Half load" is half of the
-median rate, sent evenly. Learning is NDJSON, durable: acknowledged lines are on disk. With --docs the table replaces
-the one in the page. Run that on a machine that does nothing else; the load average is printed with the figures.
+one of 32 connections. All servers run during the whole measurement. They are measured in turn, round by round, so that
+other load on the machine affects them alike. The ratio is that of the two rates of one round; the table has the median
+and the range over all rounds. "Half load" is half of the median rate, sent evenly. Learning sends NDJSON and is
+durable: acknowledged lines are on disk. With --docs, the table replaces the one in that page. Run it on an otherwise
+idle machine; the load average is printed with the figures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Limits BLAS to one thread, for learners and yardsticks alike.
 
-It must be imported before NumPy. Its name comes first among the imports, which are sorted.
+It must be imported before NumPy, which reads these variables when it loads. Imports are sorted, so its name begins with
+a letter that comes early.
 """
 
 import os

@@ -2,7 +2,7 @@
 
     python benchmarks/speed/dicts.py
 
-Processor time, the minimum over rounds in shuffled order, because the machine may be shared.
+Times are processor times, the minimum over rounds in shuffled order, because other programs may use the machine.
 """
 
 from __future__ import annotations

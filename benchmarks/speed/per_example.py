@@ -1,10 +1,11 @@
 """python benchmarks/speed/per_example.py [--quick] [--draw] [--to docs/figures/time-per-example.svg]
 
-Measure microseconds per example of every learner against the number of tasks, B, and bytes, and draw them. The numbers
-are left in per_example.json beside this file; --draw draws that file again. docs/speed.md shows the picture.
+Measure the microseconds per example of every learner against the number of tasks, B, and bytes, and draw them. The
+numbers are written to per_example.json beside this file; --draw only draws that file. docs/speed.md shows the picture.
 
-One stream for all: d = 28, Gaussian kernel, related tasks, a tenth of the labels flipped. Models are full before they
-are measured. Learners take turns, block by block; a point is the median over the turns of the thread's processor time.
+All learners get the same stream: d = 28, related tasks, a tenth of the labels flipped. The kernel is Gaussian. Budgets
+are full before the measurement. Learners take turns, block by block; a point is the median of the thread's processor
+time over the turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The time to start: how much longer it takes than bare Python, or than importing scikit-learn's base classes.
 
-Times are the processor time of a child process, user and system: its wall-clock time on an idle machine. Bytecode is
-cached, as for every installed package.
+Times are the user and system time of a child process, which on an idle machine is close to its wall-clock time.
+Bytecode is cached, as for every installed package.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from pathlib import Path
 load_copy(Path(sys.argv[1]))
 print(time.process_time() - begin, begin)
 """
+# Let the children cache bytecode, as an installed package has it.
 INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -96,5 +97,6 @@ def beyond_import(row: Row, program: list[str], times: int) -> Row:
     """The time that a program takes after `import sklearn.base`, in ms, or relative to the time of that import."""
     child = [sys.executable, "-c", *program]
     runs = [subprocess.run(child, check=True, capture_output=True, text=True, env=INSTALLED) for _ in range(times + 1)]
+    # The first run is left out, because it may write the bytecode cache.
     ours, theirs = np.array([run.stdout.split() for run in runs[1:]], dtype=float).T
     return ratio_row(row, ours * 1e3 if row.unit == "ms" else ours / theirs, ours + theirs, theirs)

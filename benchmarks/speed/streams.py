@@ -1,6 +1,7 @@
 """Streams for the measurements, and a model that learns such a stream block by block.
 
-The settings that are compared make the same share of mistakes on these streams.
+All settings that are compared with each other make the same share of mistakes on these streams, so that they do the
+same number of updates.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Stream(NamedTuple):
 
 
 def noisy(n: int, d: int = 28, n_tasks: int = 8, dtype: str = "float64", seed: int = 0) -> Stream:
-    """Related tasks with a tenth of the labels flipped; a learner errs on about a quarter."""
+    """Related tasks with a tenth of the labels flipped; learners predict about a quarter of them wrongly."""
     stream = synthetic.stream(n, d=d, n_tasks=n_tasks, relatedness=0.7, noise=0.1, seed=seed).dataset
     return Stream(np.ascontiguousarray(stream.X, dtype=dtype), stream.y.astype(np.int64), stream.tasks)
 

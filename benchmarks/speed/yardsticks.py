@@ -1,7 +1,7 @@
 """The yardsticks: the bare arithmetic in the machine's own libraries.
 
-A loop over Python calls would add a microsecond per call to the yardstick, in our favour. So there is no such loop:
-`np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is a loop in C.
+A Python loop would add a microsecond per call to the yardstick, which would make our ratios look better. So the loops
+are in C: `np.matmul` over a stack of vectors calls BLAS gemv once per vector, and the vector exp is compiled here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def gemv_and_exp(budget: int, d: int, dtype: str) -> Callable[[], None]:
     rng = np.random.default_rng(0)
     by_row = rng.standard_normal((budget, d)).astype(dtype)
     vectors = rng.standard_normal((EXAMPLES, d, 1)).astype(dtype)
-    block = max(8, 8000 // budget)  # as many results as stay in the cache
+    block = max(8, 8000 // budget)  # so few results that they stay in the cache
     products = np.empty((block, budget, 1), dtype=dtype)
 
     def multiply(layout: np.ndarray) -> None:
@@ -84,7 +84,7 @@ def gemv_and_exp(budget: int, d: int, dtype: str) -> Callable[[], None]:
 
 
 def symmetric_pass(n: int, times: int) -> Callable[[], None]:
-    """`times` times y = S x and S += c x xᵀ, S a symmetric n × n matrix of doubles: BLAS dsymv and dsyr."""
+    """Compute y = S x and S += c x xᵀ `times` times, with BLAS dsymv and dsyr; S is symmetric, n × n, in doubles."""
     rng = np.random.default_rng(0)
     matrix = np.asfortranarray(np.eye(n))
     x = rng.standard_normal(n)

@@ -1,4 +1,4 @@
-"""Compare three ways of scaling columns by their errors on real files: should scales change after the first rows?
+"""Should the scales of columns change after the first rows? Compare the errors of three ways of scaling on real files.
 
     python benchmarks/streams/scales.py [--rows N]
 
