@@ -27,7 +27,7 @@ WORDS = {
     "site": tuple(f"site {i}" for i in range(40)),
 }
 HASHER = FeatureHasher(2**16, input_type="string", dtype=np.float32, alternate_sign=False)
-KINDS = 6  # kinds of advertisers; those of one kind have the same effects
+KINDS = 6  # kinds of advertisers; a part of the effects is the same for all advertisers of a kind
 
 
 def impressions(n: int, n_advertisers: int = 300, seed: int = 0) -> Iterator[tuple[str, list[str], int]]:

@@ -1,4 +1,4 @@
-"""Generates the reference page of the commands from their --help texts. Called by `hooks`."""
+"""Generate the reference page of the commands from their --help texts. `hooks` calls this."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return link[0]
         return link[1] + posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + link[3]
 
-    # Links inside code blocks are code: only the text between the blocks is rewritten. None: the end of the page.
+    # Rewrite only the text between code blocks, because links inside them are code. None marks the end of the page.
     pieces, start = [], 0
     for fence in [*FENCE.finditer(markdown), None]:
         end = len(markdown) if fence is None else fence.start()

@@ -1,4 +1,4 @@
-"""Generates the API reference from the docstrings of public names, one page per module. Called by `hooks`.
+"""Generate the API reference from the docstrings of public names, one page per module. `hooks` calls this.
 
 Docstrings are Markdown with `>>>` examples and numpydoc sections (Parameters, Attributes, …).
 """
