@@ -1,4 +1,4 @@
-"""Real processes: pipes, terminals, Ctrl-C and SIGTERM."""
+"""The command line in real processes: pipes, terminals, Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
 
 
 def _waits_for_input(process: subprocess.Popen) -> bool:
-    """Whether the process has read all of the pipe and waits for more."""
+    """Whether the process has read all of the pipe and waits for more.
+
+    It must be asleep with an empty pipe five times in a row: it may also sleep for a moment while it starts.
+    """
     for _ in range(5):
         unread = array.array("i", [1])
         fcntl.ioctl(process.stdin, termios.FIONREAD, unread)

@@ -1,4 +1,4 @@
-"""A bad line after many good ones: what was learned is saved, and the printed command continues the run."""
+"""After a bad line in the middle of a file, the model so far is saved, and the printed command continues the run."""
 
 from __future__ import annotations
 

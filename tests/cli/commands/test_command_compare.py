@@ -75,8 +75,10 @@ def test_compare_refuses_invalid_learners_and_budgets(mail: Path, budgetron, wor
 
 
 def write_chequerboard(path: Path, n: int = 1500, squares: int = 6) -> Path:
-    """Write points whose label is their colour on a chequerboard; six squares per side are too small for the default
-    bandwidth."""
+    """Write points whose label is their colour on a chequerboard.
+
+    With six squares per side, the squares are too small for the default bandwidth.
+    """
     X = np.random.default_rng(0).random((n, 2))
     y = np.floor(squares * X).astype(int).sum(axis=1) % 2
     path.write_text("a,b,label\n" + "".join(f"{a:.4f},{b:.4f},{label}\n" for (a, b), label in zip(X, y, strict=True)))

@@ -36,7 +36,7 @@ def output_of(*words):
 
 @pytest.fixture(params=["disconnected", "complete"])
 def live_directory(request, tmp_path):
-    """A live directory with the columns of its stream, as `run --ray` leaves it; and a stream to continue with."""
+    """A model directory with the columns of its stream, as `run --ray` leaves it, and a stream to continue with."""
     stream = rows(tmp_path / "s.csv")
     options = {"workers": 2, "directory": tmp_path / "m"}
     if request.param == "disconnected":
@@ -103,7 +103,7 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_di
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
 def test_a_budget_is_the_total_of_all_shards_on_ray(tmp_path, graph):
     model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
-    # Replicas of a Budgetron are of one size, so that their weights correspond.
+    # All replicas of a Budgetron have the same size, because they average their weights: 100 = 8 · 12 + 4.
     is_replicated = graph == graphs.complete()
     assert model._first_budgets() == ([12] * 8 if is_replicated else [13, 13, 13, 13, 12, 12, 12, 12])
 
