@@ -85,7 +85,8 @@ def test_the_async_client_gives_the_same_results(service):
                 assert state["model"] == "flag"
                 break
 
-    with ThreadPoolExecutor(1) as pool:  # another thread, because a browser of other tests may run a loop in this one
+    # In another thread, because the browser fixture of other tests may have left an event loop running in this one.
+    with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, work()).result()
 
 

@@ -17,4 +17,5 @@ def test_the_example_learns_chem97_through_a_service_that_is_killed():
     assert done.returncode == 0, done.stderr
     assert "300 pupils are known; none was lost" in done.stdout
     assert re.search(r"150 predicted one by one, their grades sent later: \d+\.\d% wrong", done.stdout)
+    # Between 10 and 40 % wrong: better than always predicting no (43 %), but no model is perfect after 300 pupils.
     assert re.search(r"300 learned since the start: [123]\d\.\d% wrong", done.stdout), done.stdout
