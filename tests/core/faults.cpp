@@ -92,7 +92,7 @@ bool same_state(const Saved& a, const Saved& b) {
          a.rows.dump.indices == b.rows.dump.indices;
 }
 
-// Repeats a call until it succeeds; in repetition n the n-th allocation fails. After each failure the model must be unchanged.
+// Repeats a call until it succeeds. In repetition n, the n-th allocation fails. After each failure the model must be unchanged.
 template <class Call>
 void with_every_failure(Model& model, Call call) {
   const Saved before(model);
@@ -180,7 +180,7 @@ void check_memory(const Config& c, bool by_cluster, unsigned seed, double offset
 
 enum class Growing { adagrad, filter, rows };  // what is about to grow: the frequencies of a part, or the limit of task rows
 
-// A Budgetron that is about to grow keeps learning, whichever allocation fails. It then grows later.
+// A Budgetron that is about to grow keeps learning, whichever allocation fails, and grows later instead.
 void check_growing(Growing what) {
   Config c;
   for_each_config([&](const Config& candidate, bool) {

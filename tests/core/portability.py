@@ -25,7 +25,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werr
 FLAGS = ["-std=c++17", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-I", "src/core"]
 SANITIZERS = ["address,undefined", "undefined"]  # the first one whose runtime is installed is used
 LEVELS = {"baseline": (16, []), "v3": (32, ["-march=x86-64-v3"]), "v4": (64, ["-march=x86-64-v4"])}
-SLOW = "40"  # under an emulator: every 40th stream
+SLOW = "40"  # under an emulator, run only every 40th configuration
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Installation with a compiler, with one that fails, and without one. Each test builds a wheel."""
+"""Installation with a compiler, with a broken compiler, and without a compiler. Each test builds a wheel."""
 
 from __future__ import annotations
 

@@ -18,7 +18,11 @@ pytestmark = pytest.mark.skipif(not native.available, reason="built without a co
 
 @st.composite
 def streams(draw):
-    """Blocks of sparse rows: small or large counts, integers beyond 16 bits, fractions. Some features are frequent."""
+    """Draw blocks of sparse rows with small or large counts, integers beyond 16 bits, or fractions.
+
+    Some features are frequent. Returns the number of features, the blocks, the budget, and the size of the pool of
+    non-zeros.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1), label="seed"))
     d = draw(st.sampled_from([3, 40, 3000]))
     probabilities = 1.0 / np.arange(1, d + 1) ** draw(st.sampled_from([0.5, 1.0, 2.0]))
@@ -39,7 +43,7 @@ def streams(draw):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_and_rows_are_those_of_numpy(dtype):
-    """With a linear kernel and numbers of few digits every margin is exact, in any order of summation."""
+    """Compare exactly: with a linear kernel and numbers of few digits, no order of summation causes rounding."""
 
     @at_most(max_examples=15)
     @given(streams())
