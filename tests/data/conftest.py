@@ -15,7 +15,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test reads the user's own data folder, cache or proxy."""
+    """Keep tests from reading the user's own data folder, cache or proxy settings."""
     for variable in [*os.environ]:
         if variable in ("BUDGETRON_DATA", "BUDGETRON_MIRROR") or variable.lower().endswith("_proxy"):
             monkeypatch.delenv(variable)
@@ -62,7 +62,8 @@ class Mirror:
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     """A mirror of the folder `origin` in the test's own directory, from which all downloads come."""
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
-    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))  # it sleeps before a retry
+    # pooch sleeps before a retry, for which the tests do not wait.
+    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))
     origin = tmp_path / "origin"
     origin.mkdir()
     running = Mirror(origin)

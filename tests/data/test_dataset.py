@@ -13,7 +13,7 @@ from budgetron.errors import InputError
 
 
 def numbered(n: int = 50, X=None) -> DataSet:
-    """A data set in which x, y and task of each row follow from its number, so that mixed-up rows are noticed."""
+    """A data set in which the number of a row determines its x, y and task, so that tests notice mixed-up rows."""
     X = np.arange(n, dtype=float)[:, None] if X is None else X
     return DataSet("numbered", X, np.arange(n) % 2, np.arange(n) % 5, time_ordered=True)
 

@@ -74,7 +74,8 @@ def test_relatedness_determines_how_often_labels_agree() -> None:
 def test_noise_is_the_error_of_the_known_answer(form: str, noise: float) -> None:
     dataset, answer = stream(20000, d=FORMS[form], form=form, noise=noise, words=8, seed=1)
     wrong = (answer.labels != dataset.y).mean()
-    assert abs(wrong - noise) <= 4 * np.sqrt(noise * (1 - noise) / 20000)
+    assert abs(wrong - noise) <= 4 * np.sqrt(noise * (1 - noise) / 20000)  # four standard deviations
+    # A positive label is right with probability 1 − noise. The known probability is 1 − noise if it is, else noise.
     assert abs(answer.probabilities[dataset.y == 1].mean() - (1 - noise) ** 2 - noise**2) < 0.02
 
 
@@ -104,6 +105,7 @@ def test_gaussian_form_is_a_function_of_the_gaussian_kernel() -> None:
     dataset, answer = stream(400, d=5, n_tasks=1, form="gaussian")
     lifted = answer.features(dataset.X)
     between = ((dataset.X[:, None] - dataset.X[None]) ** 2).sum(axis=2)
+    # Centre both matrices, because the random features are centred. The finite number of features limits the agreement.
     centred = np.eye(400) - 1 / 400
     projected = centred @ (lifted @ lifted.T / lifted.shape[1]) @ centred
     assert np.abs(projected - centred @ np.exp(-between / 5) @ centred).mean() < 0.05
