@@ -107,7 +107,7 @@ def test_bounds_are_those_of_clopper_and_pearson() -> None:
 
 
 def true_error(low: float | None, high: float | None, p: np.ndarray) -> float:
-    """Return the share of wrong decisions for calibrated probabilities: that of the label for which it is larger."""
+    """Return the larger of the two labels' shares of wrong decisions, for calibrated probabilities."""
     below = p < low if low is not None else np.zeros(len(p), dtype=bool)
     above = p >= high if high is not None else np.zeros(len(p), dtype=bool)
     return max(p[below].mean() if below.any() else 0.0, (1 - p[above]).mean() if above.any() else 0.0)
@@ -124,7 +124,7 @@ def test_the_guarantee_holds_in_as_many_calibrations_as_it_says(shift: float) ->
         point = OperatingPoint(max_error=0.1, confidence=0.8).update(p, rng.random(1500) < p)
         n_violations += true_error(point.low, point.high, population) > 0.1
         decided.append(1 - point.expected_asked)
-    assert n_violations <= 0.2 * 400  # by the union bound there are far fewer
+    assert n_violations <= 0.2 * 400  # the union bound is conservative, so there should be far fewer
     assert np.mean(decided) > 0.1  # a point that always asks would meet the guarantee trivially
 
 
@@ -165,7 +165,7 @@ def test_block_sizes_do_not_change_the_counts(settings: dict, margins: bool) -> 
     for part in np.split(np.arange(3000), [1, 2, 300, 301, 1777]):
         pieces.update(scores[part], y[part])
     assert whole.to_dict() == pieces.to_dict() and (whole.counts == pieces.counts).all()
-    assert whole.n == (3000 - 256 if margins else 3000)
+    assert whole.n == (3000 - 256 if margins else 3000)  # the first 256 margins determine the scale of the grid
 
 
 def test_other_settings_are_chosen_from_the_same_counts() -> None:
