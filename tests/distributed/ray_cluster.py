@@ -45,7 +45,7 @@ def add_node(cluster, cpus=2):
 
 
 def kill_raylet(node):
-    """Kill the node's own process at once, as a power failure does. Its workers end too."""
+    """Kill the node's raylet process without warning, as a power failure does. Its workers end too."""
     for info in node.all_processes["raylet"]:
         os.kill(info.process.pid, signal.SIGKILL)
 

@@ -16,7 +16,7 @@ TASKS = [f"user {number}" if number % 3 else number for number in range(24)]
 
 
 def stream(n, seed, n_classes=2, is_sparse=False, tasks=TASKS):
-    """Rows, labels and tasks. Each task has another rule for its labels, and some tasks are far busier than others."""
+    """Rows, labels and tasks. Each task labels rows by its own rule, and some tasks are far busier than others."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     task_numbers = np.minimum(rng.geometric(0.12, size=n) - 1, len(tasks) - 1)
@@ -49,7 +49,7 @@ def random_graph(kind, seed, tasks=TASKS):
 
 
 def local_run(learner, X, y, tasks, n_shards, classes, pins=None, whole_graph=False):
-    """The margins of one local learner per shard, each of which learns its rows one by one, and these learners."""
+    """Learn the rows one by one with one local learner per shard. Returns the margins and the learners."""
     placement = Placement(learner.graph, n_shards, pins)
     budgets = first_shares(getattr(learner, "budget", None), n_shards)
     models = []

@@ -17,7 +17,7 @@ import pytest
 from budgetron.distributed.workers import liveness
 from budgetron.distributed.workers.liveness import Links
 
-# The program of a process that holds a connection. It loads only this file, because importing the package takes
+# The program of a process that holds a connection. It loads only liveness.py, because importing the package takes
 # seconds.
 HOLDER = """
 import importlib.util, sys, time

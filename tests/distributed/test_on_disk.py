@@ -74,7 +74,7 @@ def interrupt_call(model, after, X, y, tasks, key):
 @pytest.mark.parametrize("blocks", [(128, 512), (512, 128), (384, 250)])
 @pytest.mark.parametrize("with_learn_many", [False, True])
 def test_an_interrupted_call_is_resumed_with_any_block_size(tmp_path, blocks, with_learn_many):
-    """A key means the same rows for any block size: each shard learns only what it had not learned yet."""
+    """A key names the same rows for any block size: each shard learns only the rows that it has not learned yet."""
     X, y, tasks = stream(1500, 12)
     with ShardedModel(learner(), shards=3) as undisturbed:
         undisturbed.partial_fit(X[:100], y[:100], tasks=tasks[:100])

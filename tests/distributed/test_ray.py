@@ -22,7 +22,7 @@ SCENARIOS = Path(__file__).with_name("ray_scenarios.py")
 
 
 def run_scenarios(tmp_path, *scenarios):
-    """The results of scenarios. They run in a process of their own because of Ray's threads, warnings and signals."""
+    """Run scenarios in a separate process, because of Ray's threads, warnings and signals. Returns their results."""
     result = tmp_path / "result.json"
     command = [sys.executable, str(SCENARIOS), str(result), str(tmp_path), *scenarios]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1700)

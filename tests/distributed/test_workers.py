@@ -54,7 +54,7 @@ def test_a_busy_task_is_found_and_gets_its_own_worker():
 
 
 def test_other_shards_learn_while_shards_move():
-    """Four threads with tasks of their own, while workers are added and removed: each equals its local run."""
+    """Four threads learn different tasks while workers are added and removed. Each gets the margins of a local run."""
     learner = projectron(budget=80)
     streams = []
     for number in range(4):
