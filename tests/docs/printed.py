@@ -1,19 +1,20 @@
 """Compare printed text with a page, allowing for last digits that differ between builds.
 
-Two builds of the core, or two BLAS libraries, add up in different orders. Their results differ in the last digits, and
-their byte counts in what vectors are padded to. The text between the numbers must be equal; the numbers must agree:
+Two builds of the core, or two BLAS libraries, add up in different orders, so their results differ in the last digits.
+Byte counts differ too, because builds pad vectors differently. The text between the numbers must be equal, and the
+numbers must agree:
 
-- integers exactly, such as counts of examples;
-- decimals within a relative difference of 1e-6;
-- percentages, and decimals with two places or more, within one unit of the last place that either prints: they were
-rounded, and builds may round a number near the middle differently. With `rounded=True` all decimals count as
-  rounded;
-- byte counts (a unit follows, such as `KiB`) within 5 %. With `sizes=True` every integer is taken as a byte count;
-- with `within=0.1`, for what depends on many decisions of a learner: numbers within a tenth, and integers within 1 and
-  percentages within one point in any case. In a page, a comment above a block of examples asks for this:
-  `<!-- printed numbers: within a tenth -->`.
+- Integers, such as counts of examples, agree exactly.
+- Decimals agree within a relative difference of 1e-6.
+- Percentages, and decimals with two places or more, agree within one unit of the last place of the text that prints
+  more places. They were rounded, and two builds may round a number near the middle differently. With `rounded=True`
+  this holds for all decimals.
+- Byte counts (a unit follows, such as `KiB`) agree within 5 %. With `sizes=True` every integer is a byte count.
+- `within=0.1` is for results that depend on many decisions of a learner. Numbers then agree within a tenth; a
+  difference of 1 between integers, or of one point between percentages, is always accepted. In a page, a comment above
+  a block of examples asks for this: `<!-- printed numbers: within a tenth -->`.
 
-Runs of spaces and of ruling characters count as one: a column is as wide as its longest number.
+Runs of spaces and of ruling characters count as one, because the longest number of a column determines its width.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class OutputChecker(doctest.OutputChecker):
 
 
 def run(test: doctest.DocTest) -> doctest.TestResults:
-    """Run the examples. Integers without a unit, printed by one that asks for bytes, are taken as byte counts."""
+    """Run the examples. If the source of an example mentions bytes, integers without a unit count as byte counts."""
     for example in test.examples:
         if re.search(r"bytes|st_size", example.source) and not BYTES.search(example.want):
             example.options[SIZES] = True

@@ -1,12 +1,12 @@
 """Every command of the terminal sessions in the pages prints what the page shows.
 
-A block of ```console has lines `$ budgetron …` and what each prints. A page's commands run one after another in one new
-folder. Numbers are compared as `printed` says; speeds and seconds are not compared.
-After an intended change,
+A ```console block has lines `$ budgetron …`, each followed by what the command prints. The commands of a page run one
+after another in one new folder. `printed` compares the numbers; speeds and seconds are not compared. After an intended
+change,
 
     python tests/docs/test_console.py
 
-records the current output in the pages. Record on an idle machine, and read the difference before you commit it.
+records the current output in the pages. Record on an idle machine, and read the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAGES = sorted(
 
 
 def sessions(page: str) -> Iterator[tuple[str, str, str]]:
-    """The commands of a page, what the page says they print, and what they print here."""
+    """Run the commands of a page. Yields each command, the output that the page shows, and the actual output."""
     for block in SESSION.findall((ROOT / page).read_text(encoding="utf-8")):
         assert "".join(match[0] for match in STEP.finditer(block)) == block, f"{page}: a session begins with a command"
         for command, printed in STEP.findall(block):
@@ -97,7 +97,7 @@ def rewrite(page: str) -> None:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for command, written, printed in sessions(page):
             if difference(written, printed) is None:
-                continue  # numbers that agree keep their digits, so that the diff shows only real changes
+                continue  # keep the digits of numbers that agree, so that the diff shows only real changes
             text = text.replace(f"$ {command}\n{written}", f"$ {command}\n{printed}")
     (ROOT / page).write_text(text, encoding="utf-8")
 
