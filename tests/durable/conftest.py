@@ -1,3 +1,5 @@
+"""Fixtures of the tests of durable models."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,4 +8,5 @@ from host_streams import MODELS
 
 @pytest.fixture(params=MODELS)
 def make_model(request):
+    """A function that makes a new model; the test runs for every kind of model."""
     return MODELS[request.param]

@@ -10,7 +10,7 @@ from budgetron.learners.lifecycle.saved import content_of
 
 
 def stream(n=300, d=5, seed=0):
-    """Examples of three tasks on which a model makes some mistakes."""
+    """Examples of three tasks, with so much noise that every model makes some mistakes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = (X[:, 0] + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n) > 0).astype(int)

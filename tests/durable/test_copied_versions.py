@@ -15,7 +15,7 @@ from budgetron.durable.versions import CandidateState, Versions
 
 @pytest.fixture
 def owner(tmp_path):
-    """A host that has learned, with the versions v1 and v2, of which v2 is in use and also the candidate."""
+    """A host that has learned and has the versions v1 and v2. v2 is in use, and is also the candidate."""
     with Host.open(tmp_path / "owner", Perceptron) as host:
         host.learn([[0.0, 1.0], [1.0, 0.0]], [0, 1])
         versions = Versions(host.directory)
@@ -27,7 +27,7 @@ def owner(tmp_path):
 
 
 class CountingStore:
-    """A store that counts what is written."""
+    """A store that records the names of the objects that are written."""
 
     def __init__(self, store):
         self._store, self.put_names = store, []
@@ -154,6 +154,6 @@ def test_damaged_versions_do_not_prevent_a_restore(tmp_path, owner, folder, cont
         assert restore(tmp_path / "copy", tmp_path / "new").examples == 2
     names = {version.name for version in Versions(tmp_path / "new").names()}
     assert len(names) == (1 if folder == "files" else 0)
-    # A copy without a list looks like that of a model without versions, so nothing is logged.
+    # Without its list, a copy looks like the copy of a model without versions, so nothing is logged.
     if folder == "files" or content is not None:
         assert "no intact file of the version" in caplog.text or "are not restored" in caplog.text

@@ -1,4 +1,4 @@
-"""Corrections: the model equals one that learned the right label at first, and no kill leaves half a correction."""
+"""A corrected model equals one that learned the right label from the start, and a kill leaves no half correction."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_withdrawn_examples_are_as_if_never_learned(tmp_path):
     with pytest.raises(InputError, match="not withdrawn"):
         host.correct(5, "yes", 1)
     label = other_label(y[2])
-    host.correct(5, label, 2)  # rows are counted as in the request, also after some were withdrawn
+    host.correct(5, label, 2)  # rows keep their numbers in the request, even after some were withdrawn
     sent[4][1][0] = label
     assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
     for row in (2, 3):
@@ -276,7 +276,7 @@ for turn in itertools.count():
 def test_after_a_kill_a_correction_is_complete_or_absent(tmp_path):
     host, sent = learned_host(tmp_path, snapshot_every=23)
     host.close()
-    rng = random.Random()
+    rng = random.Random()  # not seeded: every run kills the child at another moment
     labels = sent[11][1]
     script = textwrap.dedent(KILLED).format(path=sys.path, folder=str(tmp_path), labels=list(labels))
     with default_signals():

@@ -255,7 +255,7 @@ def test_the_directory_stays_small(tmp_path):
     with Host.open(tmp_path, MODELS["random"], snapshot_every=200) as host:
         for block in blocks(12000, size=50):
             host.learn(*block)
-        early = size()  # the write-ahead file has reached its full size, 4 MB
+        early = size()  # by now SQLite's write-ahead file has reached its full size, 4 MB
         for block in blocks(24000, size=50, seed=1):
             host.learn(*block)
         assert size() <= 1.1 * early

@@ -17,7 +17,7 @@ MODEL, BLOCKS = MODELS["random"], blocks(300)  # 15 blocks of 20 examples each
 
 
 def learned_host(folder, n=100, **options):
-    """A host that has learned the first n examples, each block under a key of its own."""
+    """A host that has learned the first n examples, each block under its own key."""
     host = Host.open(folder, MODEL, **options)
     for number, block in enumerate(BLOCKS[: n // 20], 1):
         host.learn(*block, key=f"key {number}")
@@ -39,11 +39,11 @@ def is_repeated(host, number):
 
 
 def names(folder):
-    """The files of a directory, without those that SQLite makes beside a database."""
+    """The files of a directory, without the temporary files of SQLite."""
     return sorted(path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm")))
 
 
-# ---- what is detected
+# ---- detection
 
 
 @pytest.mark.parametrize(("statement", "words"), [

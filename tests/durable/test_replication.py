@@ -31,7 +31,7 @@ BOTH_STORES = pytest.mark.parametrize("url", ["directory", "fsspec"], indirect=T
 
 @pytest.fixture
 def url(request, tmp_path):
-    """The URL of a new copy. It is in memory, which is the fastest, unless a test asks for both kinds of store."""
+    """The URL of a new copy. It is in memory, which is fastest, unless a test runs with both kinds of store."""
     kind = getattr(request, "param", "")
     if kind == "directory" or (not kind and find_spec("fsspec") is None):
         yield str(tmp_path / "copy")
@@ -186,7 +186,7 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
 
 
 def test_a_former_owner_that_writes_too_late_is_rejected(tmp_path, url, copied, monkeypatch):
-    """Its check of the epoch passed before another process took over, and its write comes after."""
+    """The former owner checks the epoch before another process takes over, and writes afterwards."""
     host, replicator, _ = copied
     store = open_store(url)
     follower = Follower(tmp_path / "standby", store)
@@ -244,7 +244,7 @@ def test_a_claim_fails_if_another_process_claims_at_the_same_time(tmp_path, url)
 
 
 def test_with_a_copy_before_each_answer_nothing_acknowledged_is_lost(tmp_path, url):
-    """Also: if the copy fails, the answer says so, and a retry succeeds."""
+    """If the copy fails, the answer says so, and a retry succeeds."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
         replicator = Replicator(tmp_path / "owner", store, every=0)
