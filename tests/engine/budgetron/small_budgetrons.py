@@ -1,4 +1,7 @@
-"""Settings of small Budgetrons, and streams for them. They use no constants of the planner, which may be tuned."""
+"""Settings of small Budgetrons, and streams for them.
+
+They do not use the constants of the planner, so tuning the planner changes none of these tests.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The compiled Budgetron equals the NumPy one: margins, outcomes and the whole state, for every part, graph and kind of
-rows.
+"""The compiled Budgetron equals the NumPy one: margins, outcomes and the whole state.
+
+The tests cover every part, graph and kind of rows.
 
 Tolerances: AdaGrad and the table have float32 weights, so the relative rounding error of a weight is 6e-8. The engines
 add in different orders, so a weight may be rounded differently. Margins are sums of at most a few dozen weights of
@@ -133,7 +134,7 @@ def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, 
 
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_of_zeros_are_learned_by_the_bias(is_sparse, make_settings, learn):
-    """The bias learns from a row of zeros, also from a sparse row without features."""
+    """The bias learns from a row of zeros, even from a sparse row without features."""
     settings = make_settings(is_sparse=is_sparse)
     X = sparse.csr_matrix((30, 4)) if is_sparse else np.zeros((30, 4))
     margins = [learn(kind(settings), X, np.ones(30), [0] * 30)[0] for kind in (native.Engine, reference.Engine)]

@@ -30,7 +30,7 @@ def seen(features):
 
 def test_the_variances_of_adagrad_are_its_rate_over_the_root_of_the_squared_gradients():
     part, rate = filter_of(rate=2.0), 2.0
-    squares = np.full(2, (rate / 3.0) ** 2)  # so that the first step has the size of the prior
+    squares = np.full(2, (rate / 3.0) ** 2)  # the first variance is then the prior variance, 3
     rng = np.random.default_rng(0)
     for _ in range(50):
         e, code = seen([rng.normal(), 1.0]), int(rng.integers(2))
@@ -89,7 +89,7 @@ def test_rates_and_lapse_rates_that_no_filter_can_have_are_refused(make_settings
 
 @needs_core
 def test_own_weights_that_drift_are_followed():
-    """20.7 % errors without the belief that learns by AdaGrad, 17.5 % with it."""
+    """Errors were 20.7 % without the belief that learns by AdaGrad, and 17.5 % with it. The limit is between them."""
     shift = Shift(angle=180.0, begin=0.0, end=1.0, alike=False)
     made = synthetic.stream(20_000, d=50, n_tasks=8, relatedness=0.8, noise=0.05, shift=shift, seed=3)
     X, y, tasks = made.dataset.X, made.dataset.y, made.dataset.tasks
@@ -99,7 +99,10 @@ def test_own_weights_that_drift_are_followed():
 
 @needs_core
 def test_wrong_labels_cost_little_more_than_themselves():
-    """5 % of the labels are wrong: 10.9 % errors without a belief that has a lapse rate, 10.5 % with it."""
+    """5 % of the labels are wrong. The limit separates two designs.
+
+    Errors were 10.9 % without a belief that has a lapse rate, and 10.5 % with it.
+    """
     wrong = []
     for seed in range(3):
         rng = np.random.default_rng(100 + seed)

@@ -104,7 +104,7 @@ def test_feature_2_of_task_5_has_another_cell_than_feature_5_of_task_2(kind, mak
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_steps_of_a_belief_on_sizes_do_not_shrink_to_nothing(kind, make_settings, learn):
-    """Its sum of squares forgets 2 % per step, so it stays below 1/0.02, since no gradient is above 1."""
+    """The sum of squares of this belief decays by 2 % per step. No gradient is above 1, so it stays below 1/0.02."""
     engine = kind(make_settings("disconnected", is_sparse=True, d=10, cells=64))
     row = sparse.csr_matrix(([1.0], ([0], [3])), shape=(1, 10))
     for label in [0, 1] * 200:
@@ -197,7 +197,7 @@ def test_similarities_have_the_right_signs(engine):
 def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
     """With one linear belief they are the slopes of the margin, computed here from differences of margins.
 
-    Of the curves of the calibration, only the straight one has weight.
+    All weight of the calibration is on its straight curve, because the margin would not be linear otherwise.
     """
     engine = kind(make_settings(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed_tasks(200)
@@ -221,8 +221,11 @@ def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
 
 
 def hard_stream(n, rng, d=4):
-    """Return a stream on which models could diverge: the labels are inverted every 500 rows, some values are a thousand
-    times as large as others, and some weights fifty times."""
+    """Return a stream on which models could diverge.
+
+    The labels are inverted every 500 rows, some values are a thousand times as large as others, and some sample weights
+    fifty times.
+    """
     X = rng.normal(size=(n, d)) * np.where(rng.random((n, 1)) < 0.02, 1000.0, 1.0)
     tasks = rng.integers(7, size=n)
     inverted = np.arange(n) // 500 % 2 == 1
@@ -236,7 +239,7 @@ def hard_stream(n, rng, d=4):
 )
 @pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
 def test_no_part_diverges(form, steps, make_settings, learn):
-    """Every part stays finite and its margins bounded, also the latent part, which multiplies weights."""
+    """Every part stays finite and its margins bounded, even those of the latent part, which multiplies weights."""
     engine = native.Engine(make_settings(**form))
     rng, largest = np.random.default_rng(1), 0.0
     for _ in range(steps // 10_000):

@@ -1,5 +1,8 @@
-"""A Budgetron gives bytes and time to the parts with the most weight: more frequencies on streams that are not linear,
-the bytes of dropped parts, and few examples for parts that sleep."""
+"""A Budgetron gives bytes and time to the parts with the most weight.
+
+Parts get more frequencies on streams that are not linear, and the bytes of dropped parts. Parts that sleep learn only
+few examples.
+"""
 
 from __future__ import annotations
 
@@ -300,7 +303,7 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, make_settings, learn):
-    """The margin that learning returns is the one that a prediction just before it gives, also while a part sleeps."""
+    """While a part sleeps, learning still returns the margin that a prediction just before it gives."""
     settings = make_settings(max_task_rows=5)
     engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     ids, clusters = settings.graph.locate(list(tasks))

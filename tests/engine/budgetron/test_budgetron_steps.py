@@ -67,8 +67,11 @@ def test_no_sample_weight_makes_a_step_too_long(omega):
 
 
 def laplace(prior, X, y):
-    """Return the weights and their covariance. For each example, Newton's method finds the weights of largest posterior
-    probability, and the curvature there gives the new covariance."""
+    """Return the weights and their covariance.
+
+    For each example, Newton's method finds the weights of largest posterior probability, and the curvature there gives
+    the new covariance.
+    """
     mean, P = np.zeros(X.shape[1]), np.eye(X.shape[1]) * prior
     for x, sign in zip(X, 2 * y - 1, strict=True):
         inverse, theta = np.linalg.inv(P), mean.copy()

@@ -62,8 +62,11 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_each_graph_has_only_its_sources_of_terms(kind, form):
-    """Disconnected tasks share nothing. Pooled tasks have nothing of their own. Only graphs with edges or clusters, and
-    models that learn relations (the latent part), have terms of related tasks."""
+    """Which sources a graph has: 0 shared weights, 1 the task's own weights, 2 those of related tasks.
+
+    Disconnected tasks share nothing. Pooled tasks have nothing of their own. Only graphs with edges or clusters, and
+    models that learn relations (the latent part), have terms of related tasks.
+    """
     for graph, absent in (("disconnected", [0, 2]), ("pooled", [1, 2]), ("complete", [2])):
         if form == "dense" and graph == "complete":
             continue  # the latent part learns relations

@@ -65,7 +65,7 @@ def test_memory_bytes_agree_with_the_allocator(rule, is_sparse):
     codes, task_ids = rng.integers(2, size=n).astype(np.int32), rng.integers(50, size=n)
     clusters = np.zeros_like(task_ids)
     settings = settings_of(rule, d, is_sparse, capacity=None if rule == "perceptron" else 700)
-    # The first engine of a process allocates memory that is never freed; it must not be measured.
+    # The first engine of a process allocates memory that is never freed, so it is made before the measurement.
     native.Engine(settings).learn(X[:1], codes[:1], task_ids[:1], clusters[:1])
     before = allocated()
     engine = native.Engine(settings)
@@ -150,7 +150,7 @@ def test_memory_is_bounded_on_a_stream_of_new_tasks(learner, budget, n_tasks):
 
 
 def names_bytes(model):
-    """Bytes of the names of twice as many tasks as can have stored examples, and 64 more."""
+    """A bound of the bytes of task names: 200 for each, for twice as many tasks as can have stored examples, and 65."""
     return (2 * model.capacity_ + 65) * 200
 
 

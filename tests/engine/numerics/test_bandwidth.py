@@ -1,5 +1,8 @@
-"""γ is estimated from the first rows: its values, both engines, restoring in the middle, and stored examples that
-become dependent when γ changes."""
+"""The estimate of γ from the first rows.
+
+The tests check its values, that both engines agree, that a restored engine continues to estimate, and what happens to
+stored examples that become linearly dependent when γ changes.
+"""
 
 from __future__ import annotations
 

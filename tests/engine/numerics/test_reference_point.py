@@ -106,9 +106,9 @@ def test_the_core_equals_the_reference_on_shifted_rows(rule, ratio, dtype):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_float64_rows_far_from_zero_keep_their_accuracy(kind):
-    """Mean 1e8 and spread 1: without a reference point, even double leaves half a digit of ‖x − y‖²."""
+    """With a mean of about 1e8 and spread 1, even float64 leaves half a digit of ‖x − y‖² without a reference point."""
     rng = np.random.default_rng(0)
-    Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # so that adding the mean is exact
+    Z = np.round(rng.normal(size=(150, D)) * 2**16) / 2**16  # rounded, so that adding the mean 2²⁶ is exact
     codes, task_ids = (Z[:, 0] * Z[:, 1] > 0).astype(np.int32), np.zeros(150, dtype=np.int64)
     near, far = (kind(settings_of("budget_projectron", "float64")) for _ in range(2))
     f, g = learn(near, Z, codes, task_ids)[0], learn(far, Z + 2.0**26, codes, task_ids)[0]

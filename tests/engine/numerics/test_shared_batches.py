@@ -156,7 +156,7 @@ def test_the_weights_of_a_long_stream_do_not_drift():
     engine.learn(rng.normal(size=(n, d)), rng.integers(2, size=n).astype(np.int32), task_ids, np.zeros_like(task_ids))
     state = engine.state()
     table, total = state["table"][:, 0], state["sum"][0, 0]
-    d_o, o = 0.5, 0.5
+    d_o, o = 0.5, 0.5  # A⁻¹ of the open complete graph: o off the diagonal, and d_o more on it
     weight = 2 * d_o * o + len(table) * o**2
     expected = d_o**2 * table.T @ table + weight * np.outer(total, total)
     table_gram = state["table_gram"]

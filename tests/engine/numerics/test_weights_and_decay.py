@@ -38,7 +38,7 @@ def test_the_largest_sample_weight_gives_finite_probabilities():
 
 
 def decaying_engine(kind, steps):
-    """Yield an engine every 40 steps. New tasks then replace the old ones, so that rows of old tasks only shrink."""
+    """Yield an engine every 40 steps. Then new tasks replace the old ones, so the rows of old tasks only shrink."""
     settings = make_settings(
         rule="shared_projectron", kernel=kernels.Gaussian(200.0), graph=graphs.complete(), n_features=2, capacity=6,
         eta=0.05, max_task_rows=200,

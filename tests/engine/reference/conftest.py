@@ -56,7 +56,10 @@ def run() -> type[Run]:
 
 @pytest.fixture
 def stream() -> Callable[..., Stream]:
-    """Return a function that makes n random examples: rows of norm about 1 (some twice), noisy linear labels, tasks."""
+    """Return a function that makes n random examples: rows of norm about 1, noisy linear labels, and tasks.
+
+    Five rows occur twice.
+    """
 
     def make(n: int, n_features: int, n_tasks: int = 1, n_classes: int = 2, seed: int = 0) -> Stream:
         rng = np.random.default_rng(seed)

@@ -155,8 +155,8 @@ def test_the_same_row_with_changing_labels(run, rule):
 
 @pytest.mark.parametrize("rule", RULES[:-1])
 def test_forget_drops_a_task_lowest_slot_first(run, rule):
-    # Orthonormal rows, all stored with +1. Tasks by slot: 1 0 1 0 1. Slot 0 goes, the last (task 1) moves in
-    # and goes, slot 3 moves in: 3 1 2. Slot 2 goes, it was the last: 3 1.
+    # Orthonormal rows, all stored with +1. Tasks by slot: 1 0 1 0 1. Slot 0 is removed, and the last example (of task
+    # 1) moves there and is removed too. Then example 3 moves there: 3 1 2. The last slot, 2, is removed: 3 1.
     model = run(rule, 5, **settings_of(rule, kernel=kernels.Linear()))
     model.learn(np.eye(5), [1] * 5, [1, 0, 1, 0, 1])
     model.engine.forget(1)

@@ -99,7 +99,7 @@ def test_the_pool_is_freed_by_projection_before_a_new_example_is_stored(run, rul
     # Stored (+): a = (1,0,0,…), b = (−1,1,0,…), c = (0,0,1,…): 4 non-zeros in a pool of 6.
     # With (0,0,0,1,1,1)+ there would be 7 non-zeros.
     # Distances from the span of the others: a from that of b: 1/√2; b from that of a: 1; c: 1. All |β| = 1:
-    # a goes. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 fits.
+    # a is evicted. Its projection is ⟨a,b⟩/‖b‖² b = −½b, so b is left with ½. Then 3 + 3 non-zeros fit.
     model = run(rule, 6, sparse=True, capacity=9, pool=6, eta=0.01)
     X = [[1, 0, 0, 0, 0, 0], [-1, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     _, flags = model.learn(X, [1, 1, 1, 1])

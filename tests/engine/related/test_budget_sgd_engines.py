@@ -61,7 +61,10 @@ REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenan
 @pytest.mark.parametrize("capacity", [31, 37, 72, 100])
 @pytest.mark.parametrize("maintenance", REMOVAL, ids=lambda value: value.name)
 def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
-    """The core compares scores in groups of registers, in registers and one by one. Here every example is a step."""
+    """The core compares scores in groups of registers, in single registers, and one by one; these sizes use all three.
+
+    The margin is so large that every example is a step.
+    """
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=capacity,
         step=Step.CONSTANT, maintenance=maintenance, rate=0.1, regularization=0.01, margin=9.0, clip=3.0, seed=capacity,

@@ -98,7 +98,7 @@ def test_the_primal_perceptron_is_the_kernel_perceptron(kind, graph):
 
 
 def test_the_2_norm_is_the_perceptron_of_the_squared_matrix(kind):
-    """CCG10 only says that p = 2 does not reduce to the multitask Perceptron: it does, with A² instead of A."""
+    """CCG10 says that p = 2 does not reduce to the multitask Perceptron. It does, if A² takes the place of A."""
     inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     squared = graphs.from_similarity(inverse @ inverse, tasks=range(3))
     a = run_stream(kind, "linear_perceptron", norm=2.0)
