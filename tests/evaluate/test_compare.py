@@ -69,7 +69,7 @@ def test_a_learner_that_rejects_the_first_block_is_left_out() -> None:
 
 
 def test_auc_distinguishes_learners_if_a_label_is_rare() -> None:
-    """The errors are about that of the constant prediction, but one of the models has learned to rank examples."""
+    """All models have about the error of the constant prediction, but one of them has learned to rank examples."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12_000, 2))
     y = rng.random(12_000) < 0.02 * np.exp(1.2 * X[:, 0])

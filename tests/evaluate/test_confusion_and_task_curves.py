@@ -62,7 +62,10 @@ def test_the_curve_records_beliefs_over_time() -> None:
 
 
 def test_tasks_are_sorted_by_the_lower_confidence_limit() -> None:
-    """By hand, Wilson's lower ends at z = 3: 40 of 100 is 0.267, 3 of 3 is 3/12, 2 of 20 is 0.016, 0 of 50 is 0."""
+    """The lower ends of Wilson's interval at z = 3, computed by hand.
+
+    40 errors of 100 give 0.267, 3 of 3 give 3/12, 2 of 20 give 0.016, and 0 of 50 give 0.
+    """
     result = evaluate.progressive(model(), STREAM)
     rows = {
         task: replace(result.overall, n=n, error=errors / n)

@@ -107,7 +107,7 @@ def test_no_margin_is_computed_twice() -> None:
         run(Forgetron(budget=20, kernel=CountingKernel(), engine="numpy"))
         counts.append(CountingKernel.n_values)
     assert counts[0] == counts[1]
-    # The rows of the first block are checked before it is learned, which computes values too; here it is smaller.
+    # Checking the rows of the first block also computes kernel values. With windows of 100 that block is smaller.
     assert counts[2] <= counts[0]
 
 
@@ -162,7 +162,7 @@ def test_a_result_does_not_change_when_more_is_added() -> None:
 def test_delayed_labels_are_learned_after_the_delay(delay: int) -> None:
     n = 300
     model, margins = learner(), []
-    for t in range(n):  # the definition: predicted by what was learned up to t − delay − 1
+    for t in range(n):  # by definition, example t is predicted after examples 0 to t − delay − 1 were learned
         learned = t - delay - 1
         if learned >= 0:
             model.learn_one(X[learned], int(Y[learned]), task=TASKS[learned], classes=[0, 1])

@@ -156,7 +156,7 @@ def test_many_tasks_and_classes_stay_within_memory() -> None:
 
 
 def test_windows_are_ranked_and_add_up() -> None:
-    """Windows of 1,500 examples: in two, all scores are stored; in the third some are; later all are in bins."""
+    """Windows have 1,500 examples: all scores of the first two are stored, some of the third; later ones are binned."""
     rng = np.random.default_rng(0)
     y = rng.random(12_000) < 0.2
     scores = rng.normal(size=12_000) + y
