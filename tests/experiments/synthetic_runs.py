@@ -1,4 +1,4 @@
-"""Synthetic runs with known results, for rendering."""
+"""Synthetic runs with known results, for the tests of the table and its renderings."""
 
 from __future__ import annotations
 

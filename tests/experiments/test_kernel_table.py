@@ -74,7 +74,7 @@ def test_the_table_shows_the_means_of_the_runs(small: Path, tmp_path_factory: py
     assert len(kernel_table.cells) == len(planned) // 2 and all(
         cell.orders == 2 for cell in kernel_table.cells.values()
     )
-    # The mean of what the files say, and the difference to print.
+    # The table has the mean over the files, and its difference from the printed value, 20.7.
     files = [json.loads(run.path(out).read_text()) for run in planned if (run.set_name, run.row) == ("dna", "NOGD")]
     mean = 100 * np.mean([content["cells"][0]["error"] for content in files])
     assert kernel_table.cells["NOGD", "dna"].error == pytest.approx(mean)

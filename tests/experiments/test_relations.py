@@ -24,7 +24,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_relations_of_opposed_tasks(out: Path) -> None:
-    """The true correlations are −1, 0, 0. Independent Perceptrons come close; on the complete graph they are lost."""
+    """The true correlations are −1, 0, 0. Independent Perceptrons come close to them; the complete graph hides them."""
     results = table.files_of(out, ["opposed"])
     means = {row.name: table.values(results, "opposed", row.name, "correlations").mean(axis=0)
              for row in rows_for("opposed")}  # fmt: skip

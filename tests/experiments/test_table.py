@@ -111,7 +111,7 @@ def test_findings_that_hold_are_reported_as_such() -> None:
     near, far, complete, projections = findings(table)
     assert near.holds and "0.50 over 72 cells" in near.found and "+0.50" in near.found
     assert far.holds and complete.holds and complete.found == "36 of 36"
-    # the printed table has one exception, and these runs are the printed values plus a constant
+    # These runs are the printed values plus a constant, and one cell of the printed table is an exception.
     assert projections.found == "70 of 72" and not projections.holds
     assert all(line.startswith("school D 5 %: mtbprj against mt") for line in projections.exceptions)
 
