@@ -1,4 +1,4 @@
-"""Closed forms against dense inverses."""
+"""Similarities of graphs in closed form, compared with dense inverses."""
 
 from __future__ import annotations
 

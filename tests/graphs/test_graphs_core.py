@@ -83,14 +83,16 @@ def test_pseudoinverses_are_those_of_numpy(make_edges):
     for task in (7,):
         expected = graph.column(task)
         if expected[task] == 0:
-            continue  # an isolated task: its similarities are 0, also with itself
+            continue  # an isolated task: all its similarities are 0, even with itself
         column = column_of(graph, task, list(range(0, k, 9)))
         assert np.abs(column - expected[::9]).max() <= 1e-9 * np.abs(expected).max()
 
 
 def test_the_pseudoinverse_of_a_long_uneven_path():
-    """Computed by hand: a current enters at the task and leaves everywhere; the potential drops by current / weight on
-    each edge."""
+    """Compare with a closed form: the potentials of an electrical network.
+
+    A current enters at the task and leaves at all tasks; the potential drops by current / weight on each edge.
+    """
     weights = 10.0 ** np.random.default_rng(4).integers(-1, 2, K - 1)
     weight_matrix = sparse.diags_array([weights, weights], offsets=[-1, 1])
     graph = graphs.from_laplacian(sparse.diags_array(weight_matrix.sum(axis=0)) - weight_matrix, identity=False)
@@ -137,7 +139,7 @@ def test_the_factor_stays_within_the_planned_bytes(make_edges):
 
 
 def test_the_factor_of_a_graph_with_much_fill_in_stays_within_its_bytes():
-    """One task with thousands of neighbours, each with too many of its own to be eliminated."""
+    """One task has thousands of neighbours, each of which has too many other neighbours to be eliminated."""
     rng = np.random.default_rng(8)
     k, hub = 3000, np.arange(1, 3000)
     ring = [np.stack([hub, 1 + (hub + step) % (k - 1)], axis=1) for step in (1, 7, 31)]

@@ -69,8 +69,10 @@ def test_the_factor_of_a_matrix_with_negative_similarities():
 
 @pytest.mark.parametrize(("weight", "hops"), [(0.3, 60), (1.0, 150)])
 def test_the_series_for_large_graphs_gives_the_inverse(weight, hops):
-    """The series for graphs beyond the dense limit. On a grid its terms shrink like (4w/(1 + 4w))ⁿ, so many terms give
-    all digits."""
+    """The series is for graphs beyond the dense limit.
+
+    On a grid its terms shrink like (4w/(1 + 4w))ⁿ, so enough terms give all digits.
+    """
     edges = grid_edges(7)
     A = sparse.csr_array(np.linalg.inv(inverse(edges, [weight] * len(edges), 49)).round(12))
     R = _series(A, None, hops).toarray()
@@ -112,7 +114,7 @@ LARGE = {
     "name", ["grid", *(pytest.param(name, marks=pytest.mark.long) for name in LARGE if name != "grid")]
 )
 def test_the_factor_of_a_hundred_thousand_tasks_takes_little_memory(name):
-    """Memory is measured, not time: a dense k × k matrix would be 80 GB, all entries of the series some GB."""
+    """Measure memory: a dense k × k matrix would take 80 GB, and all entries of the series several GB."""
     edges = LARGE[name]()
     graph = graphs.from_edges(edges)
     k = graph.n_tasks

@@ -1,4 +1,4 @@
-"""Every bad input is rejected by an error with three parts: who and which parameter, what is accepted, what came."""
+"""Every bad input is rejected with an error in three parts: the function and parameter, what is accepted, what came."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ negative = nx.Graph()
 negative.add_edge("a", "b", weight=-2.0)
 edges = [("a", "b"), ("b", "c")]
 
-# call, error, who and which, accepted, what came, remedy
+# Name → call, exception, and words of the message: function and parameter, what is accepted, what came, the remedy.
 CASES = {
     "complete, no task": (lambda: graphs.complete(0), InputError,
         "graphs.complete: n_tasks", "an integer >= 1", "0", "open"),

@@ -140,7 +140,8 @@ def test_a_torus_has_all_tasks_tied_and_its_bounds_still_hold():
     torus = nx.convert_node_labels_to_integers(nx.grid_2d_graph(50, 50, periodic=True))
     angles = 2 * np.pi * np.arange(50) / 50
     eigenvalues = 1 + (2 - 2 * np.cos(angles))[:, None] + (2 - 2 * np.cos(angles))[None, :]
-    c_g = np.sqrt((1 / eigenvalues).mean())  # vertex-transitive: the diagonal is the mean of the spectrum
+    # A torus is vertex-transitive, so all diagonal entries of A⁻¹ are equal: they are the mean of its eigenvalues.
+    c_g = np.sqrt((1 / eigenvalues).mean())
     low, high = graphs.from_networkx(torus).c_g_range
     assert low <= c_g * (1 + 1e-12) and c_g <= high * (1 + 1e-12) and high <= 1.1 * low
 
