@@ -1,4 +1,4 @@
-"""Without pyarrow, which is the extra `parquet`, the tests of files are not collected: most of them write Parquet."""
+"""Skip the tests of this folder without pyarrow (the extra `parquet`), because most of them write Parquet files."""
 
 from importlib.util import find_spec
 

@@ -23,7 +23,7 @@ WORDS = ["Free", "OFFER", "lunch", "naïve", "Ünïcode", "İstanbul", "ﬁn", "
 
 
 def words_by_sklearn(texts, size, shift):
-    """The hashed words of texts by scikit-learn, which defines the encoding."""
+    """Hash the words of texts with scikit-learn, which defines the encoding."""
     hashed = HashingVectorizer(n_features=size, ngram_range=(1, 2), alternate_sign=False,
                               token_pattern=r"(?u)\b\w+\b").transform(texts)  # fmt: skip
     shifted = sparse.csr_matrix((hashed.data, (hashed.indices + shift) % size, hashed.indptr), shape=hashed.shape)
@@ -61,7 +61,7 @@ DATES = ["2024-02-29", "2023-02-29", "1900-02-29", "2000-02-29", "0001-01-01", "
 
 
 def dates_by_python(texts, missing=()):
-    """The dates of texts by `parse_date`, which defines the encoding."""
+    """Parse the dates of texts with `parse_date`, which defines the encoding."""
     days = [parse_date(text, missing) for text in texts]
     return np.array([np.inf if day is None else day for day in days])
 

@@ -53,7 +53,7 @@ KINDS = st.lists(st.sampled_from([IGNORED, NUMBER, TEXT]), max_size=3).map(bytes
 
 
 def without_unknown_field(bad):
-    """A bad record, without its field if csv cannot tell the field."""
+    """A bad record, without its field if Python's csv module cannot tell which field it is."""
     return bad._replace(field=UNKNOWN_FIELD) if bad.problem in (TEXT_AFTER_QUOTE, UNCLOSED_QUOTE, TOO_LONG) else bad
 
 

@@ -34,7 +34,7 @@ OTHERS = ["1", "1.5e7", '"x"', '"\\u0041"', "[]", "[1, [2, {}]]", "{}", '{"a": {
 
 
 def tables(lines):
-    """Everything that the reader returns: numbers, texts, their distinct values, line numbers, bad lines, contents."""
+    """Return everything that the reader returns: numbers, texts, distinct values, line numbers, bad lines, contents."""
     reader, rows_read = Ndjson(Source(bytes_io.BytesIO(b"\n".join(lines) + b"\n"))), []
     for table, bad in reader.tables(SELECTION, len(lines) + 1, stop=False):
         texts = {name: [column.values[code] for code in column.codes] for name, column in table.texts.items()}
