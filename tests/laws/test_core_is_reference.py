@@ -176,7 +176,8 @@ class Lockstep:
         norms = rule.weights.norms()
         rule.gram.append(t.k, t.k_tt)
         scores = norms / np.sqrt(rule.gram.inverse().diagonal()[: len(norms)])
-        # Rounding in a score is relative, or that of weights (squares, if squared norms are stored) that cancelled.
+        # The rounding error of a score is relative to the score, or to the weights that cancelled in it (to their
+        # squares, if the rule stores squared norms).
         rounding = 1e-15 * np.linalg.cond(rule.gram.H)
         absolute = np.sqrt(rounding) if self.settings.rule == "shared_projectron" else 10 * rounding
         noise = (1e-12 + 10 * rounding) * scores + absolute * scores.max(initial=0.0)
@@ -186,7 +187,7 @@ class Lockstep:
 
 def test_the_core_equals_the_reference_on_random_streams(case, is_long):
     if case.tolerance > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
-        return  # its branches cannot be compared in float32; `checks` compares the margins
+        return  # in float32, rounding decides too many branches; the law `core_is_reference` compares the margins
 
     @given(script=scripts(case.n_classes, 1000 if is_long else 120))
     def engines_agree(script):

@@ -43,7 +43,7 @@ class GrowingMemory(Sound):
 
 
 class ChangesOnCorrect(Sound):
-    """Forgets a task after every block, also if all predictions were correct."""
+    """Forgets a task after every block, even if all predictions were correct."""
 
     def altered(self, X, y, tasks, learn):
         margins = learn(X, y)
