@@ -46,7 +46,7 @@ def test_plot_budget_share_has_one_bar_per_task(learner):
     top_2 = model.plot_budget_share(top=2)
     assert sum(bar.get_width() for bar in top_2.patches) == pytest.approx(100)
     assert [label.get_text() for label in top_2.get_yticklabels()][-1] == "4 others"
-    ax.figure.canvas.draw()  # a dollar in a name is no formula
+    ax.figure.canvas.draw()  # fails if matplotlib takes the dollar sign in a name for a formula
     axes = pyplot.subplots()[1]
     assert model.plot_budget_share(ax=axes) is axes
     with pytest.raises(InputError, match="top"):

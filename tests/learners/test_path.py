@@ -39,7 +39,8 @@ def called(call):
 
 def test_the_files_are_those_of_the_guide(learner):
     model = learner().partial_fit(X[:30], Y[:30], tasks=TASKS[:30])
-    files = called(lambda: model.partial_fit(X[30:], 1 - Y[30:], tasks=TASKS[30:]))  # mistakes, so that some are stored
+    # Reversed labels are mistakes, so that some examples are stored.
+    files = called(lambda: model.partial_fit(X[30:], 1 - Y[30:], tasks=TASKS[30:]))
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = guide.split("## The path of one example")[1].split("The first block")[0]
     files_in_guide = set(re.findall(r"(\w+\.py)", section))

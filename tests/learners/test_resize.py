@@ -84,7 +84,7 @@ def test_an_invalid_new_budget_is_refused_and_changes_nothing():
 
 
 def rings(n, is_sparse=False, seed=4):
-    """Dense rows with a circular boundary, or sparse rows of words, each of which is evidence for a class. No tasks."""
+    """Dense rows with a circular boundary, or sparse rows of words that are evidence for one class each. No tasks."""
     rng = np.random.default_rng(seed)
     if not is_sparse:
         X = rng.normal(size=(n, 4))
@@ -97,7 +97,7 @@ def rings(n, is_sparse=False, seed=4):
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
-    """More bytes change no prediction, or few; fewer bytes cost some accuracy."""
+    """More bytes change no prediction of a dense model, and few of a sparse one. Fewer bytes cost some accuracy."""
     n = 3000 if engine == "auto" else 600
     X, y = rings(n, is_sparse)
     test, truth = rings(n // 2, is_sparse, seed=5)
@@ -107,7 +107,7 @@ def test_a_resized_budgetron_keeps_its_accuracy(is_sparse, engine, tmp_path):
     model.resize("1 MiB")
     after = model.decision_function(test)
     if is_sparse:
-        # A bucket of the larger table may cover hashes of two old ones; it then has room for half of their cells.
+        # A bucket of the larger table may receive the hashes of two old buckets, and then has room for half of them.
         assert np.mean((after > 0) == (before > 0)) > 0.9
     else:
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
@@ -136,7 +136,7 @@ def test_new_weights_of_a_resized_budgetron_begin_with_small_steps():
     after = model._engine.state()
     for k in range(3):
         n_old, n_new = (int(state[f"adagrad{k}_frequencies"][0]) for state in (before, after))
-        squares = after[f"adagrad{k}_squares"][0, 5:]  # without those of the four columns and the bias
+        squares = after[f"adagrad{k}_squares"][0, 5:]  # the first five belong to the four columns and the bias
         assert n_old < n_new and len(squares) == 2 * n_new
         np.testing.assert_allclose(squares[2 * n_old :], squares[: 2 * n_old].mean() / 4, rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Several threads on one model: every answer is that of the model between two blocks."""
+"""Several threads use one model: every prediction comes from a state of the model between two blocks."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ PROBE, PROBE_TASKS = X[::60], TASKS[::60]
 
 @pytest.fixture(autouse=True)
 def eager_switching():
+    """Switch threads every 10 µs instead of 5 ms, so that races are likely to show."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -153,8 +154,10 @@ def wait_until(condition):
 
 
 def test_the_lock_of_a_model_serves_in_the_order_of_arrival():
-    """Each thread requests the lock once the thread before it is waiting. The main thread has the lock first, and
-    requests it again as soon as it has released it; it gets it last."""
+    """Each thread requests the lock once the thread before it is waiting.
+
+    The main thread holds the lock first. It requests the lock again as soon as it has released it, and gets it last.
+    """
     guard, order = Guard(), []
 
     def enter(name):
@@ -183,7 +186,7 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
         def acquire(self):
             self.calls += 1
-            if self.calls == 2:  # the first time it is acquired by the constructor
+            if self.calls == 2:  # the guard acquires the new lock once, and a second time to sleep on it
                 raise KeyboardInterrupt
 
     guard.__enter__()

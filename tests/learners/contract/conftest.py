@@ -1,3 +1,5 @@
+"""Fixtures of the tests of the contract that every learner keeps."""
+
 from __future__ import annotations
 
 import pytest

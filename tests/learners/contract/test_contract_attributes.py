@@ -1,4 +1,4 @@
-"""Attributes of every learner: what is stored, counted and forgotten."""
+"""Attributes of every learner: stored examples, counts, and forgotten tasks."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_equal_seeds_equal_models(learner):
 
 
 def test_tasks_classes_and_weights_are_keywords(learner):
-    """A third positional argument would be taken for sample weights by users of scikit-learn, and for tasks by us."""
+    """A third positional argument is ambiguous: users of scikit-learn would expect sample weights, not tasks."""
     model = made(learner)
     for call in (
         lambda: model.fit(X, Y, TASKS),

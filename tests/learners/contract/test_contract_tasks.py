@@ -18,7 +18,7 @@ def test_tasks_are_any_hashables(learner):
     model = made(learner).partial_fit(X, Y, tasks=[names[task] for task in TASKS])
     margins = model.decision_function(X, tasks=[names[task] for task in TASKS])
     same_margins = made(learner).partial_fit(X, Y, tasks=TASKS).decision_function(X, tasks=TASKS)
-    # Budgetron uses hashes of names only for weights that do not exist within this small budget.
+    # Budgetron hashes task names only for weights for which this budget is too small, so names do not matter here.
     if learner.__name__ == "Budgetron" or "renaming_tasks" not in learner.exemptions:
         assert np.array_equal(margins, same_margins)
     assert set(model.active_set_.task) <= set(names)
@@ -31,7 +31,7 @@ def test_equal_names_are_one_task(learner):
 
 
 def test_without_tasks_all_examples_are_of_one_task(storing_learner):
-    """If a stream has no tasks, a Budgetron uses the bytes of tasks for its shared part."""
+    """This does not hold for a Budgetron: without tasks, it uses the bytes of task rows for its shared part."""
     learner = storing_learner
     without_tasks, with_task_0 = made(learner).partial_fit(X, Y), made(learner).partial_fit(X, Y, tasks=[0] * N)
     assert_same_model(without_tasks, with_task_0)

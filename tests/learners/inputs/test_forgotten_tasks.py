@@ -87,7 +87,7 @@ def test_tasks_are_required_once_they_were_used(learner):
     with pytest.raises(InputError, match=MESSAGE):
         model.predict(X)
     assert len(model.predict(X, tasks=[0] * 60)) == 60
-    assert len(model.fit(X, Y).predict(X)) == 60  # fit starts again
+    assert len(model.fit(X, Y).predict(X)) == 60  # `fit` starts again without tasks
 
 
 def test_a_refused_block_with_tasks_does_not_make_tasks_required(learner):

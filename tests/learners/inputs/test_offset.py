@@ -14,7 +14,7 @@ from budgetron.errors import InputError
 
 
 def personal(n=3000, seed=0):
-    """Return a stream and another model's scores. The scores know the shared part of the labels, not that of a task."""
+    """Return a stream and another model's scores, which explain what all tasks share but not their differences."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, 6)), rng.integers(20, size=n)
     own = rng.normal(size=(20, 6)) * 1.5
@@ -114,7 +114,7 @@ def test_wrong_offsets_are_refused(wrong):
     model = Budgetron()
     with pytest.raises((InputError, TypeError), match="offset"):
         model.fit(X, y, tasks=tasks, offset=wrong)
-    model.fit(X, y, tasks=tasks)  # nothing was left behind
+    model.fit(X, y, tasks=tasks)  # the refused call has left no trace
 
 
 def test_a_validation_passes_offsets_to_the_learner():

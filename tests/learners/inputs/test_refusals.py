@@ -22,7 +22,7 @@ GRAPH = graphs.from_edges([(0, 1), (1, 2)])
 
 
 def rows_with(value, dtype=np.float64):
-    """Four rows, of which one has an invalid value."""
+    """Four rows; one of them has an invalid value."""
     bad = X[:4].astype(dtype)
     bad[2, 1] = value
     return bad
@@ -243,8 +243,7 @@ def test_each_kind_of_invalid_input_has_its_exception(graph, model):
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_of_a_model_without_a_kernel(is_sparse, value):
-    """Without a kernel there is no store, so the norms of the rows are checked separately."""
-
+    """Without a kernel there is no store of examples, so the norms of the rows are checked separately."""
     convert = sparse.csr_matrix if is_sparse else np.asarray
     model = Budgetron(kernel=None).partial_fit(convert(X[:8]), Y[:8])
     bad = convert(rows_with(value))
@@ -257,7 +256,7 @@ def test_rows_of_a_model_without_a_kernel(is_sparse, value):
 @pytest.mark.parametrize("column", [-1, 3])
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_column_numbers_out_of_range_are_refused(engine, column):
-    """SciPy does not check them; in NumPy, −1 would silently be the last column."""
+    """SciPy does not check column numbers, and for NumPy −1 would be the last column."""
     rows = sparse.csr_matrix(np.abs(X) + 1)
     model = Budgetron("64 KiB", engine=engine).fit(rows, Y, tasks=TASKS)
     bad = rows.copy()

@@ -1,4 +1,4 @@
-"""Single rows and dicts take a shortcut through the core; it learns and predicts bit for bit what blocks do."""
+"""Single rows and dicts take a shortcut through the core, with results that equal those of blocks bit for bit."""
 
 from __future__ import annotations
 
@@ -195,8 +195,8 @@ def test_a_row_waits_for_a_thread_that_holds_the_model():
     thread = threading.Thread(target=learn)
     with model._guard:
         thread.start()
-        assert not learned.wait(0.05)
-        model.learn_one(X[1], 0)  # the thread that holds it need not wait
+        assert not learned.wait(0.05)  # long enough for `learn_one`, which takes microseconds
+        model.learn_one(X[1], 0)  # the thread that holds the lock does not wait for it
         assert model.n_seen_ == 61
     thread.join()
     assert model.n_seen_ == 62
