@@ -1,7 +1,7 @@
 """A rule is added by its own files only, as CONTRIBUTING says: it learns, can be saved, and is on the command line.
 
-`definition.py`, `estimator.py` and `hashed_perceptron.cpp` are put into a copy of the package under the name of the
-rule. The compiled rule is built in the long run only.
+The tests copy `definition.py`, `estimator.py` and `hashed_perceptron.cpp` into a copy of the package, under the name of
+the rule. Only the long run (`make test-long`) compiles the rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Use HashedPerceptron in every way that a learner can be used; run in a copy of the package that has it.
+"""Use HashedPerceptron in every way that a learner can be used. `test_new_rule` runs this in a copy of the package.
 
     python used.py ENGINE FOLDER
 """
