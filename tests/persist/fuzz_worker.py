@@ -1,10 +1,10 @@
-"""Changes model files at random and loads them, under a memory limit; run by `test_fuzz` in a process of its own.
+"""Change model files at random and load them, under a memory limit. `test_fuzz` runs this in a separate process.
 
     python fuzz_worker.py bytes|inside FOLDER FIRST COUNT
 
 `bytes` changes bytes of the files: each file must be rejected. `inside` changes their content and corrects the digest:
-each must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that it remains after
-a crash. Prints how many files were rejected and how many accepted.
+each file must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that it remains
+after a crash. Prints how many files were rejected and how many accepted.
 """
 
 from __future__ import annotations

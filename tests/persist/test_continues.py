@@ -76,7 +76,7 @@ def test_every_way_of_copying_gives_a_model_that_continues(name, copy_model, tmp
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("kernel", [kernels.Gaussian(0.4), None], ids=["kernel", "none"])
 def test_dropped_beliefs_and_forgotten_tasks_stay_dropped_after_loading(kernel, engine, tmp_path):
-    """The state is changed so that all parts but one have had no weight for long: each further example drops one."""
+    """Change the state so that all parts but one have had no weight for long. Then each further example drops one."""
     X, y, tasks = stream(300)
     model = budgetron.Budgetron(budget="4 MiB", kernel=kernel, engine=engine)
     model.partial_fit(X[:100], y[:100], tasks=tasks[:100], classes=[0, 1])

@@ -1,7 +1,7 @@
 """Model files changed at random are rejected or harmless: no crash, no hang, no unbounded memory.
 
-The work is done by `fuzz_worker`, in a process with a memory limit; a crash there fails the test, and leaves the file
-that caused it.
+`fuzz_worker` does the work, in a process with a memory limit. A crash there fails the test, and leaves the file that
+caused it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def folders(tmp_path_factory):
 
 
 def fuzz(kind, folders, count):
-    """How many of `count` files were rejected, and how many accepted."""
+    """Return how many of `count` changed files were rejected, and how many accepted."""
     share = count // PROCESSES
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     runs = [
