@@ -25,7 +25,7 @@ HOSTILE = [
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a page in its own window; afterwards check that there were no errors and no external requests."""
+    """Open a page in its own window. After the test, check that there were no errors and no external requests."""
     contexts, complaints = [], []
 
     def open_page(path: Path, width: int = 1200, scheme: str = "light") -> Any:
