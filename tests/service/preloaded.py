@@ -1,7 +1,7 @@
-"""Starts services by forking a process that has already imported them.
+"""Start services by forking a process that has already imported the service.
 
-Importing takes longer than most tests of the service: about a second of processor time per start. A worker of pytest
-starts one such process, which forks once per service. A forked service is a process of its own, with its own port,
+Importing takes about a second of processor time per start, which is longer than most tests of the service. Each pytest
+worker starts one such process, which forks once per service. A forked service is a separate process with its own port,
 files and signals, and can be killed. It differs from `python -m budgetron serve` only in how it was started; the tests
 of the command line, of the deployment and of the pages start that command.
 """
@@ -104,8 +104,8 @@ class ForkedService:
         self.pid = _server().ask(request, write_end)
         os.close(write_end)
         self.stderr, self.returncode = os.fdopen(log, "rb"), None
-        # Timers of some tests send signals while the test waits. A process id that was waited for may belong to another
-        # process.
+        # Some tests send signals from a timer while the test waits. Once the process has been waited for, its id may
+        # belong to another process, so polling and sending signals exclude each other.
         self._lock = threading.RLock()
 
     def poll(self):

@@ -1,4 +1,4 @@
-"""Start `budgetron serve` in a process of its own, for the tests of the service and of the clients."""
+"""Start `budgetron serve` in a separate process, for the tests of the service and of the clients."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def running(data, *arguments, **options):
 def free_port():
     """A port for a service that is started again at the same address.
 
-    It is below the range that the system assigns by itself, so no other test or connection can take it in between.
+    The port is below the range from which the system assigns ports, so no other connection gets it in between.
     """
     return free_ports(1)[0]
 
 
 def free_ports(n):
-    """Several ports like that of `free_port`."""
+    """Return n different ports, chosen as in `free_port`."""
     ports = []
     for port in random.Random(os.getpid()).sample(range(20_000, 30_000), 100):
         with socket.socket() as candidate, contextlib.suppress(OSError):

@@ -40,9 +40,9 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
         assert client.delete(f"{path}/tasks/bob", headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=model, headers=headers["admin"]).status_code == 200
         assert client.put(f"{path}/snapshot", content=b"no", headers=headers["admin"]).status_code == 422
-        # refused, so it is no line of the log
+        # This request lacks the role, so it is not recorded.
         assert client.delete(f"{path}/tasks/bob", headers=headers["learn"]).status_code == 403
-        # the log contains lines about other models
+        # An administrator of one model may not read the log, which has lines about other models.
         assert client.get("/v1/audit", headers=headers["one model"]).status_code == 403
         before = client.get("/v1/audit", headers=headers["admin"]).json()["actions"]
         service.kill()
@@ -63,7 +63,7 @@ def test_every_action_of_an_administrator_is_recorded(tmp_path):
         "seconds": by_action["POST corrections", "done"]["seconds"],
     }  # fmt: skip
     assert by_action["PUT snapshot", "done"]["bytes"] == len(model)
-    # a task may be a person, so the audit log must not contain the name of a forgotten task
+    # A task may be a person, so the audit log must not contain the name of a forgotten task.
     assert "bob" not in repr(before)
     log = AuditLog(data)  # the log is complete after a kill
     assert [line.number for line in log.lines()] == [line["number"] for line in before]

@@ -1,4 +1,4 @@
-"""The candidate of a model, without HTTP: what it learns, what it refuses, and promotions that are interrupted."""
+"""The candidate of a model, without HTTP: learning, refusals, and interrupted promotions."""
 
 from __future__ import annotations
 

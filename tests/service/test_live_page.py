@@ -38,7 +38,7 @@ def service(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser):
-    """Open the page of a service; afterwards check that there were no errors and no requests to other hosts."""
+    """Open the page of a service. After the test, check that there were no errors and no requests to other hosts."""
     contexts, complaints = [], []
 
     def open_page(service, width=1200, scheme="light", expected=()):
@@ -100,7 +100,7 @@ def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     page.get_by_role("button", name="Pause").click()
     before = labels.inner_text()
     learn_examples(service, 200, seed=2)
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # milliseconds, in which a page that is not paused would be updated
     assert labels.inner_text() == before
     page.get_by_role("button", name="Continue").click()
     page.wait_for_function("old => document.querySelector('.card:nth-child(2) small').textContent !== old", arg=before)
@@ -125,7 +125,7 @@ def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):
     answer.get_by_text("Features must be numbers").wait_for()
     page.get_by_label("Features").fill("[1, 2]")
     page.get_by_role("button", name="Predict", exact=True).click()
-    answer.get_by_text("3").wait_for()  # the service's own words: it expects three
+    answer.get_by_text("3").wait_for()  # the service answers that it expects three features
 
 
 def test_labels_are_asked_for_and_corrected(opened, service):

@@ -129,7 +129,7 @@ def test_a_service_whose_directory_is_removed_is_not_ready(tmp_path):
         until(lambda: is_ready(client))
         shutil.rmtree(tmp_path / "default")
         assert reason(client).startswith("directory_gone: ")
-        assert learn(client).status_code == 503  # not acknowledged: it would be lost
+        assert learn(client).status_code == 503  # labels that were acknowledged now would be lost
         assert client.post("/v1/predict", json={"features": [0.1, 1.0], "task": "t1"}).status_code == 200
         service.stop()
 

@@ -1,4 +1,4 @@
-"""Services with a copy: what is lost at most after a kill, restores to a point, and a standby that takes over."""
+"""Services with a copy: bounded loss after a kill, restores to a record, and a standby that takes over."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kill_and_restore(tmp_path, rounds, per_round):
     data, copy = tmp_path / "data", tmp_path / "copy"
     options = (MODEL, "--replicate-to", copy, "--replicate-every", 0, "--snapshot-every", 20)
     for number in range(1, rounds + 1):
-        # The first start has no copy yet. The later ones have another directory than the one that was lost.
+        # The first start has no copy yet. Later starts use a restored directory, so they must take over the copy.
         service = Running(data, *options, *(() if number == 1 else ("--take-over",)))
         kill_while_learning(service, acknowledged, per_round * number)
         shutil.rmtree(data)
@@ -83,7 +83,7 @@ def kill_and_restore(tmp_path, rounds, per_round):
             remembered = host.remembered("")
             assert all(f"block {n}" in remembered for n in acknowledged)
             late = host.model.n_seen_ - 3 * len(acknowledged)
-        if late:  # the last request was learned although it was not answered: leave it out of the count
+        if late:  # the last request was learned although it was not answered: undo it, so that the counts agree
             budgetron("restore", copy / "default", data / "default", "--at", _last_keyed(remembered))
 
 
@@ -102,7 +102,7 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 
 
 def kill_while_copying(tmp_path, rounds, every):
-    """With --replicate-every 1, the copy has what was acknowledged more than `age_seconds` ago (GET copy).
+    """With --replicate-every 1, the copy has every label that was acknowledged more than `age_seconds` ago (GET copy).
 
     The service is killed under load, its directory is destroyed, and the copy is restored.
     """
@@ -132,7 +132,7 @@ def kill_while_copying(tmp_path, rounds, every):
 
 
 def _recovery_point(client):
-    """The time until which the service claims to have copied what it acknowledged."""
+    """The time before which, according to the service, all acknowledged labels are in the copy."""
     asked = time.monotonic()
     return asked - client.get("/v1/copy").json()["age_seconds"] - 0.001  # the age is rounded to milliseconds
 
@@ -191,17 +191,17 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             refused = learn(to_owner, 6)
             assert refused.status_code == 503 and refused.json()["error"]["kind"] == "not_owner"
             assert to_owner.get("/v1/copy").json()["role"] == "former owner"
-            assert to_owner.post("/v1/takeover").status_code == 409  # it is no standby
+            assert to_owner.post("/v1/takeover").status_code == 409  # only a standby can take over
             assert to_owner.post("/v1/predict", json=question).status_code == 200
 
-            # The new owner has the versions, and what the last one replaced.
+            # The new owner has the versions, including the automatic one of the model that v1 replaced.
             answer = to_standby.get("/v1/versions").json()
             assert answer["current"] == "v1" and {version["name"] for version in answer["versions"]} == {
                 "v1",
                 answer["rollback"],
             }
 
-            # The new owner learns, and knows what the former one has learned.
+            # The new owner learns, and recognises the keys of requests that the former owner has learned.
             assert learn(to_standby, 5).json()["repeated"] is True
             position = learn(to_standby, 6).json()["position"]
             until(lambda: copied_position(to_standby) == position)

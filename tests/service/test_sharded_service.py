@@ -162,7 +162,7 @@ def test_a_shard_that_failed_for_a_while_learns_everything(tmp_path):
             assert "no more" in expect_error(client.post("/v1/learn", json=requests[1]), 503, "unfinished")
             expect_error(client.post("/v1/learn", json=requests[2]), 503, "unfinished")
             log.execute("DROP TRIGGER full")
-        # after the second request, which is finished first
+        # The service finishes the second request before it learns the third one.
         assert client.post("/v1/learn", json=requests[2]).json()["margins"] == expected[2]
         second = client.post("/v1/learn", json=requests[1]).json()
         assert second["repeated"] and second["margins"] == expected[1]
@@ -227,7 +227,7 @@ def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tm
                 except httpx.TransportError:
                     client.close()
                     service.stop()
-                    # the learner is given again: the service may have been killed before it created the model
+                    # The service may have been killed before it created the model, so the learner is given again.
                     service = Running(tmp_path, LEARNER)
                     client = service.client()
         X, _, tasks = draw(60, seed=5)

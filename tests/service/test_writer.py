@@ -109,7 +109,7 @@ def test_a_dead_writer_is_503_and_is_restarted(tmp_path, monkeypatch):
     async def not_now(*_):
         await asyncio.Event().wait()
 
-    # otherwise the writer would be restarted before the checks below
+    # Otherwise the service would restart the writer before the checks below.
     monkeypatch.setattr(Service, "_restart_ended_writers", not_now)
 
     async def test(service, model, client):

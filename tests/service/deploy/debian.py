@@ -1,4 +1,4 @@
-"""Tools of Debian packages: those on the path, or unpacked into build/ without installing anything."""
+"""Find tools such as nginx on the path, or unpack their Debian packages into build/ without installing anything."""
 
 from __future__ import annotations
 

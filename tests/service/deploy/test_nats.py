@@ -1,4 +1,4 @@
-"""A model learns from a stream of NATS JetStream, each message exactly once, also if the service is killed."""
+"""A model learns each message of a NATS JetStream stream exactly once, even if the service is killed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_message_is_learned_once_although_the_service_is_killed(broker, tm
     arguments = (LEARNER, "--consume", f"{broker}/{stream}", "--snapshot-every", 250)
     for kill in range(kills):
         with running(tmp_path / "data", *arguments) as service:
-            # Somewhere in the stream, or at its end.
+            # Kill the service somewhere in the stream, or at its end.
             until(lambda service=service, kill=kill: n_learned(service) > kill * part)
             publish(broker, stream, messages[part * (kill + 1) : part * (kill + 2)], create=False)
             service.kill()

@@ -32,7 +32,10 @@ http {{
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory):
-    """(URL, certificate, headers per role, service): the recipe as it is, except for addresses and paths."""
+    """nginx with the recipe of deploy/, in which only addresses, paths and the rate limit are changed.
+
+    Yields the URL, the certificate, the headers per role, and the service.
+    """
     nginx, openssl = tool("nginx", "nginx"), tool("openssl", "openssl")
     folder = tmp_path_factory.mktemp("nginx")
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]

@@ -74,7 +74,7 @@ def unprivileged_command(env, folder):
 
 @pytest.mark.skipif(os.name != "posix", reason="users of a POSIX system")
 def test_the_image_runs_without_privileges_and_writes_only_to_its_data():
-    """Run what the image starts as an unprivileged user, in a directory that this user cannot write to."""
+    """Run the command of the image as an unprivileged user, in a directory that this user cannot write to."""
     entry, keys, health = instruction("ENTRYPOINT"), instruction("CMD"), instruction("HEALTHCHECK")
     assert re.search(rf"^USER {UID}:{UID}$", (DEPLOY / "Dockerfile").read_text(), re.M)
     check_flags(entry + keys)

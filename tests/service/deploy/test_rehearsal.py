@@ -1,6 +1,6 @@
-"""The commands of the page that rehearses operations, run in their order, print what the page says.
+"""The commands of docs/how-to/service/rehearsal.md, run in their order, print what the page shows.
 
-The ports are replaced by free ones. Nothing else is changed.
+Only the ports are replaced, by free ones.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def lines(text):
 
 
 def end_session(process, nginx):
-    """End the processes that a failed script leaves: those of its session, and nginx, which has its own session."""
+    """End the processes that a failed script leaves: all of its session, and nginx, which has its own session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):

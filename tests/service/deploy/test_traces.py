@@ -39,7 +39,7 @@ def test_spans_are_sent_to_a_collector(tmp_path):
             parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
             assert client.post("/v1/learn", json=body, headers={"traceparent": parent}).status_code == 200
             assert client.get("/v1/unknown").status_code == 404
-            assert service.stop() == 0  # sends what waits
+            assert service.stop() == 0  # the service sends all spans before it ends
         server.shutdown()
     by_name = {span.name: span for span in spans}
     learned = by_name["POST learn"]

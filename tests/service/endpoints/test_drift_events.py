@@ -15,7 +15,7 @@ from budgetron.service.handlers.events import Events
 
 
 class SlowModel:
-    """A model whose state takes a while, as that of a model in shards does."""
+    """A model that takes a while to return its state, as a model in shards does."""
 
     name = "slow"
 

@@ -1,4 +1,4 @@
-"""Predict and learn over HTTP: what the service answers equals what a local model computes."""
+"""Predict and learn over HTTP: the answers of the service equal the results of a local model."""
 
 from __future__ import annotations
 

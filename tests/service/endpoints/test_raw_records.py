@@ -1,5 +1,7 @@
-"""A model that was trained on a file accepts the file's columns over HTTP, and keeps updating their scales, also after
-a kill."""
+"""A model that was trained on a file accepts the file's columns over HTTP.
+
+It keeps updating the scales of the columns, even after a kill.
+"""
 
 from __future__ import annotations
 

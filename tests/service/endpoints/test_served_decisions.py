@@ -67,7 +67,7 @@ def test_an_operating_point_is_set_while_the_service_runs(tmp_path, shards) -> N
         assert counted["counted"] == counted["so_far"]["decided"] == 400 and counted["expected_cost"] > 0
         row = {"features": [3.0, 0.0], "task": 1}
         assert client.post("/v1/predict", json=row).json()["decision"] == "yes"
-        # Other settings keep what was counted, and what they have decided starts from zero.
+        # New settings keep the counts of scores and labels; the count of decisions starts from zero.
         point = client.put("/v1/operating-point", json={"max_error": 0.3}).json()["operating_point"]
         assert point["counted"] == 400 and point["so_far"]["decided"] == 0 and point["max_error"] == 0.3
         unsure = {"features": [0.5, 0.0], "task": 1}

@@ -50,7 +50,7 @@ def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path,
     with running(tmp_path, *arguments) as service, service.client() as client:
         learn(client, sent[:77], "s")
         assert seen(client) == 77
-        # a kill loses nothing that was acknowledged, and nothing is learned twice after it
+        # A kill loses nothing that was acknowledged, and afterwards nothing is learned twice.
         service.kill()
     with running(tmp_path) as service, service.client() as client:
         with_invalid_lines = [*sent[:100], b"rubbish\n", sent[100].replace(b"0.", b"x0."), *sent[101:200]]
@@ -61,11 +61,11 @@ def test_a_stream_with_interruptions_and_refused_lines_is_learned_once(tmp_path,
         again = learn(client, with_invalid_lines, "s")
         assert [answer["line"] for answer in again if "error" in answer] == [101, 102, 103]
         assert all("error" in answer or answer["repeated"] for answer in again[:-1]) and seen(client) == 198
-        # other content at the same position is rejected, and nothing after it is learned
+        # Other content at the same position is rejected, and nothing after it is learned.
         other = learn(client, lines(400, start=1), "s")
         assert other[-1]["error"]["kind"] == "key_reused" and "done" not in other[-1]
         assert seen(client) == 198
-        # the same content under another key, or under none, is new
+        # The same content under another key, or under none, is new.
         assert learn(client, sent[:10], "t")[-1]["done"] and seen(client) == 208
         assert learn(client, sent[:10])[-1]["done"] and seen(client) == 218
 
@@ -107,7 +107,7 @@ PRAGMA user_version=1;
 def test_a_journal_of_format_1_opens_and_its_keys_are_known(tmp_path):
     sent = [json.loads(line) for line in lines(60)]
     with running(tmp_path, *SHARDS) as service, service.client() as client:
-        for start in (0, 20):  # as the blocks of a stream were named
+        for start in (0, 20):  # in format 1, the blocks of a stream had such keys
             body = {"examples": sent[start : start + 20], "key": f"s:{start + 1}-{start + 20}"}
             assert client.post("/v1/learn", json=body).status_code == 200
         first = client.post("/v1/learn", json={"examples": sent[40:45], "key": "k"}).json()

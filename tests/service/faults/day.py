@@ -38,7 +38,7 @@ FAULTS = {"kill": 7, "stop": 4, "full disk": 4, "replace model": 2, "restore bac
 
 
 class History:
-    """What the service could do, and since when: "ready", "full" (its disk), or "changing" (it may be either)."""
+    """The states of the service over time: "ready", "full" (its disk is), or "changing" (it may be either)."""
 
     def __init__(self):
         self._changes = [(0.0, "changing")]
@@ -59,7 +59,7 @@ class Day:
         self.admin = api_keys.add(self.key_file, "admin", "admin")
         self.token, self._n_keys = api_keys.add(self.key_file, "sender-0", "learn"), 1
         self.history, self.keys_change = History(), False
-        self.paused, self.finished = threading.Event(), threading.Event()  # what the senders are told
+        self.paused, self.finished = threading.Event(), threading.Event()  # tell the senders to pause or to end
         self.service = LaunchedService(folder / "data", MODEL, f"streams={MODEL}", "--keys", self.key_file,
                                 "--snapshot-every", 25)  # fmt: skip
         self.url = self.service.url
@@ -270,5 +270,5 @@ class _SendersPaused:
 
 
 def run(folder, faults, seed):
-    """Run a day with this number of faults and compare the models. Returns counts of what happened."""
+    """Run a day with this number of faults and compare the models. Returns counts of the faults and examples."""
     return Day(folder, seed).run(faults)

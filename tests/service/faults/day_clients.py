@@ -36,8 +36,8 @@ class Item:
 class Sender(threading.Thread):
     """Sends examples one by one until told to stop, each until it is acknowledged, through every fault.
 
-    After an operator restored a backup, `send_again` queues what the backup does not have, as a producer that replays
-    its source does.
+    After an operator has restored a backup, `send_again` queues the examples that the backup lacks, as a producer does
+    that replays its source.
     """
 
     def __init__(self, day, number):
@@ -124,7 +124,7 @@ class Sender(threading.Thread):
 
 
 class Probe(Sender):
-    """Requests /readyz, and checks every answer against what the service could do at that time."""
+    """Requests /readyz, and checks every answer against the state of the service at that time."""
 
     def __init__(self, day, number):
         super().__init__(day, number)

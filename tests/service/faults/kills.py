@@ -1,8 +1,8 @@
-"""Kill a service at random moments under load, and compare what it recovered with what it acknowledged.
+"""Kill a service at random moments under load, and compare the recovered model with the acknowledged examples.
 
 Each sender sends single examples, and labels for remembered predictions, one at a time, each with its own idempotency
-key. After a kill it sends what was not answered again, with the same key. If the example was in the log already, the
-answer names its first record. So when all senders have finished, every example was acknowledged, and each
+key. After a kill it repeats the request that was not answered, with the same key. If the example was in the log
+already, the answer names its first record. So when all senders have finished, every example is acknowledged, and each
 acknowledgement has the number of its record.
 
 A new model in this process then learns the examples in the order of these numbers. It must give the margins of the
@@ -38,7 +38,7 @@ def new_model():
 
 
 class LaunchedService:
-    """Services of one directory and port, one after the other, each a process of its own."""
+    """Services of one directory and port, started one after the other, each in its own process."""
 
     def __init__(self, folder, *arguments):
         port = free_port()
@@ -126,7 +126,7 @@ class Sender(threading.Thread):
 def run(folder, kills, seed=0, between=(0.02, 0.5)):
     """Kill the service `kills` times, then compare. Returns statistics of the run."""
     rng = random.Random(seed)
-    options = ("--snapshot-every", 25)  # so that kills meet snapshots and trims too
+    options = ("--snapshot-every", 25)  # so frequent that some kills interrupt a snapshot or the trimming of the log
     service = LaunchedService(folder, MODEL, *options)
     service.start()
     with budgetron.Client(service.url) as first:

@@ -1,7 +1,7 @@
-"""Starts services as forks of a process that has imported everything: a restart takes milliseconds, not seconds.
+"""Start services as forks of a process that has imported everything, so that a restart takes milliseconds, not seconds.
 
-Reads one JSON list of command-line arguments per line from standard input, starts `budgetron` with them, and prints the
-process id of the service.
+The program reads one JSON list of command-line arguments per line from standard input, starts `budgetron` with them,
+and prints the process id of the service.
 """
 
 from __future__ import annotations

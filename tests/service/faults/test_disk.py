@@ -1,4 +1,4 @@
-"""A disk that fills up under a running service: nothing is learned, the answer says so, and with space it continues."""
+"""While the disk of a running service is full, nothing is learned and the answers say so. With space it continues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_a_stream_reports_every_line_that_was_not_learned_because_of_a_full_disk
         answers = client.post("/v1/learn", content="\n".join(["{", *lines]), headers=kind).text.splitlines()
         last = json.loads(answers[-1])
         assert "done" not in last and last["error"]["kind"] == "disk"
-        # The lines that were read when the stream ended; all but the first, which is reported, are not acknowledged.
+        # `lines` counts the lines that were read before the stream ended. Line 1 is reported as invalid, and none of
+        # the others is acknowledged.
         assert json.loads(answers[0])["line"] == 1 and last["lines"] > 512
         assert (last["refused"], last["acknowledged"], last["unacknowledged_from"]) == (1, 0, 2)
         assert client.get("/v1/model").json()["seen"] == 1024

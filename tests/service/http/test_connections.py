@@ -79,7 +79,8 @@ def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
             assert answer.headers["connection"] == "close"
         for _ in range(RESERVED):
             stack.enter_context(connect(url))
-        with connect(url) as connection, contextlib.suppress(ConnectionResetError):  # beyond the limit and the reserve
+        # A connection beyond the limit and the reserve is closed at once.
+        with connect(url) as connection, contextlib.suppress(ConnectionResetError):
             assert connection.recv(1) == b""
 
 

@@ -51,7 +51,7 @@ def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
         stream = Stream(service.url, "the stream")
         for number in (0, 2, 4):
             stream.send([line(number)])
-            time.sleep(0.1)  # longer than the pause after which lines are learned
+            time.sleep(0.1)  # longer than the pause after which the service learns the lines that it has
         assert seen(client) == 0
         stream.send([line(1)])
         stream.read_until(b'"lines":[1,4]')
@@ -65,7 +65,7 @@ def test_a_stop_does_not_reject_lines_that_wait(tmp_path):
     service = Running(tmp_path, *LOCAL)
     stream = Stream(service.url, "the stream")
     stream.send([line(0), line(2)])
-    time.sleep(0.1)
+    time.sleep(0.1)  # the service has read the lines by then; both have the same label, so they wait for another one
     service.process.send_signal(signal.SIGTERM)
     stream.read_until(b'"done":false')
     last = json.loads(stream.received[stream.received.index(b'{"done"') :].split(b"\n")[0])

@@ -93,7 +93,8 @@ def test_keys_are_added_and_revoked_without_a_restart(tmp_path):
     assert keys.find(first) is None and keys.find(second)
     path.write_text("rubbish\n")
     keys.refresh()
-    assert "line 1" in keys.error and keys.find(second)  # for a moment: an editor may be replacing the file
+    # Keys stay valid for a short time if their file cannot be read, because an editor may be replacing it.
+    assert "line 1" in keys.error and keys.find(second)
 
 
 @pytest.mark.parametrize("damage", ["removed", "rubbish", "world-writable"])
@@ -174,7 +175,7 @@ def test_a_rate_limit_allows_two_seconds_of_examples_at_once(monkeypatch):
     assert rates.seconds_to_wait(key, 150) == 0  # the bucket holds two seconds
     assert rates.seconds_to_wait(key, 100) == pytest.approx(0.5)
     assert rates.seconds_to_wait(key, 40) == 0
-    now[0] += 0.1  # 10 were left, and 10 came
+    now[0] += 0.1  # the bucket had 10 left, and gets 10 more in a tenth of a second
     assert rates.seconds_to_wait(key, 10**6) == pytest.approx(1.8)  # waits until the bucket is full
     now[0] += 1.9
     assert rates.seconds_to_wait(key, 10**6) == 0

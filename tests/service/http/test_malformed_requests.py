@@ -124,8 +124,10 @@ def test_bytes_that_are_not_http_do_no_harm(service, client):
 @pytest.mark.parametrize("n", [1_500, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(3600)
 def test_random_requests_crash_nothing_and_use_no_more_memory(service, client, n):
-    """Random requests, most of them nearly valid, some cut or changed. The process does not crash, and its memory does
-    not grow."""
+    """Send random requests, most of them nearly valid, some cut or changed.
+
+    Memory is measured after a third of the requests, so that one-time allocations do not count, and at the end.
+    """
     rng = random.Random(1)
     client.get("/v1/model")
     rss_before = None
@@ -160,15 +162,14 @@ def _random_request(rng):
 
 
 def test_slow_clients_are_dropped(tmp_path):
-    """With a timeout of two seconds: headers that do not end, a body that does not end, and a response that is not
-    read."""
+    """The timeout is two seconds for unfinished headers, an unfinished body, and a response that is not read."""
     with limited(tmp_path, seconds_to_send=2.0, seconds_to_read=2.0) as url:
         port = urlsplit(url).port
         head = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         unfinished = (
             (b"", b""), (b"POST /v1/learn HT", b""), (head, b""),
             (head + b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
-            # sends a megabyte at once, then nothing
+            # This client sends a megabyte at once, then nothing.
             (head + b"Content-Length: 5000000\r\n\r\n" + b" " * 2**20, b"HTTP/1.1 408"),
         )  # fmt: skip
         with contextlib.ExitStack() as connections:  # all at once, because each takes two seconds
