@@ -29,7 +29,7 @@ def fitted(model, stream):
 
 
 def test_both_bounds_computed_by_hand() -> None:
-    # B = 16, c = 1/2: √B = 4, radius 4; norm 1 gives ε = 1/4
+    # With B = 16 and c = 1/2, √B is 4 and the radius is 4, so a norm of 1 gives ε = 1/4.
     theorem_1 = theory.random_budget_bound(hinge_loss=10.0, norm=1.0, shift=3.0, c=0.5, budget=16)
     assert theorem_1.radius == 4.0 and theorem_1.epsilon == 0.25
     assert theorem_1.mistakes == pytest.approx(
@@ -50,7 +50,7 @@ def test_the_smallest_epsilon_is_the_best(
     norm = share * theory.random_budget_radius(budget, c)
     bound = theory.random_budget_bound(loss, norm, shift, c, budget)
     assert bound.epsilon is not None
-    for epsilon in np.linspace(bound.epsilon, 0.9999, 60):  # all that the norm allows
+    for epsilon in np.linspace(bound.epsilon, 0.9999, 60):  # the values of ε that the norm allows
         assert bound.mistakes <= random_budget_bound_at(float(epsilon), loss, shift, c, budget) * (1 + 1e-12)
     assert norm <= theory.random_budget_radius(budget, c, bound.epsilon) * (1 + 1e-12)
 

@@ -73,7 +73,7 @@ def test_the_bound_of_the_second_order_perceptron_holds(seed):
     for scale in (0.5, 2.0, 8.0):
         comparator = theory.linear_comparator(range(K), scale * segments[0], graph)
         values = comparator.margins(X, tasks)
-        # The bound uses the loss on the mistakes only, so it holds with that of all examples too.
+        # The bound uses only the loss on the mistakes. With the loss on all examples it would be weaker.
         bound = theory.second_order_bound(hinge(y[wrong], values[wrong]), comparator.largest_norm, values[wrong],
                                           np.linalg.eigvalsh(gram))  # fmt: skip
         assert model.n_mistakes_ <= bound
