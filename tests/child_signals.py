@@ -1,4 +1,4 @@
-"""Starts child processes of tests with default signal handling."""
+"""Start the child processes of tests with default signal handling."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 def default_signals() -> Iterator[None]:
     """Give default signal handling to the processes that are started inside.
 
-    An ignored signal is inherited through exec: `nohup` ignores SIGHUP, a shell without job control SIGINT in its
-    background jobs. A test that sends such a signal must not depend on that.
+    A child inherits ignored signals, even through exec. `nohup` ignores SIGHUP, and a shell without job control makes
+    its background jobs ignore SIGINT. Tests that send these signals must also pass if pytest was started that way.
     """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
     try:

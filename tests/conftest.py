@@ -1,9 +1,9 @@
 """Fixtures and lists of learners, kernels, graphs, rows and labels for all tests, and the option --long.
 
 A test with the argument `learner` runs for every learner. A test with the argument `case` runs for combinations of
-learner, kernel, graph, rows and labels: in the usual run for the selection that `cases` describes, for presets for a
-few. A new learner is found by its file, and its presets with it.
-`pytest --long`, or BUDGETRON_LONG=1, runs all combinations, and the tests that are marked `long`.
+learner, kernel, graph, rows and labels. The usual run has a selection of them, which `cases` describes, and fewer for
+presets than for learners. New learners and presets are included without further changes, because the registry finds
+them by their files. `pytest --long`, or BUDGETRON_LONG=1, runs all combinations and the tests that are marked `long`.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    # Files are mixed by a hash of their paths: in the order of folders, the tests of the service would be the last, and
-    # the processors idle while all workers wait for processes. Tests that declare a longer timeout come first, so that
-    # no worker begins one when the others have finished.
+    # Mix the files by a hash of their paths. In the order of folders, the tests of the service would come last, and the
+    # processors would be idle while all pytest workers wait for child processes. Tests that declare a longer timeout
+    # come first, so that no pytest worker starts one when the others have finished.
     mixed = {item.location[0]: zlib.crc32(item.location[0].encode()) for item in items}
     items.sort(key=lambda item: (item.get_closest_marker("timeout") is None, mixed[item.location[0]]))
     if not _is_long(config):
@@ -124,7 +124,8 @@ def cases(every):
 
     In the usual run a learner is tested with each kernel on two graphs, with all graphs, with all pairs of kernel
     (linear, polynomial, Gaussian) and store, and with all pairs of store and number of classes. Consecutive learners
-    have different pairs of kernel and graph. As many further combinations are marked `long`, for `make test-long`.
+    have different pairs of kernel and graph. About as many further combinations are marked `long`, for
+    `make test-long`.
     """
     plain = {learner.__name__: learner() for learner in LEARNERS}
     return [
@@ -136,7 +137,7 @@ def cases(every):
 
 def _cases_of(learner, is_preset, turn, every):
     has_kernel, has_graph = (word in learner.get_params(deep=False) for word in ("kernel", "graph"))
-    # A learner that accepts few combinations runs all chosen ones, the others every second one.
+    # A learner that accepts few combinations runs all chosen ones in the usual run. The others run every second one.
     has_few = not (has_kernel and has_graph and all(accepts(Case(learner, kernel)) for kernel in KERNELS.values()))
     for (k, kernel), (g, graph), (s, store), (c, classes) in itertools.product(
         *(list(enumerate(names)) for names in (KERNELS, GRAPHS, STORES, CLASSES))
@@ -168,7 +169,7 @@ def is_long(request):
 def one_blas_thread():
     """Use one BLAS thread: the matrices here are small, and on a busy machine threads only wait for each other.
 
-    OPENBLAS_NUM_THREADS overrides it, to see that no result depends on the number of threads.
+    Set OPENBLAS_NUM_THREADS to check that no result depends on the number of threads.
     """
     with threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS") or 1)):
         yield
@@ -188,7 +189,7 @@ def browser():
     """Headless Chromium, one for all tests of pages, because Playwright can start only once per thread."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
-        pytest.skip("no Chromium on this machine to look at pages with")
+        pytest.skip("there is no Chromium on this machine to render pages")
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_api.sync_playwright() as play:
@@ -203,6 +204,7 @@ def least_contrast():
     return lambda page: page.evaluate(_CONTRAST)
 
 
+# The contrast ratio of WCAG 2: (lighter + 0.05) / (darker + 0.05), with the relative luminance of sRGB colours.
 _CONTRAST = """() => {
   const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(v => v / 255)
     .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };

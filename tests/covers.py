@@ -1,7 +1,7 @@
 """Combinations of test parameters: `make test` runs some of them, `make test-long` all.
 
-A combination belongs to `make test` if the positions of its values add up to a multiple of `one_in`. If one
-parameter has at least `one_in` values, every combination of the other parameters is still tested.
+`make test` runs a combination if the positions of its values add up to a multiple of `one_in`. If a parameter has at
+least `one_in` values, every combination of the other parameters is still tested.
 """
 
 from __future__ import annotations
