@@ -80,7 +80,7 @@ def test_options_set_the_number_format_and_the_missing_values(tmp_path: Path, bu
     file = tmp_path / "s.csv"
     file.write_text("a;b;label\n" + "1,234;-999;0\n2,345;1;1\n" * 40)
     assert "--decimal , or --decimal . to read it as numbers" in budgetron("run", file).stderr
-    for sign, mean in ((",", 1.7895), (".", 1789.5)):
+    for sign, mean in ((",", 1.7895), (".", 1789.5)):  # "1,234" and "2,345" with a decimal comma or a decimal point
         saved = tmp_path / f"m{ord(sign)}"
         budgetron("run", file, "--decimal", sign, "--na-values", "-999,?", "--save", saved)
         _, columns = io.load_model(saved)

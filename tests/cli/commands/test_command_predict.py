@@ -35,7 +35,7 @@ def test_the_output_has_the_predictions_of_the_model(model: Path, mail: Path, bu
     assert [int(row["line"]) for row in rows] == list(range(2, 602))
     probabilities = learner.predict_proba(block.X, tasks=block.tasks)
     written = [[float(row["probability_ham"]), float(row["probability_spam"])] for row in rows]
-    assert np.allclose(written, probabilities, atol=1e-6)
+    assert np.allclose(written, probabilities, atol=1e-6)  # printed with six decimals
 
 
 def test_a_model_without_probabilities_prints_margins(mail: Path, tmp_path: Path, budgetron) -> None:
