@@ -62,7 +62,7 @@ class Mirror:
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
     """A mirror of the folder `origin` in the test's own directory, from which all downloads come."""
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
-    # pooch sleeps before a retry, for which the tests do not wait.
+    # pooch sleeps before a retry. The tests need not wait for that.
     monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))
     origin = tmp_path / "origin"
     origin.mkdir()
