@@ -32,7 +32,8 @@ def test_an_example_prints_what_its_page_says(name, tmp_path):
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert figure.read_text(encoding="utf-8").startswith("<svg")
-    # Printed numbers differ a little between instruction sets. A difference of more than a tenth is a changed result.
+    # Printed numbers differ a little between instruction sets, because sums are rounded differently. A difference of
+    # more than a tenth is a changed result.
     assert disagreement(recorded, done.stdout, rounded=True, within=0.1) is None, done.stdout
 
 
