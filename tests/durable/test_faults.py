@@ -157,7 +157,7 @@ def block():
     return X, (X[:, 0] > 0).astype(int), ["ann"] * 50
 for _ in range(5):
     host.learn(*block())
-limit = 200_000
+limit = 200_000  # bytes per file, which the log reaches after some of the blocks below
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 refused = 0
 for _ in range(300):
