@@ -72,6 +72,7 @@ def test_memory_bytes_agree_with_the_allocator(rule, is_sparse):
     engine.learn(X, codes, task_ids, clusters)
     real, reported = allocated() - before, engine.memory_bytes()
     assert reported > 200_000
+    # malloc rounds sizes up, and `real` includes Python's own objects, so the two numbers are not equal.
     assert real == pytest.approx(reported, rel=0.02, abs=32 * 1024)
 
 

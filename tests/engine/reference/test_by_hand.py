@@ -1,4 +1,8 @@
-"""Small cases, each worked by hand in its comments. Kernels are linear unless said otherwise."""
+"""Small cases, each worked by hand in its comments. Kernels are linear unless a comment says otherwise.
+
+`(1,0)+` is an example with the row (1, 0) and a positive label; f is its margin before learning. In `flags`, 1 means a
+mistake, 2 an update, and 4 that the example is stored. Other symbols are those of the rule's module.
+"""
 
 from __future__ import annotations
 
