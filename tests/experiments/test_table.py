@@ -100,9 +100,9 @@ def test_the_figure_has_a_line_per_row_and_a_circle_per_printed_cell() -> None:
     figure = draw_f_against_budget(table_of(synthetic_runs(2)))
     lines = [line for ax in figure.axes for line in ax.lines]
     circles = [line for line in lines if line.get_marker() == "o"]
-    assert sum(len(line.get_xdata()) for line in circles) == 72
+    assert sum(len(line.get_xdata()) for line in circles) == 72  # three sets, four learners, six columns
     curves = [line for line in lines if line.get_marker() != "o" and len(line.get_xdata()) == 3]
-    assert len(curves) == 4 * len(PAPER) * 2
+    assert len(curves) == 4 * len(PAPER) * 2  # four blocks and two graphs
 
 
 def test_findings_that_hold_are_reported_as_such() -> None:
@@ -158,7 +158,7 @@ def test_the_finding_about_budgetron_compares_it_with_the_paper_learners(f: floa
 
 def test_json_records_have_every_cell() -> None:
     records = json.loads(json.dumps(table_of(synthetic_runs(1)).to_dict()))
-    assert len(records) == 4 * (1 + 4 * 6)
+    assert len(records) == 4 * (1 + 4 * 6)  # per block: the baseline, and four learners with six columns each
     assert all(record["f_se"] is None for record in records)  # one order: the standard error is unknown, not NaN
     assert {record["printed"] for record in records if record["algorithm"] == BASELINE} == set(
         PRINTED_BASELINE.values()
