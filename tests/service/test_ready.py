@@ -43,6 +43,7 @@ def test_a_service_with_a_full_disk_is_not_ready(tmp_path, arguments):
         assert learn(client).status_code == 200
         assert is_ready(client)
         pid, unlimited = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        # A limit of the file size makes writes fail as on a full disk.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
         assert reason(client).startswith("disk: ")
         resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)

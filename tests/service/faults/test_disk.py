@@ -16,6 +16,7 @@ def test_a_full_disk_is_507_until_there_is_space(tmp_path):
     with running(tmp_path, "RandomBudgetPerceptron budget=30") as service, service.client() as client:
         assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
         pid, free = service.process.pid, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        # The log reaches this size after some of the requests below.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
         refused = 0
         for _ in range(200):

@@ -60,6 +60,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, head
         for thread in threads:
             thread.join()
         assert all(answer == b"" or answer.startswith(b"HTTP/1.1 400") for answer in answers), answers
+        # The clients try to send 192 MB. The service must not store or parse most of it.
         assert rss(pid) - memory < 16 * 2**20
         assert cpu_seconds(pid) - cpu < 1.0
         with service.client() as client:
