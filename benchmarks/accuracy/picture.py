@@ -1,8 +1,9 @@
-"""python benchmarks/accuracy/picture.py [--to docs/figures/error-against-bytes.svg]
+"""Draw the picture of the README and the front page: errors of Budgetron and of other learners against their memory.
 
-Draw the picture of the README and the front page: the errors of Budgetron and of other learners against their memory,
-one panel per stream. The script measures nothing: it reads the results that `run.py` has recorded in `results`, and the
-table that `make demo` prints and the README shows.
+    python benchmarks/accuracy/picture.py [--to docs/figures/error-against-bytes.svg]
+
+There is one panel per stream. The script measures nothing: it reads the results that `run.py` has recorded in
+`results`, and the table that `make demo` prints and the README shows.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
+"""Measure the errors of Budgetron, and say whether its targets are met.
 
-Measures the errors of Budgetron, and says whether its targets are met. Other learners (*peers*) run on the same
-streams. An *item* is one group of measurements. Each item writes `results/NAME.json`; `page.py` makes
-`docs/algorithms/budgetron-results.md` from these files. FOLDER has the classic sets, `kernel/*.npz`; the other sets are
-found as `budgetron.data` finds them. With --quick every stream is cut to 3,000 rows. That shows that the command works
-and says nothing about the targets, so such results are marked.
+    python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
+
+Other learners (*peers*) run on the same streams. An *item* is one group of measurements. Each item writes
+`results/NAME.json`; `page.py` makes `docs/algorithms/budgetron-results.md` from these files. FOLDER has the classic
+sets, `kernel/*.npz`; `budgetron.data` finds the other sets. With --quick every stream is cut to 3,000 rows. That shows
+that the command works, but says nothing about the targets, so such results are marked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The limit of the machine: plain learners in one and in two processes, without shards, logs or messages.
+"""Measure the limit of the machine: plain learners in one and in two processes, without shards, logs or messages.
 
-`run.py` compares shards with these rates.
+`run.py` compares the rates of shards with these.
 """
 
 from __future__ import annotations

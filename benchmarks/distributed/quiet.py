@@ -1,4 +1,4 @@
-"""Measures rates on a shared machine: rounds in which other programs used the processor do not count.
+"""Measure rates on a shared machine. Rounds in which other programs used the processor do not count.
 
 `rates` calls the contestants in turn, waits for a quiet moment before each, and returns the rates of the rounds in
 which other programs used less than `BUSY` of one core. Without Linux's /proc every round counts.

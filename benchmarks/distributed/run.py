@@ -1,4 +1,6 @@
-"""The cost and the gain of shards: python benchmarks/distributed/run.py [--only NAME] [--quick]
+"""Measure the cost and the gain of shards.
+
+    python benchmarks/distributed/run.py [--only NAME] [--quick]
 
     throughput   examples/s of plain learners in 1 and 2 processes, which is the limit of the machine; then of threads
                  and of Ray actors, with 1 and 2 workers; B = 1000 per shard

@@ -1,8 +1,8 @@
-"""Simulates a thousand workers, 10⁸ tasks and 10⁶ examples/s from measured costs.
+"""Simulate a thousand workers, 10⁸ tasks and 10⁶ examples/s from measured costs.
 
     python benchmarks/distributed/simulate.py
 
-Reads results.json of run.py, uses the product's own hashing and placement, and writes simulation.json.
+The script reads results.json of run.py, uses the library's own hashing and placement, and writes simulation.json.
 
 Assumed, not measured:
 - the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are simulated one by one, the others by

@@ -1,7 +1,9 @@
-"""python benchmarks/speed/per_example.py [--quick] [--draw] [--to docs/figures/time-per-example.svg]
+"""Measure the microseconds per example of every learner against the number of tasks, B, and bytes, and draw them.
 
-Measure the microseconds per example of every learner against the number of tasks, B, and bytes, and draw them. The
-numbers are written to per_example.json beside this file; --draw only draws that file. docs/speed.md shows the picture.
+    python benchmarks/speed/per_example.py [--quick] [--draw] [--to docs/figures/time-per-example.svg]
+
+The numbers are written to per_example.json beside this file; --draw only draws that file. docs/speed.md shows the
+picture.
 
 All learners get the same stream: d = 28, related tasks, a tenth of the labels flipped. The kernel is Gaussian. Budgets
 are full before the measurement. Learners take turns, block by block; a point is the median of the thread's processor

@@ -1,8 +1,10 @@
-"""python benchmarks/speed/two_builds.py PYTHON PYTHON [--rounds 15]
+"""Compare the time of `learn_one` in two builds of Budgetron.
 
-Compare the time of `learn_one` in two builds of Budgetron. Each build is installed for one of the two Pythons, whose
-processes run in turns. Prints the median and the quartiles of the ratios: time of the second build divided by time of
-the first. We used it to decide whether wheels use the stable ABI of Python, which may cost at most 5 %.
+    python benchmarks/speed/two_builds.py PYTHON PYTHON [--rounds 15]
+
+Each build is installed for one of the two Pythons, whose processes run in turns. The script prints the median and the
+quartiles of the ratios: time of the second build divided by time of the first. We used it to decide whether wheels use
+the stable ABI of Python, which may cost at most 5 %.
 """
 
 from __future__ import annotations
