@@ -3,7 +3,7 @@
 The stream is generated: 40,000 impressions with words for features (device, hour, place on the page, site, format), of
 which 6 % are clicked. Some effects are the same for all advertisers, others are their own: games sell in the evening,
 office chairs at noon. Half of the advertisers begin after half of the stream. Each impression is predicted, then
-learned. What counts is the order: of the tenth that is ranked highest, how many are clicked?
+learned. The figure to look at is the ranking: how many impressions of the tenth that is ranked highest are clicked?
 
     python examples/clicks.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """

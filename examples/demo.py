@@ -1,8 +1,8 @@
 """Compare six learners on real data under the same memory budget, with an unlimited baseline.
 
 Chem97 has 31,022 students in 2,410 British schools. The label is a grade A or B in A-level chemistry. Each school is a
-task with few students. Every student is predicted, then learned, in one pass; features are standardised before. Every
-learner runs with the same budget twice: as a number of stored examples, and as bytes for the whole model.
+task with few students. Features are standardised first. Then every student is predicted and learned, in one pass.
+Every learner runs twice: with a budget of stored examples, and with a budget of bytes for the whole model.
 
     python examples/demo.py [--examples 200] [--bytes "64 KiB"] [--orders 3]
 """
