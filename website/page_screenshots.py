@@ -1,7 +1,8 @@
-"""python website/page_screenshots.py [--chromium PATH]
+"""Draw docs/figures/report.png, the head of a report, and docs/figures/live-page.png, a live page under traffic.
 
-Draw docs/figures/report.png and docs/figures/live-page.png: the head of a report of a run, and the live page of a
-service under traffic. Needs playwright and a Chromium.
+    python website/page_screenshots.py [--chromium PATH]
+
+The script needs playwright and a Chromium.
 """
 
 from __future__ import annotations

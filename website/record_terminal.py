@@ -1,7 +1,8 @@
-"""python website/record_terminal.py [--to docs/figures/terminal.svg]
+"""Run a short session of the command line on real data, and draw what a terminal would show.
 
-Run a short session of the command line on real data, and draw what a terminal would show. Each `budgetron` command runs
-as `python -m budgetron`, in a temporary folder.
+    python website/record_terminal.py [--to docs/figures/terminal.svg]
+
+Each `budgetron` command runs as `python -m budgetron`, in a temporary folder.
 """
 
 from __future__ import annotations
