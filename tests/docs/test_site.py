@@ -95,7 +95,7 @@ def test_search_and_dark_mode(site, browser):
             page.wait_for_selector(".md-search-result__item a")
             page.keyboard.press("Escape")
             page.click("label[title='Switch to dark']")
-            page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+            page.wait_for_selector("body[data-md-color-scheme=slate]")
             page.set_viewport_size({"width": 360, "height": 740})
             for name in ("index", "examples/index", "reference/learners"):
                 page.goto(f"{home}{name}.html")
