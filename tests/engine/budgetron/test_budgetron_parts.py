@@ -173,6 +173,21 @@ def test_a_linear_belief_that_learns_by_adagrad_is_never_dropped(kind, make_sett
     assert engine.state()["part_index"].tolist() == [0, len(state["part_idle"]) - 1]
 
 
+@pytest.mark.skipif(not native.available, reason="built without a compiler")
+def test_both_engines_limit_the_probabilities_of_a_single_belief_with_three_classes(make_settings, learn):
+    settings = make_settings(n_outputs=3, frequencies=0, latent=0, filters=[(10.0, 0.1, 0.0)])
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=2000)
+    X = 3 * np.eye(4)[codes] + 0.05 * rng.normal(size=(2000, 4))  # so easy that probabilities fall below one in a million
+    engines = [native.Engine(settings), reference.Engine(settings)]
+    for engine in engines:
+        learn(engine, X, codes, np.zeros(2000, dtype=int))
+    ids = np.zeros(6, dtype=int)
+    core, definition = (engine.margins(3 * X[:6], ids, ids) for engine in engines)
+    assert definition.min() < np.log(1e-5)
+    np.testing.assert_allclose(core, definition, rtol=1e-9)
+
+
 # ---- similarities of tasks
 
 

@@ -40,8 +40,8 @@ def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
     f are the margins (beliefs, outputs) and w the weights of the beliefs that are awake. `lapses` has the share of
     labels that each belief assumes to be random; None if no belief assumes this.
     """
-    if len(w) == 1 and not (lapses is not None and lapses.any()):
-        return f[0] if f.shape[1] == 1 else log_probabilities(f[0])
+    if f.shape == (1, 1) and not (lapses is not None and lapses.any()):
+        return f[0]  # exactly, without the limit on the probability
     logs = _logs(f, lapses)
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top) / w.sum())
