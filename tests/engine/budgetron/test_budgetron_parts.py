@@ -178,7 +178,7 @@ def test_both_engines_limit_the_probabilities_of_a_single_belief_with_three_clas
     settings = make_settings(n_outputs=3, frequencies=0, latent=0, filters=[(10.0, 0.1, 0.0)])
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=2000)
-    X = 3 * np.eye(4)[codes] + 0.05 * rng.normal(size=(2000, 4))  # so easy that probabilities fall below one in a million
+    X = 3 * np.eye(4)[codes] + 0.05 * rng.normal(size=(2000, 4))  # so easy that some probabilities are tiny
     engines = [native.Engine(settings), reference.Engine(settings)]
     for engine in engines:
         learn(engine, X, codes, np.zeros(2000, dtype=int))
