@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 QUICK = 3000
 """Rows of a stream with --quick."""
 SLACK = 0.1
-"""Percentage points by which our error may exceed the other one in `no_worse` and `is_best`."""
+"""Percentage points by which our error may always exceed the other one in `no_worse` and `is_best`; see `slack`."""
 
 
 class Skipped(Exception):
@@ -57,7 +57,7 @@ class Bench:
     def run_budgetron(
         self, streams: Iterable[Stream], budget: Any = "4 MiB", learner: str = "Budgetron", **settings: Any
     ) -> Row:
-        """Budgetron with default parameters, on every order."""
+        """Budgetron on every order, with default parameters except `settings`."""
         return self.run(learner, streams, lambda stream: _run_budgetron(stream, budget, settings), budget)
 
     def run_peer(self, name: str, streams: Iterable[Stream], peer: Peer, grid: Any, **fixed: Any) -> Row:
@@ -115,7 +115,7 @@ class Bench:
         return self.check(what, f"{ours['error']:.2f} %", name, ours["error"] <= other["error"] + slack(ours, other))
 
     def is_best(self, what: str, ours: Row, others: Iterable[Row]) -> None:
-        """Check that no other learner is better."""
+        """Check that our error is at most the lowest of the others, within `slack`."""
         best = min(others, key=lambda row: row["error"], default=None)
         if best is not None:
             self.no_worse(f"{what}: first", ours, best)
@@ -146,7 +146,7 @@ def in_python(python: str, stream: Stream, budget: Any) -> Row:
         path = Path(folder) / "stream.npz"
         save_stream(path, stream.X, stream.y, stream.tasks)
         command = [python, str(HERE / "one_pass.py"), str(path), str(budget).replace("None", "none")]
-        # PYTHONPATH would make the Python of another version import this version.
+        # With PYTHONPATH, the environment of Budgetron 0.1 would import this checkout.
         env = {name: value for name, value in os.environ.items() if python == PYTHON or name != "PYTHONPATH"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:

@@ -1,4 +1,7 @@
-"""Items on synthetic streams: graphs, groups of tasks, opposed tasks, awkward streams, drift, several classes."""
+"""Benchmark items (see `bench`), mostly on synthetic streams.
+
+They are about graphs, groups of tasks, opposed tasks, awkward streams, drift, and several classes.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def weaknesses(bench: Bench) -> None:
 
 
 def drift(bench: Bench) -> None:
-    """Streams without drift, with sudden and with slow drift: no worse than version 0.1, better than Vowpal Wabbit."""
+    """Streams without drift, with sudden and with slow drift: no worse than version 0.1 and Vowpal Wabbit."""
     n = 3000 if bench.quick else 20_000
     for form in ("linear", "text"):
         for name in SHIFTS:
@@ -84,7 +87,7 @@ def drift(bench: Bench) -> None:
 
 
 def multiclass(bench: Bench) -> None:
-    """Digits in five tasks, as they are and with labels turned by task, against one two-class Budgetron per class."""
+    """Digits in five tasks, with the same labels and with other labels per task, against one Budgetron per class."""
     X, y = load_digits(return_X_y=True)
     tasks = np.random.default_rng(0).integers(0, 5, size=len(y))
     for name, labels in (("digits", y), ("digits, turned by task", (y + 3 * tasks) % 10)):

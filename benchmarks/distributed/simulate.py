@@ -8,8 +8,9 @@ Assumed, not measured:
 - the r-th busiest task has a rate proportional to 1/r^0.8; the busiest million are simulated one by one, the others by
   their total rate
 - examples come as a Poisson stream; a worker is one core and serves in order
-- a worker fails once in 30 days, and is replaced after the measured time; the backlog is calculated, not simulated
-- a snapshot stops its shard's worker for as long as the file takes at 200 MB/s, every 50,000 examples of the shard
+- a worker fails once in 30 days, and is replaced after the recovery time that run.py measured; the examples that wait
+  meanwhile are calculated, not simulated
+- every 50,000 examples, a shard writes a snapshot; its worker stops while the file is written at 200 MB/s
 - the network and the coordinators (one for every 10 workers) keep up: they are not simulated
 """
 
@@ -66,8 +67,8 @@ def simulate(rates: np.ndarray, owner: np.ndarray, n: int, cost: float, recovery
         "wait ms, 99 %": 1e3 * float(np.quantile(settled[:, kept_up], 0.99)),
         "wait ms, 99.9 %": 1e3 * float(np.quantile(settled[:, kept_up], 0.999)),
         "failures a day": n * 86_400 / MTBF,
-        "a failure: examples that wait, mean worker": float(np.median(arriving) * recovery),
-        "a failure: seconds until caught up, mean worker": float(recovery / max(1e-9, 1 - np.median(busy))),
+        "a failure: examples that wait, median worker": float(np.median(arriving) * recovery),
+        "a failure: seconds until caught up, median worker": float(recovery / max(1e-9, 1 - np.median(busy))),
         "snapshot MB/s, all workers": float(snapshots.sum() * model_bytes / 1e6),
         "log MB/s, all workers": float(RATE * (28 * 4 + 16) / 1e6),
     }
@@ -77,7 +78,7 @@ def main() -> None:
     measured = json.loads((HERE / "results.json").read_text())
     cost = measured["throughput"]["worker, CPU µs"] / 1e6
     recovery = measured["recovery"]["seconds, median"]
-    model_bytes = 1000 * 28 * 4 + 1000 * 1001 / 2 * 8 * 2  # rows, and the triangles that a snapshot writes
+    model_bytes = 1000 * 28 * 4 + 1000 * 1001 / 2 * 8 * 2  # float32 rows, and two triangular matrices in float64
     results: dict = {"cost µs": 1e6 * cost, "recovery s": recovery, "model MB": model_bytes / 1e6}
     for label, n, pinned in (("1000", 1000, 0), ("200", 200, 0), ("200, the 16 busiest tasks apart", 200, 16)):
         names = [f"worker-{number}" for number in range(n)]

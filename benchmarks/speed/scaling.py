@@ -24,7 +24,7 @@ def full(graph: graphs.TaskGraph, n_tasks: int, budget: int = BUDGET, n: int = 5
 
 
 def task_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The time with ten tasks and with a million: graphs in closed form have no table of tasks."""
+    """Time with a million tasks relative to ten. It should be 1: A⁻¹ of these graphs is a formula, not a table."""
     many = 100_000 if quick else 1_000_000
     for name, graph_of in (
         ("complete", lambda k: graphs.complete()),
@@ -96,7 +96,7 @@ def core_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def growth_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Fit time = c · B^p, and report the exponent p."""
+    """Fit the curve time = c · B^p to the measurements, and report the exponent p."""
     budgets = (100, 300, 1000) if quick else (100, 200, 500, 1000, 2000, 5000)
     for learner, reach in ((RandomBudgetPerceptron, 1.1), (Forgetron, 1.1)):
         works = []
@@ -146,7 +146,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early, model.memory_b
 
 
 def memory_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """Peak memory (RSS) after a tenth of the stream and at its end, each in a separate process."""
+    """Growth of the peak memory (RSS) from a tenth of the stream to its end; each learner has a process of its own."""
     blocks = 20 if quick else 100
     for learner in ("RandomBudgetPerceptron",) if quick else ("RandomBudgetPerceptron", "SharedProjectron"):
         row = Row(

@@ -1,8 +1,8 @@
-"""How long `learn_one` waits while four threads predict: median, 99th percentile and longest, in milliseconds.
+"""How long a call of `learn_one` takes while four threads predict: median, 99th percentile and maximum in ms.
 
     python benchmarks/speed/waiting.py
 
-Wall-clock times, which depend on what else runs on the machine: compare two builds on the same one.
+These are wall-clock times and depend on other load, so compare only builds on the same machine.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def main() -> None:
     print("| engine | budget | rows of a prediction | calls | median, ms | 99 %, ms | longest, ms |")
     print("|---|---|---|---|---|---|---|")
     for engine, budget, rows in (("core", 1000, 256), ("core", 1000, 65_536), ("numpy", 200, 4096)):
-        milliseconds = waits(BudgetProjectron(budget=budget, kernel=kernels.Gaussian(gamma=0.02), engine=engine), rows)
-        numbers = " | ".join(f"{1000 * q:.2f}" for q in np.quantile(milliseconds, [0.5, 0.99, 1.0]))
-        print(f"| {engine} | {budget} | {rows} | {len(milliseconds)} | {numbers} |", flush=True)
+        seconds = waits(BudgetProjectron(budget=budget, kernel=kernels.Gaussian(gamma=0.02), engine=engine), rows)
+        numbers = " | ".join(f"{1000 * q:.2f}" for q in np.quantile(seconds, [0.5, 0.99, 1.0]))
+        print(f"| {engine} | {budget} | {rows} | {len(seconds)} | {numbers} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -62,8 +62,8 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹, row by row. Rules that couple the weights of tasks, not their examples, use
-// this form. Row i begins at starts[i]; tasks are in ascending order within a row.
+// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹. Rules with weights per task use this form; rules with stored examples use
+// Explicit. R is stored by rows: row i begins at starts[i], and its columns (`tasks`) are in ascending order.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;
@@ -93,7 +93,7 @@ class Factored final : public Similarity {
   const std::vector<double> values;
 
  private:
-  // The inner product of rows i and j of R, which is (A⁻¹)_ij.
+  // The inner product of rows i and j of R, which approximates (A⁻¹)_ij.
   double product(std::size_t i, std::size_t j) const {
     double sum = 0;
     auto b = static_cast<std::size_t>(starts[j]);
@@ -135,9 +135,9 @@ class Explicit final : public Similarity {
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
-    Vec<double> vector;  // k numbers for the caller of apply(), see vector(), and k numbers for its result
+    Vec<double> vector;  // 2k numbers: those that vector() returns, usually the argument of apply(), and the result of apply()
     Column held;         // the cached column that was read last; this reference keeps it alive if the cache evicts it
-    Vec<double> solved;  // the column of the task `solved_for`; the cache lacks it if there was no memory for a copy
+    Vec<double> solved;  // the last column computed here, of task `solved_for`; used again if the cache does not hold it
     std::int64_t solved_for = -1;
     std::optional<SparseInverse::Work> work;
   };

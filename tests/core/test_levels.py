@@ -1,4 +1,7 @@
-"""The levels of the compiled core: chosen at import, capped by BUDGETRON_LEVEL, and equal up to rounding."""
+"""The instruction-set levels of the compiled core: baseline, v3 and v4.
+
+One is chosen at import, BUDGETRON_LEVEL limits the choice, and all give the same results up to rounding.
+"""
 
 from __future__ import annotations
 

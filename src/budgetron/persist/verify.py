@@ -40,9 +40,9 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         squares: NDArray[Any] = np.bincount(slots, weights=state["data"].astype(np.float64) ** 2, minlength=n)
     else:
         squares = (state["rows"].astype(np.float64) ** 2).sum(axis=1)
-    # The same limits as for rows to learn, see `Engine.first_bad_row`.
+    # The largest squared norm of a row that engines accept, see `first_bad_row` in `engine.reference.engine`.
     largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
-    if "reference" in state:
+    if "reference" in state:  # rows are stored minus a reference point c, which moves if the means of the columns do
         points = (state["reference"], state["reference_candidate"])
         squared_norm = max(float((point.astype(np.float64) ** 2).sum()) for point in points)
         require(squared_norm <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",
@@ -51,7 +51,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         require(0 <= streak <= n_seen and 0 <= moves <= n_seen, "state.reference_streak and state.reference_moves",
                 "counts of at most n_seen", f"{streak} and {moves}")  # fmt: skip
         require(moves > 0 or not state["reference"].any(), "state.reference", "0 before the first move")
-        largest *= 4  # rows are stored minus the reference point c, and ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
+        largest *= 4  # ‖x − c‖² ≤ (‖x‖ + ‖c‖)²
     kernel = settings.kernel
     # For a Gaussian kernel only the squared norms are checked: K(x, x) is 1, and γ may still be unknown.
     self_kernel = squares

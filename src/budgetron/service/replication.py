@@ -1,6 +1,6 @@
 """The continuous copy of a served model. The owner writes it; a standby follows it until it takes over.
 
-`ServedModel` has one of these if the service was started with --replicate-to or --standby-of.
+`ServedModel` has a `Replication` if the service was started with --replicate-to or --standby-of.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CopySettings:
     standby: bool = False
     every: float = 1.0  # seconds; 0: before each answer
     keep_days: float = 7.0
-    take_over: bool = False  # at the start, from another directory
+    take_over: bool = False  # at the start, claim the copy even if another directory wrote it last
     take_over_after: float | None = None  # seconds without a sign of life of the owner; None: only on request
 
 
@@ -109,7 +109,7 @@ class Replication:
     def take_over(self) -> bool:
         """Become the owner, if this is a standby. Returns whether this is the owner now."""
         with self._lock:
-            if self.follower is None or self._host is None:  # an owner answers a retry like the first call
+            if self.follower is None or self._host is None:  # it is the owner already: a retry gets the first answer
                 return self.replicator is not None and not isinstance(self.replicator.error, StaleOwner)
             try:
                 claimed = self.follower.take_over()

@@ -1,4 +1,4 @@
-"""Compare the mistakes of a run with the largest number that the paper's theorem allows."""
+"""Compare the mistakes of a run with the largest number that a theorem allows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _WHO = "theory.guarantee"
 class Guarantee:
     """The bound of a theorem for one run, with all quantities it depends on.
 
-    `hinge_loss`, `norm` and `total_shift` belong to the comparator multiplied by `scale`. `c_g` includes the largest
-    √K'(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if no bound is proved for this learner,
-    or if the norm of the comparator is too large for the theorem; `reason` says why.
+    `hinge_loss`, `norm` and `total_shift` belong to the comparator multiplied by `scale`. `c_g` is c_G of the graph
+    times the largest √K(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if no theorem applies
+    to this run; `reason` says why.
     """
 
     learner: str
@@ -48,7 +48,7 @@ class Guarantee:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the mistakes are within the bound; None without a bound. (Theorem 1 bounds an expectation.)"""
+        """Whether the mistakes are within the bound; None without a bound. (Theorem 1 bounds the expected number.)"""
         return None if self.bound is None else self.mistakes <= self.bound
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def guarantee(
     mistakes: float | None = None,
     scale: float | str = 1.0,
 ) -> Guarantee:
-    """Compute the paper's mistake bound for a run of `model` over `stream`, against a comparator.
+    """Compute the mistake bound for a run of `model` over `stream`, against a comparator.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class _Terms:
         return no_bound
 
     def best_scale(self) -> float:
-        """Return the factor with the lowest bound, by searching a grid up to the radius and then finer grids."""
+        """Return the factor with the lowest bound, found on grids up to the largest norm that a theorem allows."""
         radius = self.bound(0.0).radius
         if math.isnan(radius) or not 0 < self._norm < math.inf:
             return 1.0

@@ -2,9 +2,9 @@
 // number of frequencies u_q, η the rate, and w the weights of the features.
 //
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
-//   y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
+//   y f < margin:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// g_i are random signs of task i, or sums of them. With these factors, inner products of ψ approximate the multitask kernel; see the NumPy
+// g_i are random signs of task i, of its cluster, or a weighted sum of the signs of related tasks (see couple). With these factors, inner products of ψ approximate the multitask kernel; see the NumPy
 // definition.
 #include <algorithm>
 #include <cmath>
@@ -106,7 +106,7 @@ class FourierSgd final : public Learner {
 
   int frequency(std::size_t at) const { return gaussian_integer(mix64(seed_ ^ mix64(static_cast<std::uint64_t>(at)))); }
 
-  // u_q·x in units of √(2γ)/32, in which the frequencies are 8-bit integers. For sparse rows, the frequencies are computed each time, because
+  // Computes u_q·x/s for s = √(2γ)/32. The frequencies are stored as 8-bit multiples of s. For sparse rows, the frequencies are computed each time, because
   // a table of them would have d × D entries.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {

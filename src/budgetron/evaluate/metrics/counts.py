@@ -129,7 +129,8 @@ class TaskCounts:
             return np.full(n, self._task_row(None), dtype=np.intp)
         names = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
         rows = list(map(self._row.get, names))
-        if None in rows:  # a new task: `_task_row` adds a row. Rows of known tasks are not 0.
+        # None: a new task, or one after the first `max_tasks`. `or` is safe, because no known task has row 0.
+        if None in rows:
             rows = [row or self._task_row(task) for row, task in zip(rows, names, strict=True)]
         return np.array(rows, dtype=np.intp)
 

@@ -26,7 +26,10 @@ Floats = NDArray[np.float64]
 
 
 class Ranks(NamedTuple):
-    """Metrics of a ranking; None if there are no positives or no negatives."""
+    """Metrics of a ranking. A metric is None where it is undefined.
+
+    AUC and average precision need a positive and a negative example, and precision at k needs k examples.
+    """
 
     auc: float | None = None
     average_precision: float | None = None
@@ -84,7 +87,7 @@ class Ranking:
     def precision_at(self, k: int) -> float | None:
         """Return the share of positives among the k highest scores; None if there are fewer than k examples.
 
-        If scores tie at the k-th place, their average counts.
+        The places that are left for examples tied at the k-th place count with the share of positives among these.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise input_error("Ranking.precision_at", "k", "an integer >= 1", shown(k))
@@ -147,7 +150,10 @@ def auc_within(positives: Floats, negatives: Floats) -> Floats:
 
 
 def average_precision(positives: Floats, negatives: Floats, exact: bool = False) -> Floats:
-    """Return the average precision of each row. Exact counts have ties; in bins, the order is random.
+    """Return the average precision of each row.
+
+    If `exact`, the examples of a bin have the same score, and all have the precision at its end. Otherwise, their order
+    within the bin is taken as random.
 
     c examples come before the bin, a of them positive. In a random order of the bin, its i-th positive comes about
     r i examples later, r = (p + n + 1)/(p + 1):
@@ -167,9 +173,9 @@ def average_precision(positives: Floats, negatives: Floats, exact: bool = False)
 def average_precision_within(positives: Floats, negatives: Floats) -> Floats:
     """Return how far the average precision of any order within the bins can be from `average_precision`.
 
-    In the best order, the p positives of a bin come before its n negatives. In the worst order they come after them,
-    one by one: Σ_{i=1…p} (a + i)/(b + i) = p − (b − a) (ψ(b + p + 1) − ψ(b + 1)), with a positives among the b examples
-    before the first of them.
+    At best, the p positives of a bin come before its n negatives, all with one score. At worst, they come after the
+    negatives, with distinct scores: Σ_{i=1…p} (a + i)/(b + i) = p − (b − a) (ψ(b + p + 1) − ψ(b + 1)). Here b examples
+    come before the first positive of the bin, and a of them are positive.
     """
     p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
     a = np.cumsum(p, axis=-1) - p

@@ -49,8 +49,8 @@ def is_identifier(name: str) -> bool:
 def is_candidate(name: str, rows_per_value: Mapping[str, int]) -> bool:
     """Return whether a column may be the task.
 
-    Its name must be that of an identifier, it must have at least two values, on two rows each on average, and none of
-    them may be a fraction.
+    Its name must be that of an identifier. It must have at least two distinct values and, on average, two rows per
+    value. None of the values may be a fraction.
     """
     n = sum(rows_per_value.values())
     if not is_identifier(name) or not 2 <= len(rows_per_value) <= n / 2:

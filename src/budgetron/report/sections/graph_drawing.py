@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT = 460.0, 380.0
 def draw_graph(
     names: Sequence[str], edges: Sequence[tuple[int, int, float]], sizes: Sequence[float], caption: str
 ) -> str:
-    """Return the SVG of a graph. The width of a line is the weight of its edge; `sizes` of nodes are from 0 to 1."""
+    """Return the SVG of a graph. Heavier edges are wider and darker lines. `sizes` are those of the nodes, 0 to 1."""
     # Equal angles, starting at the top.
     angle = 2 * np.pi * np.arange(len(names)) / len(names) - np.pi / 2
     outward = np.column_stack([np.cos(angle), np.sin(angle)])

@@ -10,9 +10,10 @@ Some beliefs sleep: they neither predict nor learn from an example. All sums are
 update does not change the sum of their weights. (Sleeping experts: Y. Freund, R. Schapire, Y. Singer, M. Warmuth, Using
 and combining predictors that specialize, STOC 1997.)
 
-`rule` decides which parts sleep. A part is idle while the weights of its beliefs add up to less than 1 %. After 2,500
-idle examples, a part with Fourier features is awake only for every eighth example. After 5,000 idle examples, a part is
-dropped and its memory is freed, unless it is the linear part that learns by AdaGrad.
+Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
+weights of its beliefs add up to less than 1 %. After 2,500 idle examples, a part with Fourier features is awake only
+for every eighth example. After 5,000 idle examples, a part is dropped and its memory is freed, unless it is the linear
+part that learns by AdaGrad.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
 """Idle examples until a part with Fourier features sleeps; how often it wakes; idle examples until a part is
 dropped."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
-"""Smaller probabilities are raised to one in a million, because beliefs that are more confident than that are wrong
-more often."""
+"""Smaller probabilities are raised to one in a million, because beliefs that claim to be wrong less often are wrong
+more often than they claim."""
 
 
 def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
@@ -41,7 +42,7 @@ def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
     labels that each belief assumes to be random; None if no belief assumes this.
     """
     if f.shape == (1, 1) and not (lapses is not None and lapses.any()):
-        return f[0]  # exactly, without the limit on the probability
+        return np.asarray(f[0])  # exactly, without the limit on the probability
     logs = _logs(f, lapses)
     top = logs.max(axis=0)
     mixed = top + np.log(w @ np.exp(logs - top) / w.sum())
@@ -58,11 +59,11 @@ def _logs(f: Array, lapses: Array | None) -> Array:
 
 
 def lapse_factors(f: Array, lapses: Array) -> Array:
-    """Return the factor by which each belief's lapse rate shrinks its margin f: the logit of its probability over f."""
+    """Return the factors logit(p)/f by which the lapse rates shrink margins f; p are probabilities with lapses."""
     factors = np.ones(len(f))
     for b in np.flatnonzero(lapses):
         no, yes = _logs(f[b : b + 1], lapses[b : b + 1])[0]
-        # The limit of the quotient at f = 0 is 1 − ε.
+        # The limit of the quotient at f = 0 is 1 minus the lapse rate.
         factors[b] = np.clip((yes - no) / f[b, 0], 0.0, 1.0) if abs(f[b, 0]) > 1e-6 else 1 - lapses[b]
     return factors
 
