@@ -123,13 +123,15 @@ bool parse_date(std::string_view text, double& days) {
 CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts) {
   struct Entry {
     std::int32_t column;
+    std::uint32_t part;
     double value;
   };
-  // Entries of the same column are added in the order of the parts, so the sort must be stable. Most rows are short and, because each part is
-  // sorted, nearly sorted. For these, insertion sort is the fastest.
+  // Entries of the same column are added in the order of the parts. Most rows are short and, because each part is sorted, nearly sorted. For
+  // these, insertion sort, which is stable, is the fastest.
   const auto sort = [](std::vector<Entry>& entries) {
     if (entries.size() > 64) {
-      std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.column < b.column; });
+      std::sort(entries.begin(), entries.end(),
+                [](const Entry& a, const Entry& b) { return a.column != b.column ? a.column < b.column : a.part < b.part; });
       return;
     }
     for (std::size_t k = 1; k < entries.size(); ++k) {
@@ -156,9 +158,11 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
         out.values.push_back(dense[i * width + j]);
       }
     entries.clear();
-    for (const CodedRows& part : parts)
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const CodedRows& part = parts[p];
       for (std::int64_t e = part.indptr[part.codes[i]]; e < part.indptr[part.codes[i] + 1]; ++e)
-        entries.push_back({part.indices[e], part.values[e]});
+        entries.push_back({part.indices[e], static_cast<std::uint32_t>(p), part.values[e]});
+    }
     if (parts.size() > 1) sort(entries);
     for (std::size_t k = 0; k < entries.size();) {
       double sum = entries[k].value;
