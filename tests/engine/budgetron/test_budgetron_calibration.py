@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from budgetron import Budgetron
 from budgetron.engine.reference.rules.budgetron.calibration import MAX_SCALE, MIN_SCALE, Calibration
 
 
@@ -111,3 +113,23 @@ def test_no_example_moves_the_calibration_far():
     for _ in range(1000):
         calibration.learn(np.array([0.5]), 1, 1.0)
     assert max(curve.scale for curve in calibration.curves) <= MAX_SCALE
+
+
+def test_probabilities_of_a_new_task_are_not_far_off_where_positives_are_rare():
+    """What tasks have in common, here that few labels are positive, must not be learned by each task for itself.
+
+    With plain AdaGrad the probabilities of a new task are three times too high on this stream.
+    """
+    rng, n, per_row = np.random.default_rng(1), 20_000, 5
+    shared, own = rng.normal(0, 0.5, 60), rng.normal(0, 0.4, (400, 60))
+    words = np.stack([rng.integers(12 * k, 12 * (k + 1), n) for k in range(per_row)], axis=1)
+    rows = sparse.csr_matrix((np.ones(per_row * n), words.ravel(), np.arange(0, per_row * n + 1, per_row)), (n, 60))
+
+    def truth(tasks):
+        return 1 / (1 + np.exp(3.3 - shared[words].sum(1) - own[tasks[:, None], words].sum(1)))
+
+    tasks = rng.integers(200, size=n)
+    model = Budgetron().fit(rows, rng.random(n) < truth(tasks), tasks=tasks)
+    said = model.predict_proba(rows, tasks=np.full(n, -1))[:, 1].mean()
+    true = truth(rng.integers(200, 400, size=n)).mean()  # tasks that the model has not seen
+    assert 0.6 < said / true < 1.7

@@ -79,12 +79,13 @@ def test_a_frequent_feature_keeps_its_cell_and_rare_ones_give_way(kind, make_set
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_feature_has_own_weights_from_its_third_occurrence_on(kind, make_settings, learn):
+    """The second cell that is used from the beginning is the bias of the task."""
     engine = kind(make_settings("complete", is_sparse=True, d=5000, cells=64))
     used = []
     for _ in range(4):
         learn(engine, one_feature(7), [1], [3])
         used.append(int(np.count_nonzero(engine.state()["table_tags"])))
-    assert used == [1, 1, 2, 2]
+    assert used == [2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -100,6 +101,31 @@ def test_feature_2_of_task_5_has_another_cell_than_feature_5_of_task_2(kind, mak
     same = engine.margins(row(2), np.array([5]), np.array([5]))
     assert before == 0 < bias < same
     assert after < 0.75 * same  # the bias is common to all tasks, the weight of feature 2 is not
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_tasks_have_a_bias_of_their_own_even_if_every_word_is_new(kind, make_settings, learn):
+    engine = kind(make_settings("complete", is_sparse=True, d=5000, cells=4096))
+    for index in range(60):
+        learn(engine, one_feature(index), [index % 2], [index % 2])
+    unknown = sparse.vstack([one_feature(4000)] * 3).tocsr()
+    tasks = np.array([0, 1, 2])
+    never, always, neither = np.asarray(engine.margins(unknown, tasks, tasks)).ravel()
+    assert never < neither - 0.2 < neither + 0.2 < always
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_first_small_gradient_makes_a_small_step(kind, make_settings, learn):
+    """Plain AdaGrad would move a new weight by its rate, however certain the model is of the label already."""
+    engine = kind(make_settings("pooled", is_sparse=True, d=5000, cells=4096))
+    for _ in range(300):
+        learn(engine, one_feature(0), [0], [0])
+    weights = lambda: np.abs(np.asarray(engine.state()["table_cells"]).reshape(4096, -1)[:, -4:-2])  # noqa: E731
+    before = weights().max(axis=0)
+    both = sparse.csr_matrix(np.eye(1, 5000) + np.eye(1, 5000, 1))
+    learn(engine, both, [0], [0])
+    new = np.sort(weights(), axis=0)[-2]  # of feature 1, which is the only other feature
+    assert (new > 0).all() and (new < 0.2 * before).all()
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -190,7 +190,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(outputs());
   work.awake.reserve(n_beliefs());
-  if (config_.sparse) work.entries.reserve(static_cast<std::size_t>(kShortRow));  // reserve_rule() allocates more for longer rows
+  if (config_.sparse) work.entries.reserve(kShortEntries);  // reserve_rule() allocates more for longer rows
   work.related.resize(rows_.max_related());
   work.priors.resize((rows_.max_related() + 1) * rows_.width());
 }
@@ -200,16 +200,16 @@ void Budgetron::reserve_rule(const Rows& rows, std::size_t from, std::size_t to,
   if (!config_.sparse) return;
   std::int64_t longest = 0;
   for (std::size_t i = from; i < to; ++i) longest = std::max(longest, rows.indptr[i + 1] - rows.indptr[i]);
-  scratch().rule_scratch<Working>().entries.reserve(static_cast<std::size_t>(longest));
+  scratch().rule_scratch<Working>().entries.reserve(static_cast<std::size_t>(longest) + 1);
 }
 
 void Budgetron::end_reserve() noexcept {
   rows_.end_reserve();
   Vec<TableEntry>& entries = scratch().rule_scratch<Working>().entries;
-  if (entries.capacity() <= static_cast<std::size_t>(kShortRow)) return;
+  if (entries.capacity() <= kShortEntries) return;
   try {  // frees the space for a long row, unless there is no memory for the smaller array that replaces it
     Vec<TableEntry> smaller(bytes_);
-    smaller.reserve(static_cast<std::size_t>(kShortRow));
+    smaller.reserve(kShortEntries);
     entries.swap(smaller);
   } catch (const std::bad_alloc&) {
   }

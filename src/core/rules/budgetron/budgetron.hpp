@@ -73,6 +73,8 @@ class Budgetron final : public Learner {
   // After kSleepAfter idle examples, a part with Fourier features sees only one example in kWakeEvery.
   static constexpr std::int64_t kSleepAfter = 2500, kWakeEvery = 8;
 
+  static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // with one for the constant
+
   std::size_t outputs() const { return config_.n_outputs; }
   std::size_t n_beliefs() const {
     std::size_t sum = 0;

@@ -7,13 +7,13 @@
 
 namespace budgetron {
 
-inline std::uint64_t mix64(std::uint64_t x) {  // splitmix64
+constexpr std::uint64_t mix64(std::uint64_t x) {  // splitmix64
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
   return x ^ (x >> 31);
 }
-inline std::uint64_t mix64(std::int64_t x) { return mix64(static_cast<std::uint64_t>(x)); }
+constexpr std::uint64_t mix64(std::int64_t x) { return mix64(static_cast<std::uint64_t>(x)); }
 
 // A nearly normal integer with standard deviation 32, between -127 and 127. The sum of the eight bytes of h has mean 1020 and standard
 // deviation 209.

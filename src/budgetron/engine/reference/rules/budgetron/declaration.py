@@ -126,8 +126,8 @@ class BudgetronDeclaration(Rule):
                 "shared and own",
                 "true on an explicit graph",
             )
-        is_table = parameters.cells >= WAYS if settings.sparse else parameters.cells == 0
-        require(is_table, "cells", f"at least {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
+        is_table = parameters.cells % WAYS == 0 and (parameters.cells > 0) == settings.sparse
+        require(is_table, "cells", f"a multiple of {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
         for name in ("signs", "keeps"):
             as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
             require(not settings.sparse or as_many, name, "as many as rates")

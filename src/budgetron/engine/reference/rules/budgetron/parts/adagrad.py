@@ -43,12 +43,9 @@ MIN_ERROR = 1e-3
 """An example whose true class already has a probability of at least 99.9 % changes nothing."""
 
 
-def adagrad(
-    w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float, keep: float = 1.0
-) -> None:
-    """Take one step in place; `g` is the negative gradient of each weight, `keep` the share of G that is kept."""
+def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:
+    """Take one step in place; `g` is the negative gradient of each weight."""
     g = g.astype(np.float32)
-    squares *= np.float32(keep)
     squares += g * g + MIN_SQUARE
     w += np.float32(rate) * g / np.sqrt(squares)
 

@@ -14,15 +14,23 @@ includes x_j, so that |x_j|/a_j is at most 8 however large x_j is. A feature wit
 
     v_j = x_j/a_j  or  sign(x_j)                               fixed per belief (`signs`);     φ = v/‖v‖
     n   = Σ_j φ_j log(M_jc/M_c)                                naive Bayes evidence for class c, with φ of the signs
-    f   = b + Σ_j (w_j + o w_ji) φ_j + κ n,                    o = 0.3; weights and evidence without a cell are 0
-    G ← keep·G + (gφ)², w += λ gφ/√G                           AdaGrad for every weight, g the gradient; also b and κ
+    f   = b + Σ_j (w_j + w_ji) φ_j + κ n                       weights and evidence without a cell are 0
+    G ← keep·G + (gφ)²,  w += λ gφ/√(G + c S φ²)               AdaGrad for every weight, g the gradient
+    b += λ g/√(Σ g²), and the same for κ;  S += (g² − S)/256
     M_jc += |φ_j|,  M_c += |φ_j|                               after the other updates, for the true class c
 
 b is the bias, w_j and w_ji are the shared and own weights of feature j, and κ is the learned weight of the evidence.
 M_jc is the mass of feature j in class c: the sum of |φ_j| over the examples of that class. M_c is the mass of all
-features in class c.
+features in class c. S is the running mean of g². The constant is one more feature, with own weights only: it gives
+tasks a bias of their own. Its φ is 1/√(1 + number of non-zeros), so a bias counts less in a long row.
 
-In code: OWN o, `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `rates` λ, `typical` a.
+A weight learns as if it had seen its feature c times before, with gradients of the usual size S. c is 2 for shared and
+16 for own weights, so the shared weights learn what tasks have in common before the own weights do. With c = 0, the
+first step of a weight would have the size λ, however small its gradient is. On a stream with rare positives, nearly all
+gradients are small and negative. The own weights of every task would become negative, the shared weights too large, and
+so would the probabilities of new tasks.
+
+In code: `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `mean_squares` S, `rates` λ, `typical` a.
 
 In AdaGrad keep is 1, and the weights converge. With a smaller keep (`keeps`), steps do not shrink to 0, so the belief
 follows a stream that drifts. For b and κ, keep is always 1.
@@ -37,11 +45,16 @@ import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, mix64, mixed
-from budgetron.engine.reference.rules.budgetron.parts.adagrad import adagrad
+from budgetron.engine.reference.rules.budgetron.parts.adagrad import MIN_SQUARE
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
-OWN = 0.3  # o, the factor of own weights in f
+SHARED_PRIOR, OWN_PRIOR = 2.0, 16.0
+"""c of shared and of own weights."""
+MEAN_RATE = 1 / 256
+"""Step size of the running mean S."""
+CONSTANT = mix64(np.array([-1]))
+"""The hash of the constant. Columns are not negative, so it is not that of a column."""
 WAYS = 8
 """Cells per bucket."""
 TAGS, MAX_COUNT = 2**12, 15
@@ -64,13 +77,16 @@ MAX_SIZE = 1e38
 
 @dataclass
 class Entries:
-    """The n non-zero features of a row. A cell is −1 for features that have none."""
+    """The non-zero features of a row, and the constant as the last of n entries.
+
+    A cell is −1 for features that have none. The constant never has a shared cell.
+    """
 
     h: Hashes
     cell: Integers  # the cells of the shared weights
     own: list[tuple[float, Integers]]  # per related task (the task itself too): coefficient, cells of its own weights
     phi: Array  # (2, n): φ from the sizes, φ from the signs
-    size: Array  # |x|
+    size: Array  # |x|; 1 for the constant
 
 
 class HashedTable:
@@ -95,6 +111,8 @@ class HashedTable:
         self.tag, self.counts = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
         self.bias, self.bias_squares = np.zeros((self.count, outputs)), np.zeros((self.count, outputs))
         self.bayes, self.bayes_squares = np.full(self.count, 0.5), np.ones(self.count)
+        # The mean of g² if all classes are equally likely.
+        self.mean_squares = np.full((self.count, outputs), (1 - 1 / classes) / classes)
 
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
@@ -102,14 +120,17 @@ class HashedTable:
     # ---- finding cells
 
     def _entries(self, e: Seen) -> Entries:
-        """Return the non-zero features of a row, with their cells and values φ."""
+        """Return the non-zero features of a row and the constant, with their cells and values φ."""
         nonzero = e.x.values != 0
         values, h = e.x.values[nonzero], mix64(np.asarray(e.x.indices)[nonzero])
         cell = self._find(h)
         size = np.minimum(np.abs(values), MAX_SIZE)
         v = np.stack([size / self._next_typical(cell, size), np.ones(len(size))]) * np.sign(values)
         norms = np.sqrt((v**2).sum(axis=1, keepdims=True))
-        return Entries(h, cell, self._find_own(e, h, cell), v / np.where(norms > 0, norms, 1.0), size)
+        constant = np.full((2, 1), 1 / np.sqrt(1 + len(values)))
+        phi = np.concatenate([v / np.where(norms > 0, norms, 1.0), constant], axis=1)
+        h, cell = np.concatenate([h, CONSTANT]), np.append(cell, -1)
+        return Entries(h, cell, self._find_own(e, h, cell), phi, np.append(size, 1.0))
 
     def _first_cells(self, h: Any) -> Integers:
         """Return the first cell of the bucket of each hash."""
@@ -124,15 +145,15 @@ class HashedTable:
         return np.where(found.any(axis=1), bucket[:, 0] + found.argmax(axis=1), -1)
 
     def _find_own(self, e: Seen, h: Hashes, cell: Integers) -> list[tuple[float, Integers]]:
-        root, related = (OWN if self.shared else 1.0), (e.related if self.own else ())
-        has_own = self._has_own(cell)
+        has_own = self._has_own(h, cell)
         return [
-            (root * r, np.where(has_own, self._find(own_hash(h, task_id)), -1)) for r, task_id, _ in related
+            (r, np.where(has_own, self._find(own_hash(h, task_id)), -1)) for r, task_id, _ in e.related if self.own
         ]
 
-    def _has_own(self, cell: Any) -> Any:
-        """Whether features with these shared cells have own weights; without shared weights, all have."""
-        return (cell >= 0) & (self.counts[cell] >= OWN_COUNT) if self.shared else np.ones(np.shape(cell), dtype=bool)
+    def _has_own(self, h: Any, cell: Any) -> Any:
+        """Whether features with these shared cells have own weights. The constant has; without shared weights, all."""
+        frequent = (cell >= 0) & (self.counts[cell] >= OWN_COUNT)
+        return frequent | (h == CONSTANT[0]) | (not self.shared)
 
     def _count(self, h: Any) -> int:
         """Count an occurrence of one hash and return its cell, which may be new; −1 if it gets none."""
@@ -187,10 +208,14 @@ class HashedTable:
         entries = self._entries(e)
         phi2 = entries.phi[self.signs.astype(int)] ** 2
         rates, v = np.array(self.rates), np.array(self.rates)
-        for r, cell in [(1.0, entries.cell)] * self.shared + entries.own:
+        features = phi2.copy()
+        features[:, -1] = 0  # the constant has no shared weights
+        for r, cell, squared in [(1.0, entries.cell, features)] * self.shared + [
+            (r, cell, phi2) for r, cell in entries.own
+        ]:
             # AdaGrad has no posterior, so the step size λ/√G replaces the variance. It falls with every gradient.
             roots = np.sqrt(1 + at(self.squares, cell).mean(axis=2))  # (n, beliefs)
-            v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, phi2)
+            v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, squared)
         return v
 
     # ---- the update
@@ -202,13 +227,16 @@ class HashedTable:
         per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
         takes_step = per_class[:, code] >= MIN_ERROR
         g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
+        self.mean_squares += (g**2 - self.mean_squares) * MEAN_RATE
+        keep = np.where(takes_step, self.keeps, 1.0)
         self._count_features(e, entries)
         phi = entries.phi[self.signs.astype(int)]
-        cells = [(1.0, entries.cell)] * self.shared + entries.own
+        own_prior = OWN_PRIOR if self.shared else SHARED_PRIOR
+        cells = [(1.0, SHARED_PRIOR, entries.cell)] * self.shared + [(r, own_prior, cell) for r, cell in entries.own]
         for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
-            for r, cell in cells:
+            for r, prior, cell in cells:
                 if cell[j] >= 0:
-                    self._step(cell[j], r * phi[:, j, None] * g)
+                    self._step(cell[j], r * phi[:, j, None], g, keep, prior)
         rates = np.array(self.rates)[:, None]
         self.bias_squares += g**2
         self.bias += rates * g / np.sqrt(self.bias_squares + 1e-9)
@@ -218,25 +246,23 @@ class HashedTable:
         self._remember(entries, code)
         return bool(takes_step.any())
 
-    def _step(self, cell: int, g: Array) -> None:
-        """Take a step of AdaGrad for the weights of one cell; g (beliefs, outputs) is the negative gradient."""
-        for b, rate in enumerate(self.rates):
-            # `adagrad` adds a tiny number to G even where the gradient is 0; those weights must not change at all.
-            changes = g[b] != 0
-            w, squares = self.w[cell, b], self.squares[cell, b]
-            new_w, new_squares = w.copy(), squares.copy()
-            adagrad(new_w, new_squares, g[b], rate, self.keeps[b])
-            w[changes], squares[changes] = new_w[changes], new_squares[changes]
+    def _step(self, cell: int, phi: Array, g: Array, keep: Array, prior: float) -> None:
+        """Take a step of AdaGrad for the weights of one cell; `prior` is c. The arithmetic is in float32, as in C++."""
+        feature, rates, kept = (np.float32(a) for a in (phi, np.array(self.rates)[:, None], keep[:, None]))
+        gradient = feature * np.float32(g)
+        self.squares[cell] = kept * self.squares[cell] + gradient * gradient
+        expected = np.float32(prior * self.mean_squares) * (feature * feature)
+        self.w[cell] += rates * gradient / np.sqrt(self.squares[cell] + expected + MIN_SQUARE)
 
     def _count_features(self, e: Seen, entries: Entries) -> None:
         """Count the features of a row, and update the cells of its entries."""
         for h in entries.h:
-            cell = self._count(h)
-            if self.own and self._has_own(cell):
+            cell = -1 if h == CONSTANT[0] else self._count(h)
+            if self.own and self._has_own(h, cell):
                 for _, task_id, _ in e.related:
                     self._count(own_hash(h, task_id))
         # A feature may have lost its cell to a later one of the same row, so all are looked up again.
-        entries.cell = self._find(entries.h)
+        entries.cell = np.append(self._find(entries.h[:-1]), -1)
         entries.own = self._find_own(e, entries.h, entries.cell)
 
     def _remember(self, entries: Entries, code: int) -> None:
@@ -260,7 +286,7 @@ class HashedTable:
         """Return one term per entry of the row (zero for features without a cell), then one for the constant."""
         entries = self._entries(e)
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
-        positions = np.flatnonzero(e.x.values != 0)
+        positions = np.append(np.flatnonzero(e.x.values != 0), len(e.x.values))  # the constant is the last
         phi = entries.phi[self.signs.astype(int)]
         terms.columns[SHARED, :, :, -1] = self.bias
         if self.shared:
@@ -276,7 +302,7 @@ class HashedTable:
 
     # ---- state
 
-    SAVED_VECTORS = ("total", "bias", "bias_squares", "bayes", "bayes_squares")
+    SAVED_VECTORS = ("total", "bias", "bias_squares", "bayes", "bayes_squares", "mean_squares")
 
     def state(self) -> dict[str, Any]:
         arrays = (self.typical, self.mass, self.w, self.squares)

@@ -172,7 +172,7 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
     def sized(candidate: Settings) -> Settings:
         available = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
-        return candidate.with_parameters(cells=max(0, min(available // shapes.cell_bytes(candidate), 2**31)))
+        return candidate.with_parameters(cells=shapes.whole_buckets(candidate, available))
 
     plan = sized(settings)
     if plan.parameters.cells < ENOUGH_CELLS:
@@ -323,7 +323,7 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
     if settings.sparse:
         available = limit - bytes_of(settings.with_parameters(cells=0), compiled)
-        cells = min(available // shapes.cell_bytes(settings), 2**31)
+        cells = shapes.whole_buckets(settings, available)
         return settings.with_parameters(cells=cells) if cells >= 16 else None
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)

@@ -13,6 +13,7 @@ from typing import Any
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts import filters
+from budgetron.engine.reference.rules.budgetron.parts.table import WAYS
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.saved_state import Field, Layout, require, triangle
 from budgetron.engine.settings import Settings
@@ -21,8 +22,8 @@ from budgetron.graphs.factor import ENTRIES
 
 OBJECT_BYTES = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
-RESERVED_ENTRIES = 64  # non-zeros of a sparse row for which working memory is always allocated
-ENTRY_BYTES = 40  # working memory per non-zero
+RESERVED_ENTRIES = 65  # entries for which working memory is always allocated: 64 non-zeros of a sparse row, and 1
+ENTRY_BYTES = 40  # working memory per entry
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def _table(settings: Settings) -> Shape:
         return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
                 "table_tags": Field("int64", (cells,)),
                 "table_total": Field("float64", (classes,)),
-                "table_bias": per_belief, "table_bias_squares": per_belief,
+                "table_bias": per_belief, "table_bias_squares": per_belief, "table_mean_squares": per_belief,
                 **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
 
     return Shape(count, 0, fields, cells * cell_bytes(settings))
@@ -209,3 +210,9 @@ def cell_bytes(settings: Settings) -> int:
     """Return the bytes of a cell of the table: typical size, masses, weights with their squares, tag and count."""
     outputs = settings.n_outputs
     return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 2
+
+
+def whole_buckets(settings: Settings, available: int) -> int:
+    """Return how many cells of the table fit into the available bytes, in whole buckets."""
+    buckets = max(0, available) // (WAYS * cell_bytes(settings))
+    return int(min(WAYS * buckets, 2**31))
