@@ -272,6 +272,7 @@ void for_each_config(Use use) {
                 c.parameters.set("rates", std::vector<double>{0.15, 1.0});
                 c.parameters.set("signs", std::vector<double>{0.0, 1.0});
                 c.parameters.set("keeps", std::vector<double>{0.98, 1.0});
+                if (parts != 2) count("pairs", 3);
               } else {
                 count("full_covariance", full_covariance);
                 count("latent", 3);

@@ -39,7 +39,8 @@ def small_settings(
     if parameters["clustered"]:
         parameters["cluster_share"] = graph.coupling / (1 + graph.coupling)
     if is_sparse:
-        parameters |= {"cells": 56, "rates": [0.2, 1.0], "keeps": [0.98, 1.0], "signs": [0.0, 1.0]}
+        parameters |= {"cells": 56, "rates": [0.2, 1.0], "keeps": [0.98, 1.0], "signs": [0.0, 1.0],
+                       "pairs": 3 if shared else 0}  # fmt: skip
     else:
         parameters |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
                   "full_covariance": full_covariance}  # fmt: skip

@@ -140,6 +140,39 @@ def test_steps_of_a_belief_on_sizes_do_not_shrink_to_nothing(kind, make_settings
     assert on_signs > 80  # AdaGrad: 400 squares of about 1/4
 
 
+def row_of(*columns):
+    return sparse.csr_matrix((np.ones(len(columns)), columns, [0, len(columns)]), shape=(1, 5000))
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_belief_on_pairs_learns_what_no_weight_of_a_single_feature_can(kind, make_settings, learn):
+    """The label says whether exactly one of two features has its first value (exclusive or)."""
+    engine = kind(make_settings("pooled", is_sparse=True, d=5000, cells=256))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        first, second = rng.integers(2, size=2)
+        learn(engine, row_of(first, 2 + second), [int(first != second)], [0])
+    rows = sparse.vstack([row_of(first, 2 + second) for first in (0, 1) for second in (0, 1)]).tocsr()
+    margins = np.asarray(engine.margins(rows, np.zeros(4, np.int64), np.zeros(4, np.int64))).ravel()
+    assert ((margins > 1) == [False, True, True, False]).all() and ((margins < -1) == [True, False, False, True]).all()
+    assert engine.state()["belief_weight"][-1] > 0.9
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_only_frequent_features_of_short_rows_form_pairs(kind, make_settings, learn):
+    engine = kind(make_settings("pooled", is_sparse=True, d=5000, cells=256))  # `pairs` is 3
+    used = lambda: int(np.count_nonzero(engine.state()["table_tags"]))  # noqa: E731
+    for _ in range(MAX_COUNT):
+        learn(engine, row_of(1, 2, 3), [1], [0])
+    assert used() == 3
+    learn(engine, row_of(1, 2, 3, 4), [1], [0])  # too long
+    assert used() == 4
+    learn(engine, row_of(1, 3, 4), [1], [0])  # one pair; feature 4 is rare
+    assert used() == 5
+    learn(engine, row_of(1, 3), [0], [0])  # the same pair
+    assert used() == 5
+
+
 # ---- parts without weight
 
 

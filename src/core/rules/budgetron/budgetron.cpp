@@ -57,7 +57,7 @@ void Budgetron::make_parts() {
   const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), full_covariance = config_.parameters.flag("full_covariance", true);
   const std::size_t columns = config_.d + 1, rank = config_.parameters.count("latent", 0);
   if (config_.sparse) {
-    add_part<HashedTable>(rates, config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.single, shared, own);
+    add_part<HashedTable>(rates, config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.parameters.count("pairs", 0), config_.single, shared, own);
     return;
   }
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
@@ -105,7 +105,7 @@ void Budgetron::find_features(const Instance& x, Working& work) const {
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
   if (!config_.sparse) find_features(x, work);
-  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, work.evidence.data()};
+  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data()};
   rows_.find_related(task, work.related.data(), work.seen.n_related);
   rows_.find(task, parts_, work.related.data(), work.priors.data(), work.seen);
   work.awake.clear();
@@ -191,6 +191,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.evidence.resize(outputs());
   work.awake.reserve(n_beliefs());
   if (config_.sparse) work.entries.reserve(kShortEntries);  // reserve_rule() allocates more for longer rows
+  work.pairs.reserve(Pairs::most(config_.parameters.count("pairs", 0)));
   work.related.resize(rows_.max_related());
   work.priors.resize((rows_.max_related() + 1) * rows_.width());
 }
@@ -218,7 +219,7 @@ void Budgetron::end_reserve() noexcept {
 namespace {
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
-                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
+                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
                             make_counted<Budgetron>);
 
 }  // namespace

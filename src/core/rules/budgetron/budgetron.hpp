@@ -5,6 +5,7 @@
 //   sizes.cpp      which part gets more bytes, and which is dropped
 //   answers.cpp    queries: weights of beliefs, variances, explanations
 //   state.cpp      saving and loading
+//   table.cpp      explanations and state of the part for sparse rows
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,7 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), entries(bytes), related(bytes), priors(bytes) {}
+      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> features;       // see Seen::features
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
@@ -35,6 +36,7 @@ struct BudgetronScratch : RuleScratch {
   Vec<double> evidence;  // of naive Bayes, see table.hpp
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
   Vec<TableEntry> entries;  // the non-zeros of a sparse row
+  Vec<PairEntry> pairs;  // pairs of them
   Vec<Related> related;
   Vec<double> priors;  // rows with the prior, for tasks without a stored row
   Seen seen;  // the current example; it points to the arrays above

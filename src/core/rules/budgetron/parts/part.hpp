@@ -33,6 +33,13 @@ struct TableEntry {
   double phi[2];
 };
 
+// A pair of features of a sparse row: its hash, its cell and its value (pairs.hpp).
+struct PairEntry {
+  std::uint64_t hash;
+  std::uint32_t cell;
+  float phi;
+};
+
 // One example: its features, computed once, and the rows of weights of its task and the related tasks.
 struct Seen {
   Instance x;
@@ -44,6 +51,7 @@ struct Seen {
   std::size_t n_related = 0;
   // Sparse rows: filled by the table's margins, and used again by its update.
   Vec<TableEntry>* entries = nullptr;
+  Vec<PairEntry>* pairs = nullptr;
   double* evidence = nullptr;  // one number per output
 };
 

@@ -13,6 +13,9 @@
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G + c S phi^2) (AdaGrad);   M_jc += |phi_j|
 //   b += lambda g/sqrt(sum g^2),   the same for k, and S is the running mean of g^2
 //
+// The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
+// lambda = 0.5, c = 4 and phi of the same size for all pairs of the row.
+//
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
 //
@@ -29,13 +32,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "rules/budgetron/features/hashing.hpp"
 #include "rules/budgetron/parts/cells.hpp"
 #include "rules/budgetron/parts/fourier_adagrad.hpp"
+#include "rules/budgetron/parts/pairs.hpp"
 #include "rules/budgetron/parts/part.hpp"
 #include "rules/budgetron/parts/steps.hpp"
 
@@ -46,22 +48,23 @@ class HashedTable final : public Part {
   static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
   static constexpr double kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3, kMeanRate = 1.0 / 256.0;
   static constexpr std::uint64_t kOwnCount = 3;  // the count of its shared cell from which a feature has own weights
-  static constexpr double kSharedPrior = 2.0, kOwnPrior = 16.0;  // c of shared and of own weights
+  static constexpr double kSharedPrior = 2.0, kOwnPrior = 16.0, kPairPrior = 4.0;  // c of shared and own weights, and of pairs
+  static constexpr double kPairRate = 0.5;
   static constexpr float kMinSquare = 1e-30f;  // added to the squares, so that the division is defined where all are 0
   static constexpr double kPriorMass = 0.1;  // added to every M_jc, so that a class without the feature keeps some probability
   static constexpr double kMaxSize = 1e38;  // the limit of |x|: rows may be float64, but typical sizes are float32 and must stay finite
 
   // `keeps` is the share of G that each belief keeps at a step; `signs` is 1 for beliefs that see only the signs of features.
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& keeps, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
-              bool single, bool shared, bool own)
-      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), single_(single), shared_(shared), own_(own),
-        steps_(bytes, outputs), cells_(bytes, cells, 1 + classes_ + 2 * width()), moves_(bytes, width()),
+              std::size_t pairs, bool single, bool shared, bool own)
+      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), pairs_(pairs), single_(single), shared_(shared), own_(own),
+        steps_(bytes, outputs), cells_(bytes, cells, 1 + classes_ + 2 * width()), moves_(bytes, count() * outputs),
         total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
-        bayes_squares_(bytes, rates.size(), 1.0), mean_squares_(bytes, width(), first_mean_square(classes_)), gradient_(bytes, width()) {
+        bayes_squares_(bytes, rates.size(), 1.0), mean_squares_(bytes, count() * outputs, first_mean_square(classes_)), gradient_(bytes, count() * outputs) {
     for (const double sign : signs) values_.push_back(sign != 0);
   }
 
-  std::size_t count() const override { return rates_.size(); }
+  std::size_t count() const override { return rates_.size() + (pairs_.any() ? 1 : 0); }
 
   void margins(const Seen& e, double* f) const override {
     find_entries(e);
@@ -70,6 +73,12 @@ class HashedTable final : public Part {
       for (std::size_t o = 0; o < outputs_; ++o) f[b * outputs_ + o] = bias_[b * outputs_ + o] + bayes_[b] * e.evidence[o];
     for (const TableEntry& entry : *e.entries)
       for_each_cell(e, entry, [&](Cell cell, double r, std::size_t) { add_margins(weights(cell), entry, r, f); });
+    if (!pairs_.any()) return;
+    pairs_.find(cells_, *e.entries, *e.pairs);
+    double* last = f + width();
+    std::copy_n(last - outputs_, outputs_, last);
+    for (const PairEntry& pair : *e.pairs)
+      for (std::size_t o = 0; pair.cell != Cells::kNone && o < outputs_; ++o) last[o] += static_cast<double>(weights(pair.cell)[o]) * static_cast<double>(pair.phi);
   }
 
   void variances(const Seen& e, double* v) override {
@@ -82,6 +91,11 @@ class HashedTable final : public Part {
         add_step_sizes(has_own(entry) ? own_cell(e, entry, j) : Cells::kNone, entry, r * r, v);
       }
     }
+    if (!pairs_.any()) return;
+    v[rates_.size()] = v[rates_.size() - 1];
+    pairs_.find(cells_, *e.entries, *e.pairs);
+    for (const PairEntry& pair : *e.pairs)
+      v[rates_.size()] += kPairRate * static_cast<double>(pair.phi) * static_cast<double>(pair.phi) / std::sqrt(1.0 + mean_square(pair.cell, 0));
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
@@ -89,6 +103,7 @@ class HashedTable final : public Part {
     count_features(e);
     for (const TableEntry& entry : *e.entries)  // one after the other: two features may have the same cell
       for_each_cell(e, entry, [&](Cell cell, double r, std::size_t source) { step(weights(cell), entry, r, source == kShared); });
+    if (pairs_.any()) learn_pairs(*e.pairs);
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
@@ -105,19 +120,7 @@ class HashedTable final : public Part {
   }
 
   // One term per entry of the row, zero for features without a cell, and the constant.
-  void terms(const Seen& e, Terms& to) const override {
-    for (std::size_t k = 0; k < width(); ++k) to.columns(kShared, k)[to.n - 1] = bias_[k];
-    const Rows& rows = *e.x.rows;
-    const auto first = rows.indptr[e.x.at];
-    auto position = first;
-    for (const TableEntry& entry : *e.entries) {  // entries are in the order of the row
-      const bool is_constant = entry.hash == kConstant;
-      while (!is_constant && mix64(static_cast<std::int64_t>(rows.indices[position])) != entry.hash) ++position;
-      const std::size_t column = is_constant ? to.n - 1 : static_cast<std::size_t>(position++ - first);
-      if (shared_ && entry.cell != Cells::kNone) add_evidence(entry, column, to);
-      for_each_cell(e, entry, [&](Cell cell, double r, std::size_t source) { add_terms(weights(cell), entry, r, source, column, to); });
-    }
-  }
+  void terms(const Seen& e, Terms& to) const override;
 
   std::size_t bytes(std::size_t) const override { return cells_.bytes(); }
 
@@ -130,8 +133,8 @@ class HashedTable final : public Part {
   // How the current example changes the weights of one belief and output, except for its features.
   struct Move {
     float gradient, rate, keep;
-    float shared_prior, own_prior;  // c S
-    std::size_t value;              // which of the two values of an entry (phi) the belief uses
+    float shared_prior, own_prior;  // c S; for pairs, both are the same
+    std::size_t value;              // which of the two values of an entry (phi) the belief uses; not for pairs
   };
 
   // The hash of the constant. Columns are not negative, so it is not that of a column.
@@ -271,58 +274,61 @@ class HashedTable final : public Part {
     for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
   }
 
+  void add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const;
+  void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const;
+  void add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const;
   void add_margins(const float* w, const TableEntry& entry, double r, double* f) const {
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o)
         f[b * outputs_ + o] += r * static_cast<double>(w[b * outputs_ + o]) * entry.phi[values_[b]];
   }
-  void add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const {
-    for (std::size_t k = 0; k < width(); ++k) to.columns(source, k)[column] += r * static_cast<double>(w[k]) * entry.phi[values_[k / outputs_]];
-  }
-  // The evidence of one feature, see find_evidence().
-  void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const {
-    const float* m = mass(entry.cell);
-    const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(m[c]) + kPriorMass) / total_[c]); };
-    double centre = outputs_ == 1 ? log_share(0) : 0.0;
-    for (std::size_t c = 0; outputs_ > 1 && c < classes_; ++c) centre += log_share(c) / static_cast<double>(classes_);
-    for (std::size_t o = 0; o < outputs_; ++o) {
-      const double n = entry.phi[1] * (log_share(outputs_ == 1 ? 1 : o) - centre);
-      for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * n;
-    }
-  }
   // Adds r times the step sizes of one cell to v. A feature without a cell has G = 0.
   void add_step_sizes(Cell cell, const TableEntry& entry, double r, double* v) const {
-    for (std::size_t b = 0; b < rates_.size(); ++b) {
-      double mean = 0;
-      for (std::size_t o = 0; cell != Cells::kNone && o < outputs_; ++o) mean += static_cast<double>(weights(cell)[width() + b * outputs_ + o]);
-      v[b] += r * rates_[b] * entry.phi[values_[b]] * entry.phi[values_[b]] / std::sqrt(1.0 + mean / static_cast<double>(outputs_));
-    }
+    for (std::size_t b = 0; b < rates_.size(); ++b)
+      v[b] += r * rates_[b] * entry.phi[values_[b]] * entry.phi[values_[b]] / std::sqrt(1.0 + mean_square(cell, b));
+  }
+  // The mean of G over the outputs of a belief; 0 without a cell.
+  double mean_square(Cell cell, std::size_t belief) const {
+    double sum = 0;
+    for (std::size_t o = 0; cell != Cells::kNone && o < outputs_; ++o) sum += static_cast<double>(weights(cell)[width() + belief * outputs_ + o]);
+    return sum / static_cast<double>(outputs_);
   }
 
   // Takes a step of the weights in one cell.
   void step(float* w, const TableEntry& entry, double r, bool shared) const {
-    float* squares = w + moves_.size();
     const float phi[2] = {static_cast<float>(r * entry.phi[0]), static_cast<float>(r * entry.phi[1])};
-    for (std::size_t k = 0; k < moves_.size(); ++k) {
-      const Move& move = moves_[k];
-      const float feature = phi[move.value], gradient = feature * move.gradient;
-      squares[k] = move.keep * squares[k] + gradient * gradient;
-      w[k] += move.rate * gradient / std::sqrt(squares[k] + (shared ? move.shared_prior : move.own_prior) * (feature * feature) + kMinSquare);
-    }
+    for (std::size_t k = 0; k < width(); ++k) step(w + k, moves_[k], phi[moves_[k].value], shared ? moves_[k].shared_prior : moves_[k].own_prior);
   }
-
+  // Takes a step of one weight. Its G is width() numbers behind it.
+  void step(float* w, const Move& move, float phi, float prior) const {
+    float& squares = w[width()];
+    const float gradient = phi * move.gradient;
+    squares = move.keep * squares + gradient * gradient;
+    *w += move.rate * gradient / std::sqrt(squares + prior * (phi * phi) + kMinSquare);
+  }
+  // The weights of a pair and their G are where the first belief has its own in the cells of features.
+  void learn_pairs(Vec<PairEntry>& pairs) {
+    Pairs::count(cells_, pairs);
+    for (const PairEntry& pair : pairs)
+      for (std::size_t o = 0; pair.cell != Cells::kNone && o < outputs_; ++o) {
+        const Move& move = moves_[width() + o];
+        step(weights(pair.cell) + o, move, pair.phi, move.shared_prior);
+      }
+  }
   // Computes the gradients of every belief and output, 0 for beliefs that take no step, and what they change. Returns whether any takes a step.
   bool find_gradients(const double* f, std::size_t label, double omega) {
     bool any_steps = false;
-    for (std::size_t b = 0; b < rates_.size(); ++b) {
-      const bool steps = omega * steps_.gradient(f + b * outputs_, label) >= kMinError;
+    for (std::size_t b = 0; b < count(); ++b) {
+      const bool steps = omega * steps_.gradient(f + b * outputs_, label) >= kMinError, pairs = b == rates_.size();
       any_steps |= steps;
+      const double rate = pairs ? kPairRate : rates_[b], keep = steps && !pairs ? keeps_[b] : 1.0;
+      const double shared_prior = pairs ? kPairPrior : kSharedPrior, own_prior = shared_ && !pairs ? kOwnPrior : shared_prior;
       for (std::size_t o = 0; o < outputs_; ++o) {
         const std::size_t k = b * outputs_ + o;
         gradient_[k] = steps ? omega * steps_.g()[o] : 0.0;
         mean_squares_[k] += (gradient_[k] * gradient_[k] - mean_squares_[k]) * kMeanRate;
-        moves_[k] = {static_cast<float>(gradient_[k]), static_cast<float>(rates_[b]), steps ? static_cast<float>(keeps_[b]) : 1.0f,
-                     static_cast<float>(kSharedPrior * mean_squares_[k]), static_cast<float>((shared_ ? kOwnPrior : kSharedPrior) * mean_squares_[k]), values_[b]};
+        moves_[k] = {static_cast<float>(gradient_[k]), static_cast<float>(rate), static_cast<float>(keep), static_cast<float>(shared_prior * mean_squares_[k]),
+                     static_cast<float>(own_prior * mean_squares_[k]), pairs ? 0 : values_[b]};
       }
     }
     return any_steps;
@@ -342,6 +348,7 @@ class HashedTable final : public Part {
   std::vector<double> rates_, keeps_;
   std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
   std::size_t outputs_, classes_;
+  Pairs pairs_;
   bool single_, shared_, own_;
   Steps steps_;
   Cells cells_;  // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
@@ -349,30 +356,5 @@ class HashedTable final : public Part {
   // M_c; b and its sum of g^2; k and its sum of squares; S; and the gradient of each belief and output for the current example.
   Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, mean_squares_, gradient_;
 };
-
-inline void HashedTable::save(State& state) {
-  cells_.save(state.reals["table_cells"], state.integers["table_tags"]);
-  state.reals["table_total"].assign(total_.begin(), total_.end());
-  state.reals["table_bias"].assign(bias_.begin(), bias_.end());
-  state.reals["table_bias_squares"].assign(bias_squares_.begin(), bias_squares_.end());
-  state.reals["table_bayes"].assign(bayes_.begin(), bayes_.end());
-  state.reals["table_bayes_squares"].assign(bayes_squares_.begin(), bayes_squares_.end());
-  state.reals["table_mean_squares"].assign(mean_squares_.begin(), mean_squares_.end());
-}
-
-inline void HashedTable::load(const State& state) {
-  const auto copy = [&](const char* name, Vec<double>& to) {
-    const std::vector<double>& from = state.reals.at(name);
-    if (from.size() != to.size()) throw std::invalid_argument("saved model: wrong size of the table");
-    std::copy(from.begin(), from.end(), to.begin());
-  };
-  cells_.load(state.reals.at("table_cells"), state.integers.at("table_tags"));
-  copy("table_total", total_);
-  copy("table_bias", bias_);
-  copy("table_bias_squares", bias_squares_);
-  copy("table_bayes", bayes_);
-  copy("table_bayes_squares", bayes_squares_);
-  copy("table_mean_squares", mean_squares_);
-}
 
 }  // namespace budgetron

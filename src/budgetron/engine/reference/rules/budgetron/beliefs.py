@@ -35,9 +35,10 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
     parameters = settings.parameters
     if settings.sparse:
         kinds = ("presence" if sign else "size" for sign in parameters.signs)
-        return [
-            [Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.rates, strict=True)]
+        beliefs = [
+            Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.rates, strict=True)
         ]
+        return [beliefs + [Belief("presence of features and of pairs of them")] * (parameters.pairs > 0)]
     has_both = parameters.own and parameters.shared  # only then can tasks be alike or differ
     parts = []
     for k, (prior, own, floor) in enumerate(parameters.filters):

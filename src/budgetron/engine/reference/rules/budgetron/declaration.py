@@ -68,6 +68,7 @@ class Parameters(RuleParameters, frozen=True):
     keeps: Annotated[list[Share], Meta(max_length=64)] = []  # noqa: RUF012
     own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
     cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # cells of the hashed table, for sparse rows
+    pairs: Annotated[int, Meta(ge=0, le=64)] = 0  # the longest row with pairs of features; 0: no belief on pairs
     max_task_rows: Annotated[int, Meta(ge=2, le=2**53)] | None = None  # None: no limit
     max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # limit for AdaGrad after other parts have freed memory
     max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same limit for filters on Fourier features
@@ -80,7 +81,8 @@ def make_parts(settings: Settings) -> list[Part]:
     shared, own = parameters.shared, parameters.own
     if settings.sparse:
         signs = [sign != 0 for sign in parameters.signs]
-        return [HashedTable(parameters.rates, parameters.keeps, signs, outputs, parameters.cells, shared, own)]
+        sizes = (outputs, parameters.cells, parameters.pairs)
+        return [HashedTable(parameters.rates, parameters.keeps, signs, *sizes, shared, own)]
     parts: list[Part] = []
     for k, (prior, own_prior, floor) in enumerate(parameters.filters):
         bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
@@ -128,6 +130,8 @@ class BudgetronDeclaration(Rule):
             )
         is_table = parameters.cells % WAYS == 0 and (parameters.cells > 0) == settings.sparse
         require(is_table, "cells", f"a multiple of {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
+        has_pairs = parameters.pairs != 1 and (parameters.pairs == 0 or (settings.sparse and parameters.shared))
+        require(has_pairs, "pairs", "0 without shared weights and for dense rows, and never 1", str(parameters.pairs))
         for name in ("signs", "keeps"):
             as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
             require(not settings.sparse or as_many, name, "as many as rates")

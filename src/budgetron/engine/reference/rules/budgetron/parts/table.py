@@ -30,6 +30,9 @@ first step of a weight would have the size λ, however small its gradient is. On
 gradients are small and negative. The own weights of every task would become negative, the shared weights too large, and
 so would the probabilities of new tasks.
 
+The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (`pairs`), with
+the same update. The weights of a pair and their G are where the first belief has its own in the cells of features.
+
 In code: `bias` b, `bayes` κ, `mass` M_jc, `total` M_c, `squares` G, `mean_squares` S, `rates` λ, `typical` a.
 
 In AdaGrad keep is 1, and the weights converge. With a smaller keep (`keeps`), steps do not shrink to 0, so the belief
@@ -46,11 +49,14 @@ import numpy as np
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import MIN_SQUARE
+from budgetron.engine.reference.rules.budgetron.parts.pairs import PairEntries, pairs_of
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
-SHARED_PRIOR, OWN_PRIOR = 2.0, 16.0
-"""c of shared and of own weights."""
+SHARED_PRIOR, OWN_PRIOR, PAIR_PRIOR = 2.0, 16.0, 4.0
+"""c of shared weights, of own weights and of pairs."""
+PAIR_RATE = 0.5
+"""Step size λ of pairs."""
 MEAN_RATE = 1 / 256
 """Step size of the running mean S."""
 CONSTANT = mix64(np.array([-1]))
@@ -92,7 +98,8 @@ class Entries:
 class HashedTable:
     """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features.
 
-    `keeps[b]` is the share of G that belief b keeps at each step of a weight.
+    `keeps[b]` is the share of G that belief b keeps at each step of a weight. Rows with more than `pairs` features have
+    no pairs; if it is 0, there is no belief on pairs.
     """
 
     name = "table"
@@ -100,17 +107,17 @@ class HashedTable:
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
 
     def __init__(self, rates: list[float], keeps: list[float], signs: list[bool], outputs: int, cells: int,
-                 shared: bool, own: bool) -> None:  # fmt: skip
+                 pairs: int, shared: bool, own: bool) -> None:  # fmt: skip
         self.rates, self.keeps, self.signs = rates, keeps, np.array(signs)
-        self.outputs, self.cells = outputs, cells
-        self.shared, self.own, self.count = shared, own, len(rates)
-        classes = max(2, outputs)
-        self.w, self.squares = (np.zeros((cells, self.count, outputs), np.float32) for _ in range(2))
+        self.outputs, self.cells, self.pairs = outputs, cells, pairs
+        self.shared, self.own, self.count = shared, own, len(rates) + (pairs > 0)
+        beliefs, classes = len(rates), max(2, outputs)
+        self.w, self.squares = (np.zeros((cells, beliefs, outputs), np.float32) for _ in range(2))
         self.typical, self.mass = np.zeros(cells, np.float32), np.zeros((cells, classes), np.float32)
         self.total = np.full(classes, TOTAL_MASS)
         self.tag, self.counts = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
-        self.bias, self.bias_squares = np.zeros((self.count, outputs)), np.zeros((self.count, outputs))
-        self.bayes, self.bayes_squares = np.full(self.count, 0.5), np.ones(self.count)
+        self.bias, self.bias_squares = np.zeros((beliefs, outputs)), np.zeros((beliefs, outputs))
+        self.bayes, self.bayes_squares = np.full(beliefs, 0.5), np.ones(beliefs)
         # The mean of g² if all classes are equally likely.
         self.mean_squares = np.full((self.count, outputs), (1 - 1 / classes) / classes)
 
@@ -150,6 +157,14 @@ class HashedTable:
             (r, np.where(has_own, self._find(own_hash(h, task_id)), -1)) for r, task_id, _ in e.related if self.own
         ]
 
+    def _pairs(self, entries: Entries) -> PairEntries:
+        """Return the pairs of a row."""
+        cell = entries.cell[:-1]
+        frequent = (cell >= 0) & (self.counts[cell] == MAX_COUNT)
+        pairs = pairs_of(entries.h[:-1], entries.phi[1, :-1] > 0, frequent, self.pairs)
+        pairs.cell = self._find(pairs.h)
+        return pairs
+
     def _has_own(self, h: Any, cell: Any) -> Any:
         """Whether features with these shared cells have own weights. The constant has; without shared weights, all."""
         frequent = (cell >= 0) & (self.counts[cell] >= OWN_COUNT)
@@ -180,7 +195,11 @@ class HashedTable:
 
     def margins(self, e: Seen) -> Array:
         entries = self._entries(e)
-        return self._margins(entries, self._evidence(entries))
+        f = self._margins(entries, self._evidence(entries))
+        if not self.pairs:
+            return f
+        pairs = self._pairs(entries)
+        return np.concatenate([f, f[-1:] + pairs.phi.astype(np.float64) @ at(self.w[:, 0], pairs.cell)])
 
     def _evidence(self, entries: Entries) -> Array:
         """Return the evidence n, one number per output.
@@ -216,19 +235,27 @@ class HashedTable:
             # AdaGrad has no posterior, so the step size λ/√G replaces the variance. It falls with every gradient.
             roots = np.sqrt(1 + at(self.squares, cell).mean(axis=2))  # (n, beliefs)
             v = v + r * r * rates * np.einsum("nb,bn->b", 1 / roots, squared)
-        return v
+        if not self.pairs:
+            return v
+        pairs = self._pairs(entries)
+        roots = np.sqrt(1 + at(self.squares[:, 0], pairs.cell).mean(axis=1))
+        return np.append(v, v[-1] + PAIR_RATE * (pairs.phi.astype(np.float64) ** 2 / roots).sum())
 
     # ---- the update
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         entries = self._entries(e)
+        pairs = self._pairs(entries)
         evidence = self._evidence(entries)
         # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
         per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
         takes_step = per_class[:, code] >= MIN_ERROR
         g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
         self.mean_squares += (g**2 - self.mean_squares) * MEAN_RATE
-        keep = np.where(takes_step, self.keeps, 1.0)
+        beliefs = len(self.rates)
+        keep = np.where(takes_step[:beliefs], self.keeps, 1.0)
+        expected, pair_gradient, g = self.mean_squares[:beliefs], g[beliefs:], g[:beliefs]
+        rates = np.array(self.rates)[:, None]
         self._count_features(e, entries)
         phi = entries.phi[self.signs.astype(int)]
         own_prior = OWN_PRIOR if self.shared else SHARED_PRIOR
@@ -236,8 +263,10 @@ class HashedTable:
         for j in range(len(entries.cell)):  # one after the other, because two features may have the same cell
             for r, prior, cell in cells:
                 if cell[j] >= 0:
-                    self._step(cell[j], r * phi[:, j, None], g, keep, prior)
-        rates = np.array(self.rates)[:, None]
+                    w, squares = self.w[cell[j]], self.squares[cell[j]]
+                    step(w, squares, r * phi[:, j, None], g, rates, keep[:, None], prior * expected)
+        if self.pairs:
+            self._learn_pairs(pairs, pair_gradient[0])
         self.bias_squares += g**2
         self.bias += rates * g / np.sqrt(self.bias_squares + 1e-9)
         bayes_gradient = g @ evidence
@@ -246,13 +275,13 @@ class HashedTable:
         self._remember(entries, code)
         return bool(takes_step.any())
 
-    def _step(self, cell: int, phi: Array, g: Array, keep: Array, prior: float) -> None:
-        """Take a step of AdaGrad for the weights of one cell; `prior` is c. The arithmetic is in float32, as in C++."""
-        feature, rates, kept = (np.float32(a) for a in (phi, np.array(self.rates)[:, None], keep[:, None]))
-        gradient = feature * np.float32(g)
-        self.squares[cell] = kept * self.squares[cell] + gradient * gradient
-        expected = np.float32(prior * self.mean_squares) * (feature * feature)
-        self.w[cell] += rates * gradient / np.sqrt(self.squares[cell] + expected + MIN_SQUARE)
+    def _learn_pairs(self, pairs: PairEntries, g: Array) -> None:
+        for h in pairs.h:
+            self._count(h)
+        expected = PAIR_PRIOR * self.mean_squares[-1]
+        for cell, phi in zip(self._find(pairs.h), pairs.phi, strict=True):
+            if cell >= 0:
+                step(self.w[cell, 0], self.squares[cell, 0], phi, g, PAIR_RATE, 1.0, expected)
 
     def _count_features(self, e: Seen, entries: Entries) -> None:
         """Count the features of a row, and update the cells of its entries."""
@@ -288,13 +317,22 @@ class HashedTable:
         terms = Terms.zeros(self.count, self.outputs, len(e.x.values) + 1)
         positions = np.append(np.flatnonzero(e.x.values != 0), len(e.x.values))  # the constant is the last
         phi = entries.phi[self.signs.astype(int)]
-        terms.columns[SHARED, :, :, -1] = self.bias
+        beliefs = terms.columns[:, : len(self.rates)]
+        beliefs[SHARED, :, :, -1] = self.bias
         if self.shared:
-            terms.columns[SHARED][:, :, positions] += self._by_entry(entries.cell, phi)
+            beliefs[SHARED][:, :, positions] += self._by_entry(entries.cell, phi)
             n = self._evidence_by_entry(entries) * entries.phi[1][:, None]
-            terms.columns[SHARED][:, :, positions] += self.bayes[:, None, None] * n.T
+            beliefs[SHARED][:, :, positions] += self.bayes[:, None, None] * n.T
         for (r, cell), (_, _, row) in zip(entries.own, e.related, strict=False):
-            terms.columns[source_of(e, row)][:, :, positions] += r * self._by_entry(cell, phi)
+            beliefs[source_of(e, row)][:, :, positions] += r * self._by_entry(cell, phi)
+        if self.pairs:
+            # Half of a pair for each of its two features.
+            pairs = self._pairs(entries)
+            halves = 0.5 * at(self.w[:, 0], pairs.cell) * pairs.phi[:, None].astype(np.float64)
+            last = terms.columns[:, -1]
+            last[:] = terms.columns[:, -2]
+            for ends in (pairs.first, pairs.second):
+                np.add.at(last[SHARED].T, positions[ends], halves)
         return terms
 
     def _by_entry(self, cell: Integers, phi: Array) -> Array:
@@ -326,6 +364,14 @@ class HashedTable:
     def nbytes(self) -> int:
         # The last summand is the tag and the count of each cell, which take two bytes in the compiled engine.
         return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + 2 * self.cells
+
+
+def step(w: Any, squares: Any, phi: Any, g: Array, rate: Any, keep: Any, expected: Array) -> None:
+    """Take a step of AdaGrad in place; `expected` is c S. The arithmetic is in float32, as in the compiled engine."""
+    feature, factor, rate, keep, prior = (np.asarray(a, dtype=np.float32) for a in (phi, g, rate, keep, expected))
+    gradient = feature * factor
+    squares[...] = keep * squares + gradient * gradient
+    w += rate * gradient / np.sqrt(squares + prior * (feature * feature) + MIN_SQUARE)
 
 
 def tags(h: Any) -> Any:

@@ -46,6 +46,8 @@ FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
 TABLE_RATES, TABLE_KEEPS, TABLE_SIGNS = (0.3, 0.8), (0.98, 1.0), (0.0, 1.0)
 """Step size of each belief of a table, the share of its sums of squared gradients that it keeps at a step, and 1 if it
 sees only the signs of the features. The first belief follows a stream that drifts, and the second converges."""
+TABLE_PAIRS = 16
+"""Rows with more features than this have no pairs. The time of an example grows with the square of this number."""
 FEW_RATES, FEW_KEEPS, FEW_SIGNS = (0.4,), (1.0,), (0.0,)
 """The same for a table with fewer than `ENOUGH_CELLS` cells, in which more cells are worth more than a second
 belief. Its only belief converges: where clicks are rare, keeping 98 % would cost 2 % of the log loss."""
@@ -82,8 +84,9 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
     settings = replace(settings, kernel=None, capacity=1)
     if settings.sparse:
         return settings.with_parameters(
-            rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1
-        )
+            rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1,
+            pairs=TABLE_PAIRS if parameters.shared else 0,
+        )  # fmt: skip
     full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
     two_classes = settings.n_outputs == 1
     filters: list[tuple[float, ...]] = [
@@ -128,7 +131,7 @@ def smallest(settings: Settings) -> Settings:
     """Return the settings of the smallest possible model."""
     if settings.sparse:
         return settings.with_parameters(
-            cells=16, rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS)
+            cells=16, rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0
         )
     return _cells_only(settings).with_parameters(
         max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
@@ -177,7 +180,7 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     plan = sized(settings)
     if plan.parameters.cells < ENOUGH_CELLS:
         plan = sized(
-            settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS))
+            settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0)
         )
     return plan if plan.parameters.cells >= 16 else None
 

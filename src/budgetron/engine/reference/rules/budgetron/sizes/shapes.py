@@ -13,6 +13,7 @@ from typing import Any
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts import filters
+from budgetron.engine.reference.rules.budgetron.parts.pairs import most_pairs
 from budgetron.engine.reference.rules.budgetron.parts.table import WAYS
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.saved_state import Field, Layout, require, triangle
@@ -23,7 +24,7 @@ from budgetron.graphs.factor import ENTRIES
 OBJECT_BYTES = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 RESERVED_ENTRIES = 65  # entries for which working memory is always allocated: 64 non-zeros of a sparse row, and 1
-ENTRY_BYTES = 40  # working memory per entry
+ENTRY_BYTES, PAIR_BYTES = 40, 16  # working memory per entry, and per pair of entries
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,9 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
     total += 8 * (4 * outputs + 3 * classes + 4)  # of the calibration, with its working memory
     if settings.sparse:
-        # The table also has three numbers per belief and output, two per belief, and one per class.
-        total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (3 * outputs + 2) * beliefs + 8 * classes
+        # The table also has eight numbers per belief and output, two per belief, and one per class.
+        total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (8 * outputs + 2) * beliefs + 8 * classes
+        total += most_pairs(parameters.pairs) * PAIR_BYTES
     else:
         # Four estimates per column; one byte per column and frequency; and the features of one example.
         total += 4 * 8 * d + d * parameters.frequencies + 8 * (2 * d + 1 + 3 * parameters.frequencies)
@@ -195,15 +197,18 @@ def _table(settings: Settings) -> Shape:
     parameters, outputs = settings.parameters, settings.n_outputs
     count, classes, cells = len(parameters.rates), max(2, outputs), parameters.cells
 
+    beliefs = count + (parameters.pairs > 0)
+
     def fields(arrays: Arrays) -> Layout:
         per_belief = Field("float64", (count, outputs))
         return {"table_cells": Field("float32", (cells, 1 + classes + 2 * count * outputs)),
                 "table_tags": Field("int64", (cells,)),
                 "table_total": Field("float64", (classes,)),
-                "table_bias": per_belief, "table_bias_squares": per_belief, "table_mean_squares": per_belief,
+                "table_bias": per_belief, "table_bias_squares": per_belief,
+                "table_mean_squares": Field("float64", (beliefs, outputs)),
                 **dict.fromkeys(("table_bayes", "table_bayes_squares"), Field("float64", (count,)))}  # fmt: skip
 
-    return Shape(count, 0, fields, cells * cell_bytes(settings))
+    return Shape(beliefs, 0, fields, cells * cell_bytes(settings))
 
 
 def cell_bytes(settings: Settings) -> int:
