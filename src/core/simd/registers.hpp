@@ -13,6 +13,8 @@ namespace {
 // argument, so it is written only once.
 struct Register {
   template <class T>
+  static constexpr size_t lanes = Pack<T>::lanes;
+  template <class T>
   auto get(const T* p) const {
     return load(p);
   }
@@ -26,6 +28,8 @@ struct Register {
   }
 };
 struct Single {
+  template <class T>
+  static constexpr size_t lanes = 1;
   template <class T>
   T get(const T* p) const {
     return *p;
