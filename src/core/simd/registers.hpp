@@ -44,6 +44,13 @@ struct Single {
   }
 };
 
+// x, or 0 where |x| is at most `limit`.
+template <class V, class At>
+BUDGETRON_INLINE V zero_below(double limit, const V& x, At at) {
+  return where_at_most(magnitude(x), at.all(limit), at.all(0.0), x);
+}
+constexpr double kLargestFlushed = 0x1.56e1fc2f8f358p-997;  // the next number below 1e-300, the limit of flushed() (vector_loops.hpp)
+
 // smaller(), larger() and + as function objects, to pass as arguments.
 constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };
 constexpr auto largest_of_two = [](const auto& a, const auto& b) { return larger(a, b); };

@@ -16,12 +16,6 @@ namespace {
 // every instruction set. A group is a whole number of the widest registers.
 constexpr size_t kGroup = 8, kTile = 4;
 
-// x, or 0 where |x| is at most `limit`.
-template <class V, class At>
-BUDGETRON_INLINE V zero_below(double limit, const V& x, At at) {
-  return where_at_most(magnitude(x), at.all(limit), at.all(0.0), x);
-}
-
 // Computes factor[m][q], the coefficient that row q has in the slot of entry m when that entry is applied, and sets that slot of the row to 0.
 // Each entry adds to the factors of all later entries, in the same order as if the entries were applied one by one. Returns false if all
 // factors are 0. `At` is a Register if Rows is a whole number of them, otherwise a Single (registers.hpp).
@@ -58,7 +52,6 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
                            double* const* row) {
   using V = Pack<double>::type;
   constexpr size_t w = Pack<double>::lanes;
-  constexpr double largest_flushed = 0x1.56e1fc2f8f358p-997;  // the next number below 1e-300
   V sum[Rows][Registers];
   for (size_t q = 0; q < Rows; ++q)
     for (size_t g = 0; g < Registers; ++g) sum[q][g] = load(row[q] + g * w);
@@ -71,7 +64,7 @@ inline void replay_columns(const Evictions& e, size_t from, size_t j, const doub
   }
   for (size_t q = 0; q < Rows; ++q)
     for (size_t g = 0; g < Registers; ++g)
-      store(row[q] + g * w, e.flush ? zero_below(largest_flushed, sum[q][g], Register{}) : sum[q][g]);
+      store(row[q] + g * w, e.flush ? zero_below(kLargestFlushed, sum[q][g], Register{}) : sum[q][g]);
 }
 
 // Applies the entries to Tile rows, given their factors, and prefetches the rows `next` that follow them; null if there are none.
