@@ -38,7 +38,18 @@ class Block(NamedTuple):
         """Return the rows from `start` up to `end`."""
         part = slice(start, end)
         rest = (None if values is None else values[part] for values in (self.tasks, self.weights, self.offsets))
-        return Block(self.X[part], self.y[part], *rest)
+        X = _csr_rows(self.X, start, end) if sparse.issparse(self.X) else self.X[part]
+        return Block(X, self.y[part], *rest)
+
+
+def _csr_rows(X: Any, start: int, end: int) -> Any:
+    """Return rows of a CSR matrix that share its arrays. Slicing by SciPy would copy them and check them again."""
+    first, last = X.indptr[start], X.indptr[end]
+    rows = type(X)((end - start, X.shape[1]), dtype=X.dtype)
+    rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[start : end + 1] - first
+    # SciPy finds this out by reading all column numbers, and remembers it: once per block instead of once per part.
+    rows.has_canonical_format = X.has_canonical_format
+    return rows
 
 
 def as_one_block(stream: Any) -> Block | None:

@@ -13,6 +13,8 @@ namespace {
 // argument, so it is written only once.
 struct Register {
   template <class T>
+  static constexpr size_t lanes = Pack<T>::lanes;
+  template <class T>
   auto get(const T* p) const {
     return load(p);
   }
@@ -27,6 +29,8 @@ struct Register {
 };
 struct Single {
   template <class T>
+  static constexpr size_t lanes = 1;
+  template <class T>
   T get(const T* p) const {
     return *p;
   }
@@ -39,6 +43,13 @@ struct Single {
     return value;
   }
 };
+
+// x, or 0 where |x| is at most `limit`.
+template <class V, class At>
+BUDGETRON_INLINE V zero_below(double limit, const V& x, At at) {
+  return where_at_most(magnitude(x), at.all(limit), at.all(0.0), x);
+}
+constexpr double kLargestFlushed = 0x1.56e1fc2f8f358p-997;  // the next number below 1e-300, the limit of flushed() (vector_loops.hpp)
 
 // smaller(), larger() and + as function objects, to pass as arguments.
 constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };

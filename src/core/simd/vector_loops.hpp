@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "simd/registers.hpp"
 #include "simd/simd.hpp"
-#include "simd/vectors.hpp"
 
 namespace budgetron {
 namespace BUDGETRON_TARGET {
@@ -56,11 +56,18 @@ void add_rows(const double* const* rows, const double* factor, size_t count, siz
 }
 
 void axpy_squares(double a, const double* __restrict x, size_t n, double* __restrict y, double* __restrict sum) {
-#pragma omp simd
-  for (size_t j = 0; j < n; ++j) {
-    y[j] = flushed(y[j] + a * x[j]);
-    sum[j] += y[j] * y[j];
-  }
+  constexpr size_t w = Pack<double>::lanes;
+  const auto step = [=](size_t j, auto at) {
+    auto value = at.get(y + j), squares = at.get(sum + j);
+    add_product(value, a, at.get(x + j));
+    value = zero_below(kLargestFlushed, value, at);
+    add_product(squares, value, value);
+    at.put(y + j, value);
+    at.put(sum + j, squares);
+  };
+  size_t j = 0;
+  for (; j + w <= n; j += w) step(j, Register{});
+  for (; j < n; ++j) step(j, Single{});
 }
 
 // One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates these rows, then adds to y their

@@ -194,6 +194,7 @@ inline Lanes<T> where_equal(const Lanes<X>& x, const Lanes<X>& y, Lanes<T> a, co
   for (size_t l = 0; l < Lanes<T>::count; ++l) a.lane[l] = x.lane[l] == y.lane[l] ? a.lane[l] : b.lane[l];
   return a;
 }
+inline void add_product(double& sum, double a, double b) { sum += a * b; }
 template <class T>
 inline void add_product(Lanes<T>& sum, const T& a, const Lanes<T>& b) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) sum.lane[l] = static_cast<T>(sum.lane[l] + a * b.lane[l]);

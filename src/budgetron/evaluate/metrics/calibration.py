@@ -31,9 +31,9 @@ class Calibration:
         """Count predicted probabilities, and whether they came true."""
         # A probability of exactly 1 belongs to the last bin.
         bins = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
-        np.add.at(self.n, bins, 1.0)
-        np.add.at(self.predicted, bins, probability)
-        np.add.at(self.came_true, bins, true)
+        self.n[:] += np.bincount(bins, minlength=BINS)
+        self.predicted[:] += np.bincount(bins, weights=probability, minlength=BINS)
+        self.came_true[:] += np.bincount(bins[true], minlength=BINS)
 
     def copy(self) -> Calibration:
         """Return an independent copy."""

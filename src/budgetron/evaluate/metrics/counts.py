@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,8 @@ def increments(
     """
     # With two classes, only the positive class counts for precision and recall.
     counted = [1] if n_classes == 2 else range(n_classes)
-    rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)))
+    # In Fortran order, because columns are written and added up one by one.
+    rows = np.zeros((len(truth), FIRST_CLASS + 3 * len(counted)), order="F")
     rows[:, SEEN] = 1.0
     rows[:, WRONG] = truth != predicted
     rows[:, MISTAKES] = is_mistake
@@ -106,8 +108,10 @@ def increments(
         rows[:, LOG_LOSS], rows[:, BRIER] = losses
     for k, code in enumerate(counted):
         positive, chosen = truth == code, predicted == code
-        start = FIRST_CLASS + 3 * k
-        rows[:, start : start + 3] = np.column_stack([positive & chosen, ~positive & chosen, positive & ~chosen])
+        true_positives, start = positive & chosen, FIRST_CLASS + 3 * k
+        rows[:, start] = true_positives
+        rows[:, start + 1] = chosen & ~true_positives
+        rows[:, start + 2] = positive & ~true_positives
     return rows
 
 
@@ -128,11 +132,11 @@ class TaskCounts:
         if tasks is None:
             return np.full(n, self._task_row(None), dtype=np.intp)
         names = tasks.tolist() if isinstance(tasks, np.ndarray) else tasks
-        rows = list(map(self._row.get, names))
-        # None: a new task, or one after the first `max_tasks`. `or` is safe, because no known task has row 0.
-        if None in rows:
-            rows = [row or self._task_row(task) for row, task in zip(rows, names, strict=True)]
-        return np.array(rows, dtype=np.intp)
+        # OTHERS: a new task, or one after the first `max_tasks`. No known task has this row.
+        rows = np.fromiter(map(self._row.get, names, repeat(OTHERS)), np.intp, len(names))
+        for i in np.flatnonzero(rows == OTHERS).tolist():
+            rows[i] = self._task_row(names[i])
+        return rows
 
     def add(self, task_rows: NDArray[np.intp], rows: Floats) -> None:
         """Add one row of counts per example to the row of its task."""

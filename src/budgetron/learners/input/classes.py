@@ -61,8 +61,9 @@ class Classes:
 
     def codes(self, who: str, y: NDArray[Any]) -> NDArray[np.int32]:
         """Return the codes of many labels."""
-        # Numeric labels take one vectorised binary search instead of one dict lookup per label.
-        if y.dtype.kind in "iufb" and self.values.dtype.kind in "iufb":
+        # Numbers, and strings of a NumPy array, take one vectorised binary search instead of one dict lookup per label.
+        kinds = y.dtype.kind, self.values.dtype.kind
+        if kinds == ("U", "U") or (kinds[0] in "iufb" and kinds[1] in "iufb"):
             # A label that is not a class gets the code of a neighbour; the comparison below finds it.
             codes = np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
             wrong = self.values[codes] != y

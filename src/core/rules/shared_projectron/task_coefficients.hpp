@@ -288,7 +288,7 @@ class TaskCoefficients {
   // Most rows include none of the logged evictions yet. All evictions are applied to them together, in blocks of rows.
   void bring_all_up_to_date(std::size_t n, bool flush = false) {
     if (!batched() || log_.size() == 0) return;
-    constexpr std::size_t kBlock = 64;
+    constexpr std::size_t kBlock = 256;  // within a block, rows are prefetched before they are changed
     double* block[kBlock];
     std::size_t count = 0;
     for (std::uint32_t at = 0; at < table_.size(); ++at) {
