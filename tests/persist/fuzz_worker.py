@@ -181,7 +181,9 @@ def use_model(model):
 
 
 def limit_memory():
-    """Let this process allocate only `MEMORY_LIMIT` bytes more than now."""
+    """Let this process allocate only `MEMORY_LIMIT` bytes more than now, if the system says how much that is."""
+    if not Path("/proc/self/statm").exists():  # macOS
+        return
     with open("/proc/self/statm") as file:
         used_bytes = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_LIMIT, used_bytes + MEMORY_LIMIT))
