@@ -148,7 +148,7 @@ class Point(JsonObject, frozen=True):
     scale: Annotated[float, Meta(gt=0, le=1e100)] | None
     cuts: Annotated[list[Annotated[int, Meta(ge=0, le=2**10)]], Meta(max_length=2**16)]
     next_choice: Annotated[int, Meta(ge=1, le=2**62)]
-    begun: bool  # whether the labels are known
+    has_labels: bool = msgspec.field(name="begun")  # whether the labels are known
 
 
 # The JSON types of the constructor parameters that several learners have. The types of all other parameters come from
