@@ -87,7 +87,6 @@ class BlockLearner(Deciding, Start):
 
     takes_weights: ClassVar[bool] = False
     takes_offset: ClassVar[bool] = False
-    class_weight: Any = None  # a parameter of some learners, which then override `check_streaming` and `_weighted`
     _tasked = False  # whether the model was trained with tasks; if so, every call must name them
     _has_offset: bool | None = None  # whether it was trained with another model's scores; None before the first block
 
