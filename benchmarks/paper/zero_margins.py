@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import graphs
-from budgetron.experiments.algorithms import ALGORITHMS, BASELINE, PAPER, Cell
+from budgetron.experiments.algorithms import ALGORITHMS, BASELINE, PAPER, CellSettings
 from budgetron.experiments.blocks import block_named, ordered
 from budgetron.experiments.printed import BASELINE as PRINTED_BASELINE
 from budgetron.experiments.printed import SHARES, printed
@@ -49,7 +49,7 @@ def main(folder: str) -> None:
             for seed in range(ORDERS):
                 stream: Any = ordered(block.set_name, block.unit_norm, seed, folder)
                 budget = 0 if share is None else round(share / 100 * stored[seed])
-                model = algorithm.make(Cell(block.kernel, graphs.disconnected(), budget, 0, seed))
+                model = algorithm.make(CellSettings(block.kernel, graphs.disconnected(), budget, 0, seed))
                 margins = model.predict_then_learn(stream.X, stream.y, tasks=stream.tasks)
                 stored.setdefault(seed, model.n_stored_)
                 rows.append(f_by_convention(margins, stream.y == 1))

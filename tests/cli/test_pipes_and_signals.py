@@ -122,11 +122,16 @@ def _waits_for_input(process: subprocess.Popen) -> bool:
     for _ in range(5):
         unread = array.array("i", [1])
         fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if unread[0] or state != "S":
+        if unread[0] or not _is_asleep(process.pid):
             return False
         time.sleep(0.05)
     return True
+
+
+def _is_asleep(pid: int) -> bool:
+    if not os.path.exists("/proc/self/stat"):  # macOS; "I" is a sleep of more than 20 seconds
+        return subprocess.check_output(["ps", "-o", "state=", "-p", str(pid)], text=True).startswith(("S", "I"))
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ void check_crafted_features() {
   constexpr std::uint64_t known = 1, secret = 0x243F6A8885A308D3ull;
   Bytes bytes;
   FeatureIndex index(bytes, kFeatures, known);
-  std::vector<const Cell*> homes;
+  std::vector<const FeatureCell*> homes;
   for (std::int32_t feature = 0; feature < 6400; ++feature) homes.push_back(index.home(feature));
   std::nth_element(homes.begin(), homes.begin() + 100, homes.end());
   std::vector<std::int32_t> crafted;  // all in the first 1/64 of the cells

@@ -100,12 +100,12 @@ void scan_random_text(unsigned seed) {
   const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng); };
   std::string text;
   for (std::size_t n = below(80); n > 0; --n) text += pieces[below(pieces.size())];
-  Form form;
-  for (std::size_t n = below(4); n > 0; --n) form.wants.push_back(static_cast<Want>(below(3)));
-  form.max_line = 5 + below(40);
-  form.max_bad = 1000;
+  ScanOptions options;
+  for (std::size_t n = below(4); n > 0; --n) options.field_types.push_back(static_cast<FieldType>(below(3)));
+  options.max_line = 5 + below(40);
+  options.max_bad = 1000;
   const std::vector<char> all(text.begin(), text.end());
-  const Scan whole = scan_delimited(all.data(), all.size(), true, form);
+  const Scan whole = scan_delimited(all.data(), all.size(), true, options);
   expect(whole.consumed == all.size(), "some text was not scanned");
 
   std::vector<double> numbers;
@@ -126,7 +126,7 @@ void scan_random_text(unsigned seed) {
       in_long_line = false;
     }
     const std::vector<char> part(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(n_fed));
-    const Scan scan = scan_delimited(part.data(), part.size(), last, form);
+    const Scan scan = scan_delimited(part.data(), part.size(), last, options);
     for (const std::int64_t l : scan.lines) lines.push_back(line + l);
     numbers.insert(numbers.end(), scan.numbers.begin(), scan.numbers.end());
     n_bad += scan.bad.size();

@@ -80,6 +80,8 @@ np.savez(sys.argv[1], **margins)
 
 @compiled
 def test_levels_agree_up_to_rounding(best, tmp_path):
+    if best == "baseline":
+        pytest.skip("this processor has no other level than the baseline")
     results = {}
     for level in native.LEVELS[: native.LEVELS.index(best) + 1]:
         path: Path = tmp_path / f"{level}.npz"

@@ -18,7 +18,7 @@ from budgetron.decisions import ASK, Costs
 from budgetron.decisions.risk_control import CANDIDATES, error_bounds, safe_thresholds
 from budgetron.decisions.score_grid import BINS, bins_of
 from budgetron.errors import BudgetronError, InputError, ModelFileError
-from budgetron.persist import packed, unpacked
+from budgetron.persist import pack, unpack
 
 
 def calibrated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -297,7 +297,7 @@ def test_damaged_operating_points_are_refused(tmp_path: Path, damage: str) -> No
     model = Budgetron(budget=20)
     model.operating_point = OperatingPoint(costs={"fp": 1, "fn": 4})
     model.partial_fit(X, y).save(tmp_path / "m")
-    text, arrays = unpacked((tmp_path / "m").read_bytes())
+    text, arrays = unpack((tmp_path / "m").read_bytes())
     record = json.loads(text)
     if damage == "cuts":
         record["point"]["cuts"] = [600, 500]
@@ -311,7 +311,7 @@ def test_damaged_operating_points_are_refused(tmp_path: Path, damage: str) -> No
         del arrays["decisions.counts"]
     else:
         record["point"]["scale"] = 2.0
-    (tmp_path / "m").write_bytes(packed(json.dumps(record).encode(), arrays))
+    (tmp_path / "m").write_bytes(pack(json.dumps(record).encode(), arrays))
     with pytest.raises(ModelFileError):
         budgetron.load(tmp_path / "m")
 

@@ -32,8 +32,15 @@ def test_one_replica_equals_the_learner(make):
         assert model.n_exchanges_ == 4
 
 
+def information(part):
+    """The precision Λ of the first filter, and Λθ."""
+    theta, P = part.filters["filter0"]
+    precision = np.linalg.inv(P)
+    return precision, theta @ precision
+
+
 def test_filters_of_replicas_add_up_to_those_of_one_learner():
-    """Precisions of disjoint rows add up.
+    """Precisions Λ and products Λθ of disjoint rows add up.
 
     The weights differ a little from those of one learner, because each replica linearises at its own weights.
     """
@@ -53,11 +60,11 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         count, columns = part.columns
         assert count == 250
         np.testing.assert_allclose(columns[:3], (now[0].columns[1] + now[1].columns[1])[:3] / 2)
-        inverse = np.linalg.inv
-        gained = inverse(part.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1])
-        gains = [inverse(replica.filters["filter0"][1]) - inverse(last[0].filters["filter0"][1]) for replica in now]
-        np.testing.assert_allclose(gained, sum(gains), rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0.2, atol=0.2)
+        for combined, before, *replicas in zip(*map(information, [part, last[0], *now]), strict=True):
+            gains = [replica - before for replica in replicas]
+            np.testing.assert_allclose(combined - before, sum(gains), rtol=1e-6, atol=1e-9)
+        # The weights of one replica alone differ by up to 0.55 from these.
+        np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0, atol=0.15)
 
 
 def test_other_shared_weights_of_a_budgetron_become_the_mean():
@@ -104,7 +111,7 @@ def test_replicas_stay_close_to_one_learner(make):
         margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
     errors = [np.mean((scores > 0) != y) for scores in (local_margins, margins)]
-    assert errors[1] < errors[0] + 0.03
+    assert errors[1] < errors[0] + 0.02  # 0.014 and 0.005; without exchanges 0.022 and 0.012
 
 
 def test_a_reopened_replicated_model_continues(tmp_path):

@@ -267,7 +267,7 @@ def test_old_keys_are_forgotten(tmp_path, monkeypatch):
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
         for i, block in enumerate(sent):
             host.learn(*block, key=f"k{i}")
-        assert len(host.remembered("k")) <= 20
+        assert len(host.answers_to("k")) <= 20
         assert host.learn(*sent[-1], key="k39").repeated
         assert not host.learn(*sent[0], key="k0").repeated
 

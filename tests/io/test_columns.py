@@ -111,7 +111,7 @@ def test_scaling_uses_only_earlier_rows(rows, cut):
             if np.isnan(x) or len(past) == 0 or past.std() <= 1e-5 * np.abs(past).max():
                 continue  # there is no earlier value, or the deviation is near the rounding error
             expected = np.clip((x - past.mean()) / past.std(), -10, 10)
-            assert scaled[row, column] == pytest.approx(expected, rel=1e-3, abs=1e-3)
+            assert scaled[row, column] == pytest.approx(expected, rel=1e-4, abs=1e-4)
     again = RunningScale.of(first)
     parts = [again.scale(rest[:cut], True), again.scale(rest[cut:], True)]
     assert np.concatenate(parts).tobytes() == scaled.tobytes()

@@ -187,7 +187,7 @@ class Lockstep:
 
 def test_the_core_equals_the_reference_on_random_streams(case, is_long):
     if case.tolerance > 1e-9 or "no_mistake_no_change" in case.learner.exemptions:
-        return  # in float32, rounding decides too many branches; the law `core_is_reference` compares the margins
+        pytest.skip("rounding decides too many branches; the law `core_is_reference` compares the margins")
 
     @given(script=scripts(case.n_classes, 1000 if is_long else 120))
     def engines_agree(script):

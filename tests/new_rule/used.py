@@ -14,7 +14,7 @@ import budgetron
 from budgetron.checks import Case, check_learner
 from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError
-from budgetron.persist import packed, unpacked
+from budgetron.persist import pack, unpack
 
 ENGINE, FOLDER = sys.argv[1], Path(sys.argv[2])
 
@@ -69,9 +69,9 @@ for classes in (2, 3):
         assert again.get_params()["rate"] == 0.5 and again._engine.settings.parameters.rate == 0.5
         ends = [model.predict_then_learn(X[200:], y[200:], tasks=tasks[200:]) for model in (again, other)]
         assert np.allclose(*ends, atol=1e-12)
-text, arrays = unpacked((FOLDER / "toy.budgetron").read_bytes())
+text, arrays = unpack((FOLDER / "toy.budgetron").read_bytes())
 for changed in ({"state.hits": -arrays["state.hits"]}, {"state.weights": arrays["state.weights"][:, 1:]}):
-    (FOLDER / "bad").write_bytes(packed(text, arrays | changed))
+    (FOLDER / "bad").write_bytes(pack(text, arrays | changed))
     assert_raises(ModelFileError, lambda: budgetron.load(FOLDER / "bad"))
 
 # The rule divides a byte budget, and stays within it.

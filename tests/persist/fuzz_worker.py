@@ -25,7 +25,7 @@ from scipy import sparse
 import budgetron
 from budgetron import io
 from budgetron.errors import InputError, ModelFileError
-from budgetron.persist.container import JSON, packed, unpacked
+from budgetron.persist.container import JSON, pack, unpack
 
 MEMORY_LIMIT = 512 * 2**20  # bytes that loading any file may allocate
 MAX_BYTES = "32 MiB"
@@ -131,18 +131,18 @@ def fits(value, dtype):
 
 def changed_inside(rng, content):
     """The file with changed content and a correct digest."""
-    text, arrays = unpacked(content)
+    text, arrays = unpack(content)
     record = json.loads(text)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             change_json(rng, record) if rng.random() < 0.5 else change_arrays(rng, arrays)
     if rng.random() < 0.1:  # change the bytes of the safetensors payload itself
-        whole = packed(json.dumps(record).encode(), arrays)
+        whole = pack(json.dumps(record).encode(), arrays)
         payload = changed_bytes(rng, whole[48:])
         return whole[:16] + sha256(whole[:16] + payload).digest() + payload
     arrays.pop(JSON, None)
-    return packed(json.dumps(record).encode(), arrays)
+    return pack(json.dumps(record).encode(), arrays)
 
 
 def use_model(model):
@@ -181,7 +181,9 @@ def use_model(model):
 
 
 def limit_memory():
-    """Let this process allocate only `MEMORY_LIMIT` bytes more than now."""
+    """Let this process allocate only `MEMORY_LIMIT` bytes more than now, if the system says how much that is."""
+    if not Path("/proc/self/statm").exists():  # macOS
+        return
     with open("/proc/self/statm") as file:
         used_bytes = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used_bytes + MEMORY_LIMIT, used_bytes + MEMORY_LIMIT))

@@ -13,7 +13,7 @@ import budgetron
 from budgetron import graphs
 from budgetron.engine import native
 from budgetron.errors import InputError, ModelFileError
-from budgetron.persist.container import FORMAT, MAGIC, packed, unpacked
+from budgetron.persist.container import FORMAT, MAGIC, pack, unpack
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,11 @@ def check_rejected(path, content, *words, **more):
 
 def with_change(content, change):
     """The file after `change(record, arrays)`, with a correct digest."""
-    text, arrays = unpacked(content)
+    text, arrays = unpack(content)
     record = json.loads(text)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(record, arrays)
-    return packed(json.dumps(record).encode(), arrays)
+    return pack(json.dumps(record).encode(), arrays)
 
 
 # The functions below return changes for `with_change`.
@@ -312,10 +312,10 @@ def test_a_damaged_container_is_rejected(files, tmp_path):
     rest, head = content[48:], content[:16]
     for payload in (b"", b"\xff" * 8, b"\0" * 8, (2**63).to_bytes(8, "little") + b"{}", rest[:-1], rest + b"\0"):
         check_rejected(tmp_path / "m", head + sha256(head + payload).digest() + payload, "safetensors")
-    check_rejected(tmp_path / "m", packed(b"{", {}), "settings")
-    check_rejected(tmp_path / "m", packed(b"[" * 100_000, {}), "settings")
-    check_rejected(tmp_path / "m", packed(b"\xff\xfe", {}), "settings")
-    check_rejected(tmp_path / "m", packed(b"{}", {"c": np.zeros(1, dtype=np.complex64)}), "complex64")
+    check_rejected(tmp_path / "m", pack(b"{", {}), "settings")
+    check_rejected(tmp_path / "m", pack(b"[" * 100_000, {}), "settings")
+    check_rejected(tmp_path / "m", pack(b"\xff\xfe", {}), "settings")
+    check_rejected(tmp_path / "m", pack(b"{}", {"c": np.zeros(1, dtype=np.complex64)}), "complex64")
 
 
 def test_large_files_and_paths_without_a_file_are_rejected(files, tmp_path):

@@ -122,7 +122,7 @@ def test_theorem_1_is_not_trivial_and_holds_on_average(seed: int) -> None:
     guarantee = theory.guarantee(perceptrons[0], stream, first_axis(graph), mistakes=mean, scale="best")
     assert guarantee.bound is not None and guarantee.bound < 0.3 * len(stream[1])
     assert 0 < mean <= guarantee.bound
-    assert "expected at most" in str(guarantee) and guarantee.epsilon is not None and 0 < guarantee.epsilon < 1
+    assert "in expectation at most" in str(guarantee) and guarantee.epsilon is not None and 0 < guarantee.epsilon < 1
 
 
 GRAPHS = {

@@ -33,13 +33,13 @@ class Call:
     answer: Any = None  # the type of the decoded response; None for bytes
     headers: dict[str, str] = field(default_factory=dict)
 
-    def encoded(self) -> tuple[bytes | None, dict[str, str]]:
+    def encode(self) -> tuple[bytes | None, dict[str, str]]:
         """The bytes of the body, and the headers."""
         if self.body is None:
             return self.content, self.headers
         return msgspec.json.encode(self.body), {"Content-Type": "application/json", **self.headers}
 
-    def decoded(self, content: bytes) -> Any:
+    def decode(self, content: bytes) -> Any:
         return content if self.answer is None else msgspec.json.decode(content, type=self.answer)
 
 

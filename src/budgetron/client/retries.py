@@ -32,7 +32,7 @@ class Retries:
 
     def __init__(self, settings: ClientSettings, call: Call) -> None:
         self._settings, self._call = settings, call
-        content, headers = call.encoded()
+        content, headers = call.encode()
         self.request = {"method": call.method, "url": call.path, "content": content, "headers": headers}
         self.answer: Any = None  # the decoded response
         self._is_answered = False
@@ -52,7 +52,7 @@ class Retries:
     def on_response(self, response: Any) -> None:
         """Handle a response: decode it, keep an error for a retry, or raise an error that a retry would not change."""
         if response.status_code == 200:
-            self.answer, self._is_answered = self._call.decoded(response.content), True
+            self.answer, self._is_answered = self._call.decode(response.content), True
             return
         self._error = error_of(response.status_code, response.content)
         if response.status_code not in RETRIED_STATUSES:

@@ -35,9 +35,9 @@ def saved_point(point: OperatingPoint) -> tuple[Point, Arrays]:
         scale=point.scale,
         cuts=list(point.cuts),
         next_choice=point.next_choice,
-        begun=point.labels is not None,
+        has_labels=point.labels is not None,
     )
-    return record, {"counts": point.counts, "decided": point.decided} if record.begun else {}
+    return record, {"counts": point.counts, "decided": point.decided} if record.has_labels else {}
 
 
 def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[Any], log_odds: bool) -> OperatingPoint:
@@ -48,12 +48,12 @@ def point_of(record: Point, arrays: Mapping[str, NDArray[Any]], labels: NDArray[
         costs = None if record.costs is None else Costs(record.costs.fp, record.costs.fn, record.costs.ask)
         point = OperatingPoint(threshold=record.threshold, costs=costs, max_error=record.max_error,
                                confidence=record.confidence, margins=not record.log_odds)  # fmt: skip
-        if record.begun:
+        if record.has_labels:
             point.begin(labels)
     require(record.scale is not None or not log_odds, "point.scale", "given for log odds")
     require(record.scale == 1.0 or not log_odds, "point.scale", "1 for log odds")
     point.scale, point.next_choice = record.scale, record.next_choice
-    if not record.begun:
+    if not record.has_labels:
         require(not arrays and not record.cuts, "the tensors", "without counts of a point without labels", "some")
         return point
     check_arrays("decisions", arrays, {

@@ -25,7 +25,7 @@ from budgetron.distributed.errors import InShards, Unfinished
 from budgetron.distributed.learning import ConvertedRequest
 from budgetron.distributed.shard_options import FOLDER, ShardOptions, check_not_unsharded, open_model
 from budgetron.distributed.sharded import ShardedModel
-from budgetron.durable import Corrected, Correction, HostedModel, Learned, Request, blocks
+from budgetron.durable import Correction, CorrectionResult, HostedModel, Learned, Request, blocks
 from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.ownership import DirectoryLock, make_private, remove_leftovers
@@ -148,10 +148,10 @@ class ShardedHost:
 
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
-    ) -> Corrected:
+    ) -> CorrectionResult:
         raise _cannot_correct_error()
 
-    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> CorrectionResult:
         raise _cannot_correct_error()
 
     def corrections(self, limit: int = 1000) -> list[Correction]:
@@ -299,7 +299,7 @@ class ShardedHost:
     def backup(self, path: Path) -> NoReturn:
         raise _in_shards_error("cannot be backed up to one file")
 
-    def remembered(self, prefix: str) -> dict[str, Learned]:
+    def answers_to(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
         with self._commit_lock:
             return dict(self._journal.answers_to(prefix))

@@ -12,13 +12,13 @@ from budgetron.distributed.directory.journal import NAME, Journal
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.errors import DamagedLog, storage_errors
 from budgetron.durable.repairs.repair import copy_keys, repair, rows_around_damage
-from budgetron.durable.repairs.staging import Replaced, locked_stage, put_in_place, reported_as
-from budgetron.durable.repairs.verify import Verified, verify
+from budgetron.durable.repairs.staging import Replacement, locked_stage, put_in_place, reported_as
+from budgetron.durable.repairs.verify import Verification, verify
 from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
 
 
-def verify_sharded(directory: Path) -> dict[str, Verified]:
+def verify_sharded(directory: Path) -> dict[str, Verification]:
     """Check the journal and every shard. Raises `DamagedLog` at the first damage."""
     return {f"{folder.name}: ": verify(folder) for folder in _shard_folders(directory)}
 
@@ -38,9 +38,9 @@ def _shard_folders(directory: Path) -> list[Path]:
     return [folder for folder in folders if (folder / LOG).exists()]
 
 
-def repair_sharded(directory: Path) -> dict[str, Replaced | None]:
+def repair_sharded(directory: Path) -> dict[str, Replacement | None]:
     """Repair the journal and every shard. The value of an intact one is None."""
-    done: dict[str, Replaced | None] = {"journal: ": None}
+    done: dict[str, Replacement | None] = {"journal: ": None}
     with locked_stage(directory) as stage:
         try:
             folders = _shard_folders(directory)
@@ -52,7 +52,7 @@ def repair_sharded(directory: Path) -> dict[str, Replaced | None]:
     return done
 
 
-def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replaced:
+def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replacement:
     """Write a new journal with the requests and keys that can be read."""
     try:
         (stage / "old").mkdir()
@@ -84,4 +84,4 @@ def _repair_journal(directory: Path, stage: Path, damage: DamagedLog) -> Replace
         old.db.close()
         new.db.close()
     old_journal = put_in_place(stage / NAME, directory, "damaged")
-    return Replaced(last, 0, last, last, old_journal, str(damage))
+    return Replacement(last, 0, last, last, old_journal, str(damage))

@@ -10,7 +10,7 @@ Every example is on disk before it is acknowledged, and is learned exactly once.
 stream engine, so any program can use it. This package must not import the service or the distributed models.
 """
 
-from budgetron.durable.corrections import Corrected, Correction
+from budgetron.durable.corrections import Correction, CorrectionResult
 from budgetron.durable.errors import (
     AlreadyOwned,
     DamagedLog,
@@ -36,8 +36,8 @@ from budgetron.durable.requests import Learned, Request, StreamRows, row_digest,
 
 __all__ = [
     "AlreadyOwned",
-    "Corrected",
     "Correction",
+    "CorrectionResult",
     "DamagedLog",
     "DirectoryGone",
     "DiskRefused",

@@ -29,7 +29,7 @@ from budgetron.errors import input_error, shown
 from budgetron.learners.input import validation
 from budgetron.learners.input.hashing import DICT_FEATURES, hashed_rows
 from budgetron.learners.input.validation import Examples
-from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 VERSION = 1
 WITH_OFFSETS = 2
@@ -217,7 +217,7 @@ def _encode_values(parameter: str, values: Any) -> Any:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise input_error(WHO, parameter, "a list or array with one value per row", shown(values))
     try:
-        return [value if type(value) in _JSON_TYPES else encoded(_python_scalar(value)) for value in values]
+        return [value if type(value) in _JSON_TYPES else encode_name(_python_scalar(value)) for value in values]
     except NoJSON:
         raise input_error(
             WHO, parameter, "numbers, strings or other plain values (bytes, date, UUID, tuple)", shown(values)
@@ -248,7 +248,7 @@ def _decode_values(values: Any) -> Any:
     # An array is the pair (dtype, bytes). A list of two labels cannot be mistaken for one: bytes labels are encoded.
     if len(values) == 2 and isinstance(values[1], bytes):
         return _decode_array(values)
-    return [decoded(value) if isinstance(value, list) else value for value in values]
+    return [decode_name(value) if isinstance(value, list) else value for value in values]
 
 
 def _pack(block: _EncodedBlock) -> bytes:

@@ -26,7 +26,7 @@ from budgetron.durable.storage.log import Log
 from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import InputError, error_message, input_error, is_integer, shown
-from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 WHO = "Host"
 WITHDRAWN: Any = object()  # passed in place of a label: the example is withdrawn
@@ -54,7 +54,7 @@ class Correction:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCorrection:
     """A correction that is computed in memory, but not yet written."""
 
     hosted: HostedModel
@@ -67,7 +67,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectionResult:
     """The acknowledgement of a correction. It is on disk, and the model is as if it had learned the correct label."""
 
     correction: Correction
@@ -82,7 +82,7 @@ class Corrections:
     def __init__(self, log: Log, snapshots: Snapshots) -> None:
         self._log, self._snapshots = log, snapshots
 
-    def find_repeated(self, position: Any, row: Any, label: Any) -> Corrected | None:
+    def find_repeated(self, position: Any, row: Any, label: Any) -> CorrectionResult | None:
         """The acknowledgement of the example's last correction, if this call is a retry of it; otherwise None."""
         row = 0 if row is None else row
         if not (is_integer(position) and is_integer(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
@@ -94,9 +94,9 @@ class Corrections:
             return None
         if not last.withdrawn and not _is_same_label(last.new, label):
             return None
-        return Corrected(last, 0, 0.0, 0)
+        return CorrectionResult(last, 0, 0.0, 0)
 
-    def prepare(self, model: Any, position: Any, row: Any, label: Any, who: str, reason: str) -> Prepared:
+    def prepare(self, model: Any, position: Any, row: Any, label: Any, who: str, reason: str) -> PreparedCorrection:
         """Compute the model with another label, or without the example. The current `model` does not change."""
         began = time.perf_counter()
         for name, text in (("who", who), ("reason", reason)):
@@ -109,14 +109,14 @@ class Corrections:
         if label is not WITHDRAWN and _is_same_label(old, label):
             raise InputError(f"{WHO}: the example already has the label {shown(label)}.")
         try:
-            new_text = None if label is WITHDRAWN else msgspec.json.encode(encoded(label))
-            old_text = msgspec.json.encode(encoded(old))
+            new_text = None if label is WITHDRAWN else msgspec.json.encode(encode_name(label))
+            old_text = msgspec.json.encode(encode_name(old))
         except NoJSON:
             raise input_error(WHO, "label", "a plain value such as a string or a number", shown(label)) from None
         changed = blocks.with_label(payload, index, None if label is WITHDRAWN else label, label is WITHDRAWN)
         hosted, base, n = self._replay(model, position, changed)
         line = (position, row, old_text, new_text, who, reason, time.time())
-        return Prepared(hosted, base, position, changed, line, n, began)
+        return PreparedCorrection(hosted, base, position, changed, line, n, began)
 
     def count(self) -> int:
         """The number of lines of the audit trail."""
@@ -249,7 +249,7 @@ class Corrections:
 
     # ---- writing
 
-    def write(self, prepared: Prepared) -> Corrected:
+    def write(self, prepared: PreparedCorrection) -> CorrectionResult:
         """Write a correction in one transaction. If it fails, nothing has changed."""
         log, number, block = self._log, prepared.position, prepared.block
         content = prepared.hosted.content()
@@ -265,7 +265,7 @@ class Corrections:
         log.note_written(log.position)
         self._snapshots.note_corrected(prepared.base)
         (line,) = self.trail(1)
-        return Corrected(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
+        return CorrectionResult(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
 
 
 def _is_same_label(first: Any, second: Any) -> bool:
@@ -276,4 +276,4 @@ def _decode_label(text: bytes | None) -> Any:
     if text is None:  # the new label of an example that was withdrawn
         return None
     value = msgspec.json.decode(text)
-    return decoded(value) if isinstance(value, list) else value
+    return decode_name(value) if isinstance(value, list) else value

@@ -292,7 +292,7 @@ class Host(HostChanges):
             state.check_open()
             state.write_snapshot()
 
-    def remembered(self, prefix: str) -> dict[str, Learned]:
+    def answers_to(self, prefix: str) -> dict[str, Learned]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
         with self._state.commit_lock:
             return dict(self._state.log.answers_to(prefix))

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from budgetron.durable.corrections import WITHDRAWN, Corrected, Correction
+from budgetron.durable.corrections import WITHDRAWN, Correction, CorrectionResult
 from budgetron.durable.errors import NothingLearned
 from budgetron.durable.host_reads import HostReads
 from budgetron.durable.hosted_model import hosted_model_from
@@ -24,7 +24,7 @@ class HostChanges(HostReads):
 
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
-    ) -> Corrected:
+    ) -> CorrectionResult:
         """Correct a label that is still in the log. Afterwards the model is as if it had learned the correct label.
 
         Parameters
@@ -50,7 +50,7 @@ class HostChanges(HostReads):
         """
         return self._change(position, row, label, who, reason)
 
-    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected:
+    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> CorrectionResult:
         """Remove an example from the model, as if it had never been learned. It must be in the log; see `correct`."""
         return self._change(position, row, WITHDRAWN, who, reason)
 
@@ -66,7 +66,7 @@ class HostChanges(HostReads):
         with self._state.commit_lock:
             return self._state.log.record_of(key)
 
-    def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> Corrected:
+    def _change(self, position: int, row: int | None, label: Any, who: str, reason: str) -> CorrectionResult:
         """Correct an example, or withdraw it if `label` is `WITHDRAWN`, and replace the model."""
         state = self._state
         with state.commit_lock:

@@ -29,7 +29,7 @@ from budgetron.learners.input.validation import Examples, matrix
 from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
 from budgetron.learners.lifecycle.saved import content_of, model_of
-from budgetron.persist import unpacked
+from budgetron.persist import unpack
 from budgetron.persist.schema import decode_record as read_schema
 
 MAX_BYTES = 2**34  # the largest model to restore; a high limit, because only administrators can restore one
@@ -137,6 +137,6 @@ class HostedModel:
 
 def hosted_model_from(content: bytes, limit: int = MAX_BYTES) -> HostedModel:
     """Load a model from the bytes of a model file. Everything in them is validated before it is used."""
-    text, arrays = unpacked(content)
+    text, arrays = unpack(content)
     saved = read_schema(text)
     return HostedModel(model_of(saved, arrays, limit, None))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from budgetron.durable.corrections import Corrected, Correction
+from budgetron.durable.corrections import Correction, CorrectionResult
 from budgetron.durable.hosted_model import HostedModel
 from budgetron.durable.requests import Learned, Request
 
@@ -51,9 +51,11 @@ class ModelHost(Protocol):
 
     def correct(
         self, position: int, label: Any, row: int | None = None, *, who: str = "", reason: str = ""
-    ) -> Corrected: ...
+    ) -> CorrectionResult: ...
 
-    def withdraw(self, position: int, row: int | None = None, *, who: str = "", reason: str = "") -> Corrected: ...
+    def withdraw(
+        self, position: int, row: int | None = None, *, who: str = "", reason: str = ""
+    ) -> CorrectionResult: ...
 
     def corrections(self, limit: int = 1000) -> list[Correction]: ...
 
@@ -61,7 +63,7 @@ class ModelHost(Protocol):
 
     def end_of_stream(self, key: str) -> int: ...
 
-    def remembered(self, prefix: str) -> dict[str, Learned]: ...
+    def answers_to(self, prefix: str) -> dict[str, Learned]: ...
 
     def check_ready(self) -> None: ...
 

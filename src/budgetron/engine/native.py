@@ -262,7 +262,7 @@ def _core_settings(settings: Settings, similarity: _core.Similarity) -> dict[str
         "single": settings.dtype == "float32",
         "capacity": settings.capacity or 0,
         "pool": settings.pool or 0,
-        # Random, so that nobody can craft task ids that collide. It is not saved, because no result depends on it.
+        # Random, so that task ids that collide cannot be crafted. It is not saved, because no result depends on it.
         "hash_seed": secrets.randbits(64),
         "n_tasks": settings.graph.n_tasks or 0,
         "parameters": {

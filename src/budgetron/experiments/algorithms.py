@@ -36,7 +36,7 @@ BUDGETRON_SAME_BYTES = "Budgetron, equal bytes"
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellSettings:
     """The settings of a learner in one cell of the table. A column is a graph and a budget."""
 
     kernel: Kernel
@@ -51,7 +51,7 @@ class Algorithm:
     """One row of the table."""
 
     name: str
-    make: Callable[[Cell], Any]
+    make: Callable[[CellSettings], Any]
     after: tuple[str, ...] = (BASELINE,)  # the rows whose results determine its budget
     effort: float = 1.0  # relative run time, used only to estimate the time left
 

@@ -26,7 +26,7 @@ from budgetron.experiments.algorithms import (
     ETA,
     SAME_BYTES_AS,
     Algorithm,
-    Cell,
+    CellSettings,
     algorithm_named,
 )
 from budgetron.experiments.blocks import BLOCKS, TableBlock, block_named, ordered
@@ -157,7 +157,7 @@ def _cell(
         cells = same_bytes["cells"]
         max_bytes = next(cell["bytes"] for cell in cells if (cell["graph"], cell["share"]) == (graph, share))
     task_graph = graphs.complete(n_tasks=stream.k) if graph == "C" else graphs.disconnected()
-    model = algorithm.make(Cell(block.kernel, task_graph, budget, max_bytes, run.seed))
+    model = algorithm.make(CellSettings(block.kernel, task_graph, budget, max_bytes, run.seed))
     begin = time.perf_counter()
     result = evaluate.progressive(model, stream)
     seconds = time.perf_counter() - begin

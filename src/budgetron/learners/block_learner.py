@@ -119,7 +119,8 @@ class BlockLearner(Deciding, Start):
         `offset` is another model's score of each row, in log odds; with more than two classes, one score per class. A
         `Budgetron` learns to correct that model's scores.
         """
-        self.check_streaming()
+        if self.class_weight is not None:
+            self.check_streaming()
         return self.learn_block(
             self.validate(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         )
@@ -189,7 +190,7 @@ class BlockLearner(Deciding, Start):
             rejections.check_same_classes(self._who, classes, self._classes.values)
         codes = seen.codes(self._who, examples.labels)
         self._check_rows(rows)
-        weights = self._weighted(codes, examples.weights)
+        weights = examples.weights if self.class_weight is None else self._weighted(codes, examples.weights)
         return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen, offsets)
 
     def _check_first(self, examples: Examples, classes: Any) -> Block | None:
@@ -346,5 +347,5 @@ class BlockLearner(Deciding, Start):
             )
 
     def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-        """Combine sample weights with class weights. Learners with a `class_weight` override it."""
+        """Combine sample weights with class weights."""
         return weights

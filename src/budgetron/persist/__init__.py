@@ -17,8 +17,8 @@ by a number from a file before that number was validated, or import a learner.
 
 from __future__ import annotations
 
-from budgetron.persist.container import FORMAT, packed, unpacked
+from budgetron.persist.container import FORMAT, pack, unpack
 from budgetron.persist.disk import read_bytes, replace_file
 from budgetron.persist.schema import ModelRecord
 
-__all__ = ["FORMAT", "ModelRecord", "packed", "read_bytes", "replace_file", "unpacked"]
+__all__ = ["FORMAT", "ModelRecord", "pack", "read_bytes", "replace_file", "unpack"]

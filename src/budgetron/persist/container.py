@@ -31,7 +31,7 @@ _DTYPES = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8"})
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def packed(text: bytes, arrays: Arrays) -> bytes:
+def pack(text: bytes, arrays: Arrays) -> bytes:
     """Return the bytes of a model file with this text and these arrays."""
     tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     payload = save({**tensors, JSON: np.frombuffer(text, dtype=np.uint8)})
@@ -41,7 +41,7 @@ def packed(text: bytes, arrays: Arrays) -> bytes:
     return b"".join((head, digest.digest(), payload))
 
 
-def unpacked(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
+def unpack(content: bytes) -> tuple[bytes, dict[str, NDArray[Any]]]:
     """Split the bytes of a model file into its text and arrays."""
     if content[:8] != MAGIC:
         raise invalid("the file", "a Budgetron model", f"{len(content)} bytes that begin with {content[:8]!r}",

@@ -81,7 +81,7 @@ def state_arrays(settings: Settings, state: Mapping[str, Any]) -> dict[str, Arra
     return {name: plain[name].astype(dtype, copy=False).reshape(shape) for name, (dtype, shape) in shapes.items()}
 
 
-def checked_state(settings: Settings, arrays: Mapping[str, Array]) -> None:
+def check_state(settings: Settings, arrays: Mapping[str, Array]) -> None:
     """Reject arrays that are not a state of an engine with these settings."""
     with reported_as_file_error("the state", "consistent with the settings"):
         rule = rule_class(settings.rule)
@@ -117,7 +117,7 @@ def check_size(settings: Settings, arrays: Mapping[str, Array], limit: int, comp
                   "If you trust the file and have the memory, raise max_bytes.")
 
 
-def restored(kind: Any, settings: Settings, state: dict[str, Any]) -> Any:
+def restore_engine(kind: Any, settings: Settings, state: dict[str, Any]) -> Any:
     """Create an engine of class `kind` that continues from the state."""
     with reported_as_file_error("the state", "a state that an engine can continue from"):
         return kind.restore(settings, state)

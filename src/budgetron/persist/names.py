@@ -55,11 +55,11 @@ _READ: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def encoded(name: Any) -> Any:
+def encode_name(name: Any) -> Any:
     """Encode a name as JSON values. Raises `NoJSON` unless decoding them returns the same name."""
-    json_value = _encoded(name, 0)
+    json_value = _to_json(name, 0)
     try:
-        back = decoded(json_value)
+        back = decode_name(json_value)
     except ValueError:
         raise NoJSON from None
     if not _is_same_name(back, name):
@@ -67,13 +67,13 @@ def encoded(name: Any) -> Any:
     return json_value
 
 
-def decoded(json_value: Any) -> Hashable:
+def decode_name(json_value: Any) -> Hashable:
     """Decode a name."""
     with reported_as_file_error("a name", "a task or label as JSON"):
-        return _decoded(json_value, 0)
+        return _from_json(json_value, 0)
 
 
-def _encoded(name: Any, depth: int) -> Any:
+def _to_json(name: Any, depth: int) -> Any:
     """Encode a name at a depth of nesting."""
     if depth > _MAX_DEPTH or isinstance(name, enum.Enum):
         raise NoJSON
@@ -92,14 +92,14 @@ def _encoded(name: Any, depth: int) -> Any:
             return ["str", name.encode("utf-8", "surrogatepass").hex()]
         return str(name)
     if isinstance(name, (tuple, frozenset)):
-        return ["tuple" if isinstance(name, tuple) else "frozenset", *(_encoded(part, depth + 1) for part in name)]
+        return ["tuple" if isinstance(name, tuple) else "frozenset", *(_to_json(part, depth + 1) for part in name)]
     kind, write = _WRITE.get(type(name), (None, None))
     if kind is None or write is None:
         raise NoJSON
     return [kind, write(name)]
 
 
-def _decoded(json_value: Any, depth: int) -> Hashable:
+def _from_json(json_value: Any, depth: int) -> Hashable:
     """Decode a name at a depth of nesting."""
     if isinstance(json_value, int) and not isinstance(json_value, bool):
         return _check_digits(json_value)
@@ -110,7 +110,7 @@ def _decoded(json_value: Any, depth: int) -> Hashable:
         raise invalid("a name", accepted, "another value")
     kind, parts = json_value[0], json_value[1:]
     if kind in ("tuple", "frozenset"):
-        values = [_decoded(part, depth + 1) for part in parts]
+        values = [_from_json(part, depth + 1) for part in parts]
         return tuple(values) if kind == "tuple" else frozenset(values)
     if kind not in _READ or len(parts) != 1:
         raise invalid("a name", f"of a known kind ({', '.join(_READ)}, tuple, frozenset)", repr(kind)[:40])

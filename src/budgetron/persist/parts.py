@@ -17,7 +17,7 @@ from budgetron import graphs, kernels
 from budgetron.errors import input_error, shown
 from budgetron.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist import schema
-from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 Array = NDArray[Any]
 LARGEST = 1e150  # the largest entry of a graph; its square does not overflow
@@ -60,7 +60,7 @@ def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
     encoded_names = []
     for name in names:
         try:
-            encoded_names.append(encoded(name))
+            encoded_names.append(encode_name(name))
         except NoJSON:
             raise input_error(
                 who,
@@ -74,32 +74,32 @@ def names_record(who: str, parameter: str, names: Iterable[Any]) -> list[Any]:
 
 def graph_record(who: str, graph: graphs.TaskGraph) -> tuple[schema.Graph, dict[str, Array]]:
     """Return the record and the arrays of a graph."""
-    described = graph.describe()
-    tasks = None if described.get("tasks") is None else names_record(who, "tasks of the graph", described["tasks"])
+    description = graph.describe()
+    tasks = None if description.get("tasks") is None else names_record(who, "tasks of the graph", description["tasks"])
     if type(graph) is graphs.Clique:
         coupling: Any = "inf" if math.isinf(graph.coupling) else float(graph.coupling)
-        arrays = {} if tasks is None else {"clusters": described["clusters"]}
+        arrays = {} if tasks is None else {"clusters": description["clusters"]}
         return schema.Clique(coupling, graph.n_tasks, tasks), arrays
     if type(graph) is not graphs.Explicit or tasks is None:
         raise input_error(who, "graph", "a graph from budgetron.graphs in a saved model", shown(graph), PICKLE)
-    if "similarity" in described:
+    if "similarity" in description:
         names = ("component", "similarity")
-        return schema.Similarity(tasks), {name: described[name] for name in names}
-    arrays = {name: described[name].astype(np.int64) for name in ("component", "indices", "indptr")}
-    return schema.Sparse(tasks, bool(described["singular"])), arrays | {"data": described["data"]}
+        return schema.Similarity(tasks), {name: description[name] for name in names}
+    arrays = {name: description[name].astype(np.int64) for name in ("component", "indices", "indptr")}
+    return schema.Sparse(tasks, bool(description["singular"])), arrays | {"data": description["data"]}
 
 
 def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
     """Restore a graph from its record and arrays; both are validated."""
     with reported_as_file_error("a task graph", "valid"):
-        tasks = None if record.tasks is None else [decoded(task) for task in record.tasks]
+        tasks = None if record.tasks is None else [decode_name(task) for task in record.tasks]
         k = 0 if tasks is None else len(tasks)
         if isinstance(record, schema.Clique):
             return _clique(record, tasks, arrays)
         require(k >= 1, "a task graph", "of at least one task", "none")
         if isinstance(record, schema.Similarity):
             check_arrays("graph", arrays, {"component": ("int64", (k,)), "similarity": ("float64", (k, k))})
-            described: dict[str, Any] = {"similarity": arrays["similarity"]}
+            description: dict[str, Any] = {"similarity": arrays["similarity"]}
         else:
             nonzeros = len(arrays.get("indices", ()))
             check_arrays("graph", arrays, {
@@ -107,13 +107,13 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
                 "indices": ("int64", (nonzeros,)), "indptr": ("int64", (k + 1,)),
             })  # fmt: skip
             check_csr("graph", arrays["indptr"], arrays["indices"], k)
-            described = {name: arrays[name] for name in ("data", "indices", "indptr")} | {"singular": record.singular}
+            description = {name: arrays[name] for name in ("data", "indices", "indptr")} | {"singular": record.singular}
         component = arrays["component"]
-        numbered = component.min() >= 0 and component.max() < k
-        require(numbered, "graph.component", "component numbers below the number of tasks")
+        in_range = component.min() >= 0 and component.max() < k
+        require(in_range, "graph.component", "component numbers below the number of tasks")
         values = arrays["data"] if "data" in arrays else arrays["similarity"]
         require((np.abs(values) <= LARGEST).all(), "a task graph", f"of entries up to {LARGEST:g}", "larger ones")
-        graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **described})
+        graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **description})
         require(math.isfinite(graph.c_g), "a task graph", "with finite similarities")
         return graph
 
@@ -121,11 +121,11 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
 def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str, Array]) -> graphs.TaskGraph:
     """Restore a complete, disconnected or clustered graph."""
     coupling = math.inf if isinstance(record.coupling, str) else record.coupling
-    described = {"kind": "clique", "coupling": coupling, "n_tasks": record.n_tasks}
+    description = {"kind": "clique", "coupling": coupling, "n_tasks": record.n_tasks}
     check_arrays("graph", arrays, {} if tasks is None else {"clusters": ("int64", (len(tasks),))})
     if tasks is None:
-        return graphs.from_description(described)
-    graph = graphs.from_description({**described, "tasks": tasks, "clusters": arrays["clusters"]})
+        return graphs.from_description(description)
+    graph = graphs.from_description({**description, "tasks": tasks, "clusters": arrays["clusters"]})
     assert isinstance(graph, graphs.Clique) and graph.mapped is not None
     in_order = list(graph.mapped.names) == tasks and np.array_equal(graph.mapped.numbers, arrays["clusters"])
     require(in_order, "graph.clusters", "tasks and clusters in the order of the task ids, no task twice")

@@ -20,22 +20,22 @@ Columns = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Dtype = Literal["float64", "float32"]
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class JsonObject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A JSON object without unknown fields."""
 
 
-class Linear(Part, tag="linear", tag_field="kind", frozen=True):
+class Linear(JsonObject, tag="linear", tag_field="kind", frozen=True):
     bias: NotNegative
     normalize: bool
 
 
-class Polynomial(Part, tag="polynomial", tag_field="kind", frozen=True):
+class Polynomial(JsonObject, tag="polynomial", tag_field="kind", frozen=True):
     degree: Annotated[int, Meta(ge=1, le=32)]
     bias: NotNegative
     normalize: bool
 
 
-class Gaussian(Part, tag="gaussian", tag_field="kind", frozen=True):
+class Gaussian(JsonObject, tag="gaussian", tag_field="kind", frozen=True):
     gamma: Annotated[float, Meta(gt=0.0)] | Literal["scale"]
     normalize: bool
 
@@ -43,7 +43,7 @@ class Gaussian(Part, tag="gaussian", tag_field="kind", frozen=True):
 Kernel = Linear | Polynomial | Gaussian
 
 
-class Clique(Part, tag="clique", tag_field="kind", frozen=True):
+class Clique(JsonObject, tag="clique", tag_field="kind", frozen=True):
     """A complete, disconnected or clustered graph. For clusters, ``graph.N.clusters`` has the cluster of each task."""
 
     coupling: NotNegative | Literal["inf"]
@@ -51,13 +51,13 @@ class Clique(Part, tag="clique", tag_field="kind", frozen=True):
     tasks: list[Any] | None
 
 
-class Similarity(Part, tag="similarity", tag_field="kind", frozen=True):
+class Similarity(JsonObject, tag="similarity", tag_field="kind", frozen=True):
     """A graph by its similarities. Its tensors are ``graph.N.component`` and ``graph.N.similarity`` (A⁻¹)."""
 
     tasks: list[Any]
 
 
-class Sparse(Part, tag="sparse", tag_field="kind", frozen=True):
+class Sparse(JsonObject, tag="sparse", tag_field="kind", frozen=True):
     """A graph by its sparse matrix A.
 
     Its tensors are ``graph.N.component``, and A in CSR form: ``graph.N.data``, ``.indices`` and ``.indptr``.
@@ -73,7 +73,7 @@ Graph = Clique | Similarity | Sparse
 OLD_PARAMETERS = ("eta", "seed", "max_task_rows", "flagship")
 
 
-class SettingsRecord(Part, frozen=True):
+class SettingsRecord(JsonObject, frozen=True):
     """The settings that the engine was created with; its graph is the first of `ModelRecord.graphs`."""
 
     kernel: Kernel | None
@@ -92,7 +92,7 @@ class SettingsRecord(Part, frozen=True):
     flagship: dict[str, Any] | UnsetType | None = UNSET
 
 
-class Labels(Part, frozen=True):
+class Labels(JsonObject, frozen=True):
     """The classes, sorted; `dtype` in NumPy's notation, "O" for Python values."""
 
     dtype: Annotated[str, Meta(pattern=r"^(O|\|b1|\|[iu]1|<[iu][248]|<f[248]|(<U|\|S)[0-9]{1,7})$")]
@@ -100,7 +100,7 @@ class Labels(Part, frozen=True):
     settled: bool
 
 
-class Column(Part, frozen=True):
+class Column(JsonObject, frozen=True):
     """A column of the files that the model learned from, and how it becomes columns of X."""
 
     name: Annotated[str, Meta(max_length=2**12)]
@@ -113,7 +113,7 @@ class Column(Part, frozen=True):
     missing: Annotated[list[str], Meta(max_length=2**10)] = []  # further values that mean "missing"
 
 
-class Plan(Part, frozen=True):
+class Plan(JsonObject, frozen=True):
     """The columns of a data file. Tensors ``columns.center``, ``.count``, ``.total``, ``.squares``: the scales."""
 
     layout: Literal["table", "svmlight", "vw"]
@@ -129,7 +129,7 @@ class Plan(Part, frozen=True):
     offset: Annotated[str, Meta(max_length=2**12)] | None = None  # the column with another model's score
 
 
-class SavedCosts(Part, frozen=True):
+class SavedCosts(JsonObject, frozen=True):
     """The costs of a false positive, of a false negative, and of asking a person."""
 
     fp: Annotated[float, Meta(gt=0, le=1e100)]
@@ -137,7 +137,7 @@ class SavedCosts(Part, frozen=True):
     ask: Annotated[float, Meta(ge=0, le=1e100)] | None
 
 
-class Point(Part, frozen=True):
+class Point(JsonObject, frozen=True):
     """An operating point. Tensors ``decisions.counts`` and ``decisions.decided``: see `decisions.operating_point`."""
 
     threshold: Annotated[float, Meta(ge=-1e100, le=1e100)] | None
@@ -148,7 +148,7 @@ class Point(Part, frozen=True):
     scale: Annotated[float, Meta(gt=0, le=1e100)] | None
     cuts: Annotated[list[Annotated[int, Meta(ge=0, le=2**10)]], Meta(max_length=2**16)]
     next_choice: Annotated[int, Meta(ge=1, le=2**62)]
-    begun: bool  # whether the labels are known
+    has_labels: bool = msgspec.field(name="begun")  # whether the labels are known
 
 
 # The JSON types of the constructor parameters that several learners have. The types of all other parameters come from
@@ -162,7 +162,7 @@ COMMON_PARAMETERS: dict[str, Any] = {
 }
 
 
-class ModelRecord(Part, frozen=True):
+class ModelRecord(JsonObject, frozen=True):
     """The whole JSON text of a model file. Everything learned is in the tensors ``state.NAME``."""
 
     learner: Annotated[str, Meta(max_length=100)]

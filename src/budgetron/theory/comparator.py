@@ -95,14 +95,14 @@ class Comparator:
 
 @dataclass(frozen=True, eq=False)
 class Shifting:
-    """A comparator that changes during the stream: part b is valid from position starts[b] on."""
+    """A comparator that changes during the stream: parts[b] is used from position starts[b] on."""
 
     starts: Sequence[int]
     parts: Sequence[Comparator]
 
     def __post_init__(self) -> None:
         if len(self.starts) != len(self.parts) or not self.parts or self.starts[0] != 0:
-            raise input_error("Shifting", "starts", "one position per part, the first 0", shown(list(self.starts)))
+            raise input_error("Shifting", "starts", "one position per part, beginning with 0", shown(list(self.starts)))
         if any(later <= earlier for earlier, later in zip(self.starts, self.starts[1:], strict=False)):
             raise input_error("Shifting", "starts", "increasing", shown(list(self.starts)))
 

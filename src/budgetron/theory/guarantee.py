@@ -55,7 +55,7 @@ class Guarantee:
         mistakes_made = f"made {self.mistakes:,.0f} mistake{'' if self.mistakes == 1 else 's'}"
         if self.bound is None:
             return f"{mistakes_made}; no bound: {self.reason}"
-        at_most = "expected at most" if self.theorem == 1 else "at most"
+        at_most = "in expectation at most" if self.theorem == 1 else "at most"
         return f"{mistakes_made}; {at_most} {self.bound:,.0f} against this comparator"
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,12 +88,13 @@ def guarantee(
     if len(model.classes_) != 2:
         raise input_error(_WHO, "model", "a model of two classes", f"{len(model.classes_)} classes")
     if mistakes is None and model.n_seen_ != len(block):
-        raise input_error(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from", f"{len(block)}")
+        raise input_error(_WHO, "stream", f"the {model.n_seen_} examples that the model learned from",
+                          f"{len(block)} examples")  # fmt: skip
     for part in comparator.parts if isinstance(comparator, Shifting) else [comparator]:
         if part.kernel != model.kernel_ or part.graph != model.graph:
             raise input_error(
-                _WHO, "comparator", f"under the model's kernel and graph, {model.kernel_} and {model.graph}",
-                f"{part.kernel} and {part.graph}", "The bound compares functions of the same space.",
+                _WHO, "comparator", f"one with the model's kernel and graph, {model.kernel_} and {model.graph}",
+                f"one with {part.kernel} and {part.graph}", "The bound needs the same ones for both.",
             )  # fmt: skip
     tasks = [0] * len(block) if block.tasks is None else block.tasks
     # The theorems write labels as ±1, with +1 for the class of positive margins.

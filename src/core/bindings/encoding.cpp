@@ -25,7 +25,7 @@ namespace {
 
 using Csr = nb::typed<nb::tuple, Out<std::int64_t>, Out<std::int32_t>, Out<double>>;
 using Texts = nb::typed<nb::list, nb::str>;
-using Part = nb::typed<nb::tuple, Array1d<std::int64_t>, Array1d<std::int32_t>, Array1d<double>, Array1d<std::int32_t>>;
+using CodedRowsTuple = nb::typed<nb::tuple, Array1d<std::int64_t>, Array1d<std::int32_t>, Array1d<double>, Array1d<std::int32_t>>;
 
 Csr to_csr(CsrRows&& rows) {
   return Csr(nb::make_tuple(to_numpy(std::move(rows.indptr)), to_numpy(std::move(rows.indices)), to_numpy(std::move(rows.values))));
@@ -95,9 +95,9 @@ Out<double> parse_dates(const Texts& texts) {
   return to_numpy(std::move(days));
 }
 
-Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<Part>& parts) {
+Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<CodedRowsTuple>& parts) {
   std::vector<CodedRows> coded;
-  for (const Part& part : parts) {
+  for (const CodedRowsTuple& part : parts) {
     require(part.size() == 4, "_core: a part must be indptr, indices, values and codes");
     const auto indptr = nb::cast<Array1d<std::int64_t>>(part[0], false);
     const auto indices = nb::cast<Array1d<std::int32_t>>(part[1], false);

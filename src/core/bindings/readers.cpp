@@ -38,37 +38,37 @@ Coded to_python(CodedColumn&& column) {
 }
 
 // `scan` returns the fields of `Scan` in their order: (numbers, texts as [(values, codes), …], lines, begins, ends,
-// bad records as [(line, begin, end, trouble, field), …], consumed, n_lines, in_long_line).
+// bad records as [(line, begin, end, error, field), …], consumed, n_lines, in_long_line).
 using Bad = nb::typed<nb::tuple, int, int, int, int, int>;
 using Scanned = nb::typed<nb::tuple, Out<double>, nb::typed<nb::list, Coded>, Out<std::int64_t>, Out<std::int64_t>,
                           Out<std::int64_t>, nb::typed<nb::list, Bad>, std::size_t, std::size_t, bool>;
 
-Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& wants,
+Scanned scan(const nb::bytes& content, std::size_t offset, bool last, const std::string& delimiter, const nb::bytes& field_types,
              std::size_t max_rows, std::size_t max_bad, std::size_t max_line) {
   require(offset <= content.size(), "_core.scan: offset must lie within the content");
   require(delimiter.size() == 1, "_core.scan: delimiter must be one character");
   require(max_rows > 0 && max_bad > 0 && max_line > 0, "_core.scan: max_rows, max_bad and max_line must be above 0");
-  Form form;
-  form.delimiter = delimiter[0];
-  for (std::size_t i = 0; i < wants.size(); ++i) {
-    require(wants.c_str()[i] >= 0 && wants.c_str()[i] <= 2, "_core.scan: wants must be 0 (nothing), 1 (number) or 2 (text)");
-    form.wants.push_back(static_cast<Want>(wants.c_str()[i]));
+  ScanOptions options;
+  options.delimiter = delimiter[0];
+  for (std::size_t i = 0; i < field_types.size(); ++i) {
+    require(field_types.c_str()[i] >= 0 && field_types.c_str()[i] <= 2, "_core.scan: field_types must be 0 (ignored), 1 (number) or 2 (text)");
+    options.field_types.push_back(static_cast<FieldType>(field_types.c_str()[i]));
   }
-  form.max_rows = max_rows;
-  form.max_bad = max_bad;
-  form.max_line = max_line;
+  options.max_rows = max_rows;
+  options.max_bad = max_bad;
+  options.max_line = max_line;
   Scan scan;
   const char* data = content.c_str() + offset;
   const std::size_t size = content.size() - offset;
   {
     // Scanning reads only one Python object, the immutable `content`, so other threads may run meanwhile.
     nb::gil_scoped_release free;
-    scan = scan_delimited(data, size, last, form);
+    scan = scan_delimited(data, size, last, options);
   }
   nb::list texts, bad;
   for (auto& column : scan.texts) texts.append(to_python(std::move(column)));
   for (const BadRecord& b : scan.bad)
-    bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.trouble), b.field));
+    bad.append(nb::make_tuple(b.line, b.begin, b.end, static_cast<int>(b.error), b.field));
   return nb::make_tuple(to_numpy(std::move(scan.numbers)), texts, to_numpy(std::move(scan.lines)),
                         to_numpy(std::move(scan.begins)), to_numpy(std::move(scan.ends)), bad, scan.consumed,
                         scan.n_lines, scan.in_long_line);
@@ -126,7 +126,7 @@ std::optional<ScannedObjects> json_lines(const nb::bytes& content, Array1d<std::
 }  // namespace
 
 void bind_readers(nb::module_& m) {
-  m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "wants"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
+  m.def("scan", &scan, "content"_a, "offset"_a, "last"_a, "delimiter"_a, "field_types"_a, "max_rows"_a, "max_bad"_a, "max_line"_a);
   m.def("json_lines", &json_lines, "content"_a, "begins"_a.noconvert(), "ends"_a.noconvert(), "numbers"_a, "texts"_a);
   m.def("sparse_lines", &sparse_lines, "content"_a, "begins"_a, "ends"_a, "is_vw"_a, "task"_a.none());
 }

@@ -58,8 +58,8 @@ class OneRow {
       view_.obj = nullptr;
       return false;
     }
-    const char kind = view_.format ? view_.format[0] : 'B';
-    if (view_.ndim != 1 || static_cast<std::size_t>(view_.shape[0]) != c.d || view_.format[1] || kind != (c.single ? 'f' : 'd')) return false;
+    const char* format = view_.format ? view_.format : "B";  // without a format, the items are unsigned bytes
+    if (view_.ndim != 1 || static_cast<std::size_t>(view_.shape[0]) != c.d || format[0] != (c.single ? 'f' : 'd') || format[1]) return false;
     if (c.single)
       rows.dense_f32 = static_cast<const float*>(view_.buf);
     else

@@ -75,6 +75,31 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
+  // Learns from a mistake on an example that was projected last, with the squared distance delta2. Within η of the span it is projected.
+  // Otherwise it is stored, after as many evictions as it needs. The caller must have divided `size` by scale_.
+  std::uint8_t project_or_store(const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
+    if (delta2 <= this->eta2_) {
+      add(step, size, span_.alpha.data());
+      return kMistake | kUpdated;
+    }
+    if (!this->store_->fits_alone(example.x)) return kMistake;
+    const double* k = scratch.task_row.data();
+    while (!this->store_->fits(example.x)) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
+      this->move_last(scratch.task_row, r, this->size() - 1);
+      evict(r);
+      delta2 = span_.project(k, kk, rows());
+    }
+    if (this->full()) {
+      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
+      replace_projected(r, example, kk, delta2, step, size, scratch);
+    } else {
+      span_.append(k, kk, delta2);
+      this->set(this->append(example), step, size);
+    }
+    return kMistake | kUpdated | kStored;
+  }
+
   // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted. Returns the slot with the lowest score; if several are
   // tied, the oldest.
   template <class RootDiagonal>

@@ -85,16 +85,16 @@ bool is_utf8(const unsigned char* p, const unsigned char* end) {
 
 class Scanner {
  public:
-  Scanner(const char* data, std::size_t size, bool last, const Form& form)
-      : data_(data), size_(size), last_(last), form_(form) {
-    for (const Want want : form.wants) n_numbers_ += want == Want::number;
+  Scanner(const char* data, std::size_t size, bool last, const ScanOptions& options)
+      : data_(data), size_(size), last_(last), options_(options) {
+    for (const FieldType type : options.field_types) n_numbers_ += type == FieldType::number;
     std::size_t n_texts = 0;
-    for (const Want want : form.wants) n_texts += want == Want::text;
+    for (const FieldType type : options.field_types) n_texts += type == FieldType::text;
     coders_.resize(n_texts);
   }
 
   Scan run() {
-    while (scan_.lines.size() < form_.max_rows && scan_.bad.size() < form_.max_bad && scan_record()) {
+    while (scan_.lines.size() < options_.max_rows && scan_.bad.size() < options_.max_bad && scan_record()) {
     }
     for (Coder& coder : coders_) scan_.texts.push_back(coder.finish());
     scan_.consumed = at_;
@@ -110,38 +110,38 @@ class Scanner {
     if (at_ == size_) return false;
     const std::size_t begin = at_;
     const std::size_t first_end = line_end(begin);
-    if (first_end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
-    if (first_end - begin > form_.max_line) {
+    if (first_end == size_ && !last_ && size_ - begin <= options_.max_line) return false;
+    if (first_end - begin > options_.max_line) {
       scan_.in_long_line = first_end == size_ && !last_;
-      return skip_line(begin, first_end, Trouble::too_long, 0);
+      return skip_line(begin, first_end, RecordError::too_long, 0);
     }
     const std::size_t trimmed = without_return(begin, first_end);
     if (trimmed == begin) return advance(first_end, 1);
     fields_.clear();
-    if (form_.wants.empty()) return add_record(begin, trimmed, first_end, 1);
+    if (options_.field_types.empty()) return add_record(begin, trimmed, first_end, 1);
     std::size_t p = begin, end = first_end, content_end = trimmed;
     std::int64_t lines = 1;
     for (;;) {
       if (p < content_end && data_[p] == '"') {
-        const std::size_t limit = size_ - begin > form_.max_line ? begin + form_.max_line : size_;
+        const std::size_t limit = size_ - begin > options_.max_line ? begin + options_.max_line : size_;
         bool has_doubled_quotes = false;
         const std::size_t q = closing_quote(p + 1, limit, has_doubled_quotes);
         if (q == kIncomplete) return false;
-        if (q == kOpen) return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
+        if (q == kOpen) return skip_line(begin, first_end, RecordError::open_quote, number_of_fields());
         if (q >= end) {  // the field continues on later lines
           for (std::size_t i = end; i < q; ++i) lines += data_[i] == '\n';
           end = line_end(q);
-          if (end == size_ && !last_ && size_ - begin <= form_.max_line) return false;
-          if (end - begin > form_.max_line) return skip_line(begin, first_end, Trouble::open_quote, number_of_fields());
+          if (end == size_ && !last_ && size_ - begin <= options_.max_line) return false;
+          if (end - begin > options_.max_line) return skip_line(begin, first_end, RecordError::open_quote, number_of_fields());
           content_end = without_return(q, end);
         }
         fields_.push_back({p + 1, q, has_doubled_quotes});
         p = q + 1;
-        if (p < content_end && data_[p] != form_.delimiter) return skip_line(begin, first_end, Trouble::quote, number_of_fields() - 1);
+        if (p < content_end && data_[p] != options_.delimiter) return skip_line(begin, first_end, RecordError::quote, number_of_fields() - 1);
         if (p >= content_end) break;
         ++p;
       } else {
-        const void* delimiter = p < content_end ? std::memchr(data_ + p, form_.delimiter, content_end - p) : nullptr;
+        const void* delimiter = p < content_end ? std::memchr(data_ + p, options_.delimiter, content_end - p) : nullptr;
         const std::size_t q = delimiter ? static_cast<std::size_t>(static_cast<const char*>(delimiter) - data_) : content_end;
         fields_.push_back({p, q, false});
         if (q == content_end) break;
@@ -168,25 +168,25 @@ class Scanner {
   // `content_end`.
   bool add_record(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines) {
     if (!is_ascii_without_nul(data_ + begin, content_end - begin)) {
-      if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, Trouble::nul, 0);
+      if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, RecordError::nul, 0);
       const auto* bytes = reinterpret_cast<const unsigned char*>(data_);
-      if (!is_utf8(bytes + begin, bytes + content_end)) return reject(begin, content_end, end, lines, Trouble::utf8, 0);
+      if (!is_utf8(bytes + begin, bytes + content_end)) return reject(begin, content_end, end, lines, RecordError::utf8, 0);
     }
-    const std::size_t n = form_.wants.size();
-    if (n && fields_.size() != n) return reject(begin, content_end, end, lines, Trouble::fields, number_of_fields());
+    const std::size_t n = options_.field_types.size();
+    if (n && fields_.size() != n) return reject(begin, content_end, end, lines, RecordError::fields, number_of_fields());
     const std::size_t before = scan_.numbers.size();
     scan_.numbers.resize(before + n_numbers_);
     double* number = scan_.numbers.data() + before;
     for (std::size_t f = 0; f < n; ++f) {
-      if (form_.wants[f] != Want::number) continue;
+      if (options_.field_types[f] != FieldType::number) continue;
       if (!to_number({data_ + fields_[f].begin, fields_[f].end - fields_[f].begin}, *number++)) {
         scan_.numbers.resize(before);
-        return reject(begin, content_end, end, lines, Trouble::number, static_cast<std::int64_t>(f));
+        return reject(begin, content_end, end, lines, RecordError::number, static_cast<std::int64_t>(f));
       }
     }
     std::size_t t = 0;
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      if (form_.wants[f] == Want::text) add_text(t++, fields_[f]);
+      if (options_.field_types[f] == FieldType::text) add_text(t++, fields_[f]);
     scan_.lines.push_back(line_);
     scan_.begins.push_back(static_cast<std::int64_t>(begin));
     scan_.ends.push_back(static_cast<std::int64_t>(content_end));
@@ -206,13 +206,13 @@ class Scanner {
     coders_[t].add(text);
   }
 
-  bool reject(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines, Trouble why, std::int64_t field) {
+  bool reject(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines, RecordError why, std::int64_t field) {
     scan_.bad.push_back({line_, begin, content_end, why, field});
     return advance(end, lines);
   }
 
   // Rejects a record whose end is unknown: skips its first line only.
-  bool skip_line(std::size_t begin, std::size_t first_end, Trouble why, std::int64_t field) {
+  bool skip_line(std::size_t begin, std::size_t first_end, RecordError why, std::int64_t field) {
     return reject(begin, without_return(begin, first_end), first_end, 1, why, field);
   }
 
@@ -236,7 +236,7 @@ class Scanner {
   const char* data_;
   std::size_t size_;
   bool last_;
-  const Form& form_;
+  const ScanOptions& options_;
   std::size_t n_numbers_ = 0;
   std::size_t at_ = 0;
   std::int64_t line_ = 0;
@@ -248,8 +248,8 @@ class Scanner {
 
 }  // namespace
 
-Scan scan_delimited(const char* data, std::size_t size, bool last, const Form& form) {
-  return Scanner(data, size, last, form).run();
+Scan scan_delimited(const char* data, std::size_t size, bool last, const ScanOptions& options) {
+  return Scanner(data, size, last, options).run();
 }
 
 }  // namespace budgetron

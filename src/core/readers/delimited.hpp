@@ -11,16 +11,16 @@
 namespace budgetron {
 
 // How a field is parsed.
-enum class Want : std::uint8_t { nothing, number, text };
+enum class FieldType : std::uint8_t { ignored, number, text };
 
 // Why a record was rejected.
-enum class Trouble : std::uint8_t { fields, number, quote, open_quote, nul, utf8, too_long };
+enum class RecordError : std::uint8_t { fields, number, quote, open_quote, nul, utf8, too_long };
 
 struct BadRecord {
   std::int64_t line;  // the line on which it begins, counted from 0 at the first byte scanned
   std::size_t begin, end;  // in bytes
-  Trouble trouble;
-  std::int64_t field;  // the index of the wrong field; for Trouble::fields, the number of fields
+  RecordError error;
+  std::int64_t field;  // the index of the wrong field; for RecordError::fields, the number of fields
 };
 
 // The result of a scan.
@@ -35,15 +35,15 @@ struct Scan {
   bool in_long_line = false;  // the last line is too long and continues after these bytes
 };
 
-// What the text looks like, and how much of it to scan.
-struct Form {
+// How fields are separated and parsed, and how much of the text to scan.
+struct ScanOptions {
   char delimiter = ',';
-  std::vector<Want> wants;  // one per field; empty: each line is one record, without fields
+  std::vector<FieldType> field_types;  // one per field; empty: each line is one record, without fields
   std::size_t max_rows = 4096, max_bad = 1, max_line = 1 << 20;
 };
 
 // Scans the complete records of data[0, size). With `last`, the text ends here, so a record without a final newline is complete
 // too. Stops after max_rows rows or max_bad bad records.
-Scan scan_delimited(const char* data, std::size_t size, bool last, const Form& form);
+Scan scan_delimited(const char* data, std::size_t size, bool last, const ScanOptions& options);
 
 }  // namespace budgetron

@@ -21,27 +21,8 @@ class BudgetProjectron final : public WithSpan<CoefficientLearner> {
 
  protected:
   std::uint8_t on_mistake(const Example& example, double kk, const Step& step, Scratch& scratch) override {
-    const double* k = scratch.task_row.data();
-    double delta2 = span_.project(k, kk, rows());
-    if (delta2 <= eta2_) {
-      add(step, 1.0, span_.alpha.data());
-      return kMistake | kUpdated;
-    }
-    if (!store_->fits_alone(example.x)) return kMistake;
-    while (!store_->fits(example.x)) {
-      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j); });
-      move_last(scratch.task_row, r, size() - 1);
-      evict(r);
-      delta2 = span_.project(k, kk, rows());
-    }
-    if (full()) {
-      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
-      replace_projected(r, example, kk, delta2, step, 1.0, scratch);
-    } else {
-      span_.append(k, kk, delta2);
-      set(append(example), step, 1.0);
-    }
-    return kMistake | kUpdated | kStored;
+    const double delta2 = span_.project(scratch.task_row.data(), kk, rows());
+    return project_or_store(example, kk, delta2, step, 1.0, scratch);
   }
 };
 

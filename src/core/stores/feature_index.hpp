@@ -15,7 +15,7 @@ namespace budgetron {
 
 // The cell of one feature. A single posting (slot, value) is stored in the cell itself; two or more are in a block (postings.hpp) or a
 // dense column (inverted_index.hpp).
-class Cell {
+class FeatureCell {
  public:
   static constexpr std::uint32_t kEmpty = std::numeric_limits<std::uint32_t>::max();
 
@@ -71,27 +71,27 @@ class FeatureIndex {
         cells_(bytes, max_features ? max_features + max_features / 4 + 1 : 128) {}
 
   // The cell where the search for a feature begins. It stays the same until reserve() or take_over().
-  const Cell* home(std::int32_t feature) const { return cells_.data() + home_of(feature); }
+  const FeatureCell* home(std::int32_t feature) const { return cells_.data() + home_of(feature); }
   // The same, and prefetches it.
-  const Cell* prefetch(std::int32_t feature) const {
-    const Cell* cell = home(feature);
+  const FeatureCell* prefetch(std::int32_t feature) const {
+    const FeatureCell* cell = home(feature);
     budgetron::prefetch(cell);
     return cell;
   }
 
-  const Cell* find(std::int32_t feature) const { return find(feature, home(feature)); }
-  const Cell* find(std::int32_t feature, const Cell* cell) const {
-    const Cell* const end = cells_.data() + cells_.size();
+  const FeatureCell* find(std::int32_t feature) const { return find(feature, home(feature)); }
+  const FeatureCell* find(std::int32_t feature, const FeatureCell* cell) const {
+    const FeatureCell* const end = cells_.data() + cells_.size();
     while (!cell->is_for(feature)) {
       if (cell->empty()) return nullptr;
       if (++cell == end) cell = cells_.data();
     }
     return cell;
   }
-  Cell* find(std::int32_t feature, const Cell* home) {
-    return const_cast<Cell*>(static_cast<const FeatureIndex*>(this)->find(feature, home));
+  FeatureCell* find(std::int32_t feature, const FeatureCell* home) {
+    return const_cast<FeatureCell*>(static_cast<const FeatureIndex*>(this)->find(feature, home));
   }
-  Cell* find(std::int32_t feature) { return find(feature, home(feature)); }
+  FeatureCell* find(std::int32_t feature) { return find(feature, home(feature)); }
 
   // The number of cells that `find` reads for a feature that has one; for tests.
   std::size_t probes(std::int32_t feature) const {
@@ -103,9 +103,9 @@ class FeatureIndex {
     // At most half of the cells are in use, or three quarters if all `more` features are new, which is rare.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
-    Vec<Cell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
+    Vec<FeatureCell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
     old.swap(cells_);
-    for (const Cell& cell : old)
+    for (const FeatureCell& cell : old)
       if (!cell.empty()) *free_cell(home(cell.feature())) = cell;
   }
 
@@ -115,18 +115,18 @@ class FeatureIndex {
     growing_ = other.growing_;
     multiplier_ = other.multiplier_;
     count_ = 0;
-    for (Cell& cell : cells_) cell.clear();
+    for (FeatureCell& cell : cells_) cell.clear();
   }
   // Adds a cell for a feature that has none; call reserve() first.
-  Cell* add(std::int32_t feature, const Cell* home) {
+  FeatureCell* add(std::int32_t feature, const FeatureCell* home) {
     ++count_;
-    Cell* cell = free_cell(home);
+    FeatureCell* cell = free_cell(home);
     cell->set_feature(feature);
     return cell;
   }
 
   // Removes a cell. Other cells may move, so pointers to them become invalid.
-  void remove(Cell* removed) {
+  void remove(FeatureCell* removed) {
     // Backward shift: a later cell of the same run moves into the hole, unless its home lies between the hole and itself.
     std::size_t hole = static_cast<std::size_t>(removed - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
@@ -148,7 +148,7 @@ class FeatureIndex {
   }
   std::size_t next(std::size_t b) const { return b + 1 == cells_.size() ? 0 : b + 1; }
   std::size_t distance(std::size_t from, std::size_t to) const { return to >= from ? to - from : to + cells_.size() - from; }
-  Cell* free_cell(const Cell* home) {
+  FeatureCell* free_cell(const FeatureCell* home) {
     std::size_t b = static_cast<std::size_t>(home - cells_.data());
     while (!cells_[b].empty()) b = next(b);
     return &cells_[b];
@@ -157,7 +157,7 @@ class FeatureIndex {
   bool growing_;
   std::uint64_t multiplier_;  // odd, so that different features have different products
   std::size_t count_ = 0;
-  Vec<Cell> cells_;
+  Vec<FeatureCell> cells_;
 };
 
 }  // namespace budgetron

@@ -69,8 +69,8 @@ class InvertedIndex {
   }
 
   void add(std::int32_t feature, std::size_t slot, V value) { add(feature, index_.home(feature), slot, value); }
-  void add(std::int32_t feature, const Cell* home, std::size_t slot, V value) {
-    Cell* cell = index_.find(feature, home);
+  void add(std::int32_t feature, const FeatureCell* home, std::size_t slot, V value) {
+    FeatureCell* cell = index_.find(feature, home);
     if (!cell) {
       index_.add(feature, home)->set_single(slot, value);
       return;
@@ -92,8 +92,8 @@ class InvertedIndex {
     append(*cell, slot, value);
   }
 
-  void erase(std::int32_t feature, const Cell* home, std::size_t slot) {
-    Cell* cell = index_.find(feature, home);
+  void erase(std::int32_t feature, const FeatureCell* home, std::size_t slot) {
+    FeatureCell* cell = index_.find(feature, home);
     if (cell->single()) {
       index_.remove(cell);
       return;
@@ -124,7 +124,7 @@ class InvertedIndex {
 
   // The row in slot `from` moves to slot `to`, which must be free.
   void move(std::int32_t feature, std::size_t from, std::size_t to) {
-    Cell* cell = index_.find(feature);
+    FeatureCell* cell = index_.find(feature);
     if (cell->single()) {
       cell->at = static_cast<std::uint32_t>(to);
     } else if (cell->dense()) {
@@ -138,7 +138,7 @@ class InvertedIndex {
   }
 
   V value_at(std::int32_t feature, std::size_t slot) const {
-    const Cell* cell = index_.find(feature);
+    const FeatureCell* cell = index_.find(feature);
     if (cell->single()) return cell->template single_value<V>();
     if (cell->dense()) return columns_[cell->at].values[slot];
     return postings_.values(cell->at)[simd().find(postings_.slots(cell->at), cell->length(), static_cast<std::uint32_t>(slot))];
@@ -148,11 +148,11 @@ class InvertedIndex {
   // feature 12 steps in advance, and its postings 6 steps in advance.
   template <class Use>
   void for_each(const std::int32_t* features, std::size_t n, Use use) const {
-    const Cell* homes[kRing];
+    const FeatureCell* homes[kRing];
     for (std::size_t i = 0; i < n + 2 * kPrefetchDistance; ++i) {
       if (i < n) homes[i % kRing] = index_.prefetch(features[i]);
       if (i >= kPrefetchDistance && i - kPrefetchDistance < n) {
-        const Cell* cell = index_.find(features[i - kPrefetchDistance], homes[(i - kPrefetchDistance) % kRing]);
+        const FeatureCell* cell = index_.find(features[i - kPrefetchDistance], homes[(i - kPrefetchDistance) % kRing]);
         if (cell && !cell->single() && !cell->dense()) postings_.prefetch(cell->at, cell->length());
       }
       if (i >= 2 * kPrefetchDistance) use(i - 2 * kPrefetchDistance, homes[(i - 2 * kPrefetchDistance) % kRing]);
@@ -164,7 +164,7 @@ class InvertedIndex {
   template <class X>
   void products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, double* sums) const {
     Run<V> runs[kGroup];
-    in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
+    in_groups(features, n, [&](const FeatureCell* const* cells, std::size_t from, std::size_t count) {
       std::size_t filled = 0;
       for (std::size_t i = 0; i < count; ++i)
         if (cells[i]) run_of(*cells[i], static_cast<double>(x[from + i]), size, runs[filled++]);
@@ -187,10 +187,10 @@ class InvertedIndex {
     IntegerRun runs[kGroup], columns[kGroup];
     std::size_t dense = 0;
     std::int64_t total_bound = 0;
-    in_groups(features, n, [&](const Cell* const* cells, std::size_t from, std::size_t count) {
+    in_groups(features, n, [&](const FeatureCell* const* cells, std::size_t from, std::size_t count) {
       std::size_t filled = 0;
       for (std::size_t i = 0; i < count; ++i) {
-        const Cell* cell = cells[i];
+        const FeatureCell* cell = cells[i];
         if (!cell) continue;
         const auto value = static_cast<std::int32_t>(x[from + i]);
         if (cell->single()) {
@@ -253,14 +253,14 @@ class InvertedIndex {
   void in_groups(const std::int32_t* features, std::size_t n, Use use) const {
     // While one group is looked up, the cells of the next are prefetched. Each feature is hashed only once: cells[] first holds the cell
     // where its search begins, and then the cell that the search has found.
-    const Cell* groups[2][kGroup];
-    const auto prefetch_group = [&](std::size_t from, const Cell** cells) {
+    const FeatureCell* groups[2][kGroup];
+    const auto prefetch_group = [&](std::size_t from, const FeatureCell** cells) {
       for (std::size_t i = from; i < std::min(n, from + kGroup); ++i) cells[i - from] = index_.prefetch(features[i]);
     };
     prefetch_group(0, groups[0]);
     for (std::size_t from = 0; from < n; from += kGroup) {
       const std::size_t count = std::min(kGroup, n - from);
-      const Cell** cells = groups[from / kGroup % 2];
+      const FeatureCell** cells = groups[from / kGroup % 2];
       prefetch_group(from + kGroup, groups[(from / kGroup + 1) % 2]);
       for (std::size_t i = 0; i < count; ++i) {
         cells[i] = index_.find(features[from + i], cells[i]);
@@ -270,7 +270,7 @@ class InvertedIndex {
     }
   }
 
-  void run_of(const Cell& cell, double x, std::size_t size, Run<V>& run) const {
+  void run_of(const FeatureCell& cell, double x, std::size_t size, Run<V>& run) const {
     run.x = x;
     if (cell.single()) {
       run.own_slot = cell.at;
@@ -289,7 +289,7 @@ class InvertedIndex {
     }
   }
 
-  void append(Cell& cell, std::size_t slot, V value) {
+  void append(FeatureCell& cell, std::size_t slot, V value) {
     postings_.slots(cell.at)[cell.length()] = static_cast<std::uint32_t>(slot);
     postings_.values(cell.at)[cell.length()] = value;
     cell.set_length(cell.length() + 1);
@@ -297,12 +297,12 @@ class InvertedIndex {
   }
 
   // Returns a block with space for `wanted` postings, and moves the list of the cell there if it has one.
-  std::uint32_t block_for(const Cell& cell, std::size_t wanted) {
+  std::uint32_t block_for(const FeatureCell& cell, std::size_t wanted) {
     const std::int32_t feature = cell.feature();
     const std::uint32_t at = postings_.allocate_block(feature, wanted);
     if (at == Postings<V>::kNone) {
       const auto length_of = [&](std::int32_t f) -> std::size_t {
-        const Cell* list_cell = index_.find(f);
+        const FeatureCell* list_cell = index_.find(f);
         return list_cell->single() ? 0 : list_cell->length();
       };
       return postings_.pack(feature, cell.single() ? Postings<V>::kNone : cell.at, length_of,
@@ -324,7 +324,7 @@ class InvertedIndex {
   }
 
   // Converts a list to a column. If no column is available, it stays a list.
-  void make_dense(Cell& cell) {
+  void make_dense(FeatureCell& cell) {
     std::uint32_t column;
     if (!free_columns_.empty()) {
       column = free_columns_.back();
@@ -351,7 +351,7 @@ class InvertedIndex {
   }
 
   // Converts a column to a list. If there is no space for the list, it stays a column.
-  void make_sparse(Cell& cell) {
+  void make_sparse(FeatureCell& cell) {
     const std::uint32_t column = cell.at;
     const std::size_t length = cell.length();
     // The space that reserve() has set aside for the rows of this call must remain.

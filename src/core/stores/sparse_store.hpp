@@ -239,7 +239,7 @@ class SparseStore final : public Store {
     const T* values = data_of(*x.rows) + x.rows->indptr[x.at];
     row_begin_[slot] = space_for_row(n);
     with_index([&](auto& index) {
-      index.for_each(features, n, [&](std::size_t i, const Cell* home) {
+      index.for_each(features, n, [&](std::size_t i, const FeatureCell* home) {
         if (values[i] == T{}) return;  // explicit zeros are not stored
         row_features_[row_end_++] = features[i];
         index.add(features[i], home, slot, static_cast<typename std::decay_t<decltype(index)>::Value>(values[i]));
@@ -255,7 +255,7 @@ class SparseStore final : public Store {
     const std::size_t n = row_length_[slot];
     const std::int32_t* features = row_features_.data() + row_begin_[slot];
     with_index([&](auto& index) {
-      index.for_each(features, n, [&](std::size_t i, const Cell* home) { index.erase(features[i], home, slot); });
+      index.for_each(features, n, [&](std::size_t i, const FeatureCell* home) { index.erase(features[i], home, slot); });
     });
     n_stored_ -= n;
     row_length_[slot] = 0;

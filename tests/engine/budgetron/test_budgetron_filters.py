@@ -74,7 +74,7 @@ def test_a_lapse_rate_limits_probabilities(kind, make_settings, learn):
     far = np.array([[50.0, 0, 0, 0], [-50.0, 0, 0, 0]])
     margins = kind.restore(settings, state).margins(far, ids, ids)
     limit = np.log(0.95 / 0.05)
-    np.testing.assert_allclose(np.ravel(margins), [limit, -limit], rtol=0.05)
+    np.testing.assert_allclose(np.ravel(margins), [limit, -limit], rtol=0.001)
 
 
 def test_rates_and_lapse_rates_that_no_filter_can_have_are_refused(make_settings):

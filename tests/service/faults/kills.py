@@ -67,7 +67,14 @@ class LaunchedService:
 
     def end(self, sig):
         os.kill(self.pid, sig)
-        until(lambda: not Path(f"/proc/{self.pid}").exists())
+        until(self._has_ended)
+
+    def _has_ended(self):
+        try:
+            os.kill(self.pid, 0)  # sends nothing; an error if the launcher has collected the process
+        except ProcessLookupError:
+            return True
+        return False
 
     def close(self):
         self._launcher.stdin.close()

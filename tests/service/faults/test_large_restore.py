@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import httpx
 import numpy as np
 import pytest
-from running import limited
+from running import limited, with_some_limit
 
 import budgetron
 from budgetron import kernels
 
-MAX_PAUSE = 1.0  # seconds that a client may be silent; each upload takes several times as long
+
+@contextlib.contextmanager
+def service(tmp_path, max_pause):
+    """A client of a service with an own directory, in which a client may be silent for `max_pause` seconds."""
+    with (
+        limited(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
+        httpx.Client(base_url=url, timeout=600) as client,
+    ):
+        yield client
 
 
 def in_pieces(content, seconds):
@@ -36,34 +45,39 @@ def model_file(tmp_path, d, budget):
 @pytest.mark.parametrize(("d", "budget"), [(1000, 200), pytest.param(60_000, 1000, marks=pytest.mark.long)])
 def test_a_model_is_restored_however_long_its_upload_takes(tmp_path, d, budget):
     model, content = model_file(tmp_path, d, budget)
-    with (
-        limited(tmp_path / "data", seconds_to_send=MAX_PAUSE) as url,
-        httpx.Client(base_url=url, timeout=600) as client,
-    ):
-        answer = client.put("/v1/snapshot", content=in_pieces(content, 4 * MAX_PAUSE))
-        assert answer.status_code == 200, answer.text
-        assert client.get("/v1/model").json()["stored"] == model.n_stored_
-        assert client.get("/v1/snapshot").content == content
+
+    def upload(max_pause):
+        with service(tmp_path, max_pause) as client:
+            answer = client.put("/v1/snapshot", content=in_pieces(content, 4 * max_pause))
+            assert answer.status_code == 200, answer.text
+            assert client.get("/v1/model").json()["stored"] == model.n_stored_
+            assert client.get("/v1/snapshot").content == content
+
+    with_some_limit(upload)
 
 
 @pytest.mark.long
 def test_a_body_of_a_gibibyte_is_read_to_its_end(tmp_path):
-    with limited(tmp_path, seconds_to_send=MAX_PAUSE) as url, httpx.Client(base_url=url, timeout=600) as client:
-        answer = client.put("/v1/snapshot", content=in_pieces(memoryview(bytes(2**30)), 4 * MAX_PAUSE))
-        assert answer.status_code == 422 and "a Budgetron model" in answer.text
+    def upload(max_pause):
+        with service(tmp_path, max_pause) as client:
+            answer = client.put("/v1/snapshot", content=in_pieces(memoryview(bytes(2**30)), 4 * max_pause))
+            assert answer.status_code == 422 and "a Budgetron model" in answer.text
+
+    with_some_limit(upload)
 
 
 def test_a_snapshot_may_be_read_slowly(tmp_path):
     """The timeout for the next request must not end a response that the client is still reading."""
     _, content = model_file(tmp_path, 40_000, 200)
-    with (
-        limited(tmp_path / "data", seconds_to_send=MAX_PAUSE) as url,
-        httpx.Client(base_url=url, timeout=600) as client,
-    ):
-        assert client.put("/v1/snapshot", content=content).status_code == 200
-        pieces = []
-        with client.stream("GET", "/v1/snapshot") as answer:
-            for piece in answer.iter_raw(len(content) // 50):
-                pieces.append(piece)
-                time.sleep(4 * MAX_PAUSE / 50)
-        assert b"".join(pieces) == content
+
+    def download(max_pause):
+        with service(tmp_path, max_pause) as client:
+            assert client.put("/v1/snapshot", content=content).status_code == 200
+            pieces = []
+            with client.stream("GET", "/v1/snapshot") as answer:
+                for piece in answer.iter_raw(len(content) // 50):
+                    pieces.append(piece)
+                    time.sleep(4 * max_pause / 50)
+            assert b"".join(pieces) == content
+
+    with_some_limit(download)

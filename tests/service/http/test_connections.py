@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
 import threading
 from urllib.parse import urlsplit
 
@@ -19,6 +20,9 @@ REQUEST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def cpu_seconds(pid):
+    if not os.path.exists("/proc/self/stat"):  # macOS: minutes:seconds
+        minutes, seconds = subprocess.check_output(["ps", "-o", "time=", "-p", str(pid)], text=True).split(":")
+        return 60 * int(minutes) + float(seconds)
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

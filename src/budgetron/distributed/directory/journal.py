@@ -20,7 +20,7 @@ from pathlib import Path
 from budgetron.durable import Learned
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.requests import Entry
-from budgetron.durable.storage.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.storage.idempotency import IdempotencyKeys, UnwrittenData
 from budgetron.durable.storage.key_tables import CHECKSUM_SCHEMA, MAX_KEY_BYTES, MAX_KEYS, SCHEMA, SCHEMA_2
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
@@ -104,11 +104,11 @@ class Journal:
 
     def select_unlearned(self, entries: Sequence[Entry], classes: object) -> list[Entry]:
         """Return the entries with new rows. Every other entry gets its answer here."""
-        return self.keys.select_unlearned(entries, Unwritten(), classes)
+        return self.keys.select_unlearned(entries, UnwrittenData(), classes)
 
     def end_of_stream(self, key: str) -> int:
         """The position after the last row of a stream that is in the journal."""
-        return self.keys.end_of_stream(key, Unwritten())
+        return self.keys.end_of_stream(key, UnwrittenData())
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Number the entries and write them with their keys, in one commit that is forced to disk."""
@@ -163,7 +163,7 @@ class Journal:
 
     def answers_to(self, prefix: str) -> Iterator[tuple[str, Learned]]:
         """The stored idempotency keys that begin with `prefix`, and their answers."""
-        return self.keys.answers_to(prefix, Unwritten())
+        return self.keys.answers_to(prefix, UnwrittenData())
 
     def try_to_write(self) -> None:
         """Write a few bytes, to find out whether a commit would succeed now."""

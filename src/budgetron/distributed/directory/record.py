@@ -17,7 +17,7 @@ from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError, input_error
 from budgetron.learners.lifecycle.saved import content_of
-from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 NAME = "sharded.json"
 FORMAT = 2
@@ -50,7 +50,7 @@ class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
 def pins_record(pins: dict[Any, int]) -> list[tuple[Any, int]]:
     """Encode the pins, which assign tasks to shards, for the record."""
     try:
-        return [(encoded(task), shard) for task, shard in pins.items()]
+        return [(encode_name(task), shard) for task, shard in pins.items()]
     except NoJSON:
         raise input_error(WHO, "pins", "given for tasks that JSON can hold (numbers, strings, dates, tuples)",
                           "another kind of task", "Use such values as tasks.") from None  # fmt: skip
@@ -100,4 +100,4 @@ def read_validator(source: str, record: DirectoryRecord) -> InputValidator:
 
 
 def pins_of(record: DirectoryRecord) -> dict[Any, int]:
-    return {decoded(task): shard for task, shard in record.pins}
+    return {decode_name(task): shard for task, shard in record.pins}

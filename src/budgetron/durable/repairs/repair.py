@@ -14,7 +14,7 @@ from typing import Any
 
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.recovery import Recovery, from_snapshot, replay
-from budgetron.durable.repairs.staging import Replaced, copy_host, locked_stage, put_in_place
+from budgetron.durable.repairs.staging import Replacement, copy_host, locked_stage, put_in_place
 from budgetron.durable.repairs.verify import verify
 from budgetron.durable.storage.key_tables import CHECKSUMS
 from budgetron.durable.storage.log import Log
@@ -24,7 +24,7 @@ from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import InputError
 
 
-def repair(directory: str | os.PathLike[str]) -> Replaced | None:
+def repair(directory: str | os.PathLike[str]) -> Replacement | None:
     """Write a new database with the last good state of a damaged one. Returns None if nothing is damaged.
 
     Raises `DamagedLog` if there is no good state. Then only a backup helps.
@@ -50,7 +50,7 @@ def repair(directory: str | os.PathLike[str]) -> Replaced | None:
         except (DamagedLog, InputError) as error:
             raise _no_good_state_error(directory, error) from error
         old_database = put_in_place(stage / "new" / NAME, directory, "damaged", position)
-    return Replaced(position, int(recovery.hosted.model.n_seen_), recovery.position, last, old_database, damage)
+    return Replacement(position, int(recovery.hosted.model.n_seen_), recovery.position, last, old_database, damage)
 
 
 def _last_good_state(old: Log) -> Recovery:

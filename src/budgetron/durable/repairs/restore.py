@@ -12,7 +12,7 @@ from pathlib import Path
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.recovery import recover
-from budgetron.durable.repairs.staging import Replaced, copy_log, locked_stage, not_a_backup_error, put_in_place
+from budgetron.durable.repairs.staging import Replacement, copy_log, locked_stage, not_a_backup_error, put_in_place
 from budgetron.durable.replication.copied_versions import fetch_versions
 from budgetron.durable.replication.following import unused_number
 from budgetron.durable.replication.history import plan
@@ -31,7 +31,7 @@ def restore(
     *,
     position: int | None = None,
     at: float | None = None,
-) -> Replaced:
+) -> Replacement:
     """Replace a host's database by a backup, by a state of a copy, or by an earlier state of a host's directory.
 
     Parameters
@@ -72,7 +72,7 @@ def restore(
         # If the directory has versions, they are at least as new as those of the copy.
         if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
-    return Replaced(new_position, examples, last_good, last, old_database)
+    return Replacement(new_position, examples, last_good, last, old_database)
 
 
 def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> int | None:

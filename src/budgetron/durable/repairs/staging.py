@@ -24,7 +24,7 @@ from budgetron.persist.disk import sync_folder
 
 
 @dataclass(frozen=True)
-class Replaced:
+class Replacement:
     """A new database in the place of the old one."""
 
     position: int  # the last record number of the new log

@@ -22,7 +22,7 @@ from budgetron.durable.storage.snapshots import Snapshots
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """An intact log. `unusable` says which snapshot is damaged, if the one before it can be used instead."""
 
     position: int
@@ -31,7 +31,7 @@ class Verified:
     unusable: str = ""
 
 
-def verify(path: str | os.PathLike[str]) -> Verified:
+def verify(path: str | os.PathLike[str]) -> Verification:
     """Check a host's directory, a backup file, or the last state of a copy.
 
     Raises `DamagedLog` if acknowledged examples are lost.
@@ -41,28 +41,28 @@ def verify(path: str | os.PathLike[str]) -> Verified:
         if is_copy(path):
             store = open_store(path)
             rebuild(store, plan(store), folder)
-            return _verified(folder)
+            return _recover_and_describe(folder)
         path = Path(path)
         if path.is_dir():
             copy_host(path, folder)
             with reported_as(folder, path):
-                return _verified(folder)
+                return _recover_and_describe(folder)
         try:
             copy_log(path, folder / NAME)
-            return _verified(folder)
+            return _recover_and_describe(folder)
         except DamagedLog as error:
             raise not_a_backup_error(path, error) from error
 
 
-def _verified(folder: Path) -> Verified:
+def _recover_and_describe(folder: Path) -> Verification:
     """Recover the model of a copy into memory, and describe it."""
     log = Log(folder)
     try:
         (keys,) = log.db.one("SELECT (SELECT count(*) FROM answer) + (SELECT count(DISTINCT key) FROM stream_block)")
         if not log.snapshots:  # nothing was acknowledged, because the first answer is given after the first snapshot
             log.check_acknowledged()
-            return Verified(log.position, 0, keys)
+            return Verification(log.position, 0, keys)
         recovery = recover(log, Snapshots(log), None)
-        return Verified(log.position, int(recovery.hosted.model.n_seen_), keys, recovery.unusable)
+        return Verification(log.position, int(recovery.hosted.model.n_seen_), keys, recovery.unusable)
     finally:
         log.close()

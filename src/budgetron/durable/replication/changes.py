@@ -18,7 +18,7 @@ SEGMENT_BYTES = 16 * 2**20  # the blocks of a segment are not much larger; a lon
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyPosition:
     """How far the copy goes. After a new snapshot or a correction, the next object of the copy must be a new base."""
 
     position: int  # the last record
@@ -31,7 +31,7 @@ class Copied:
 class Changes:
     """The records since the last copy. `copied` is the state after these changes."""
 
-    copied: Copied
+    copied: CopyPosition
     oldest: int  # the older snapshot, the earliest state that the database can be cut back to
     end: int  # the last record of the database; beyond `copied.position` if not everything fitted into a segment
     follows: bool = False  # whether the records lead from the last copy to this state without a gap
@@ -39,7 +39,7 @@ class Changes:
     records: list[CopiedRecord] = field(default_factory=list)
 
 
-def read_changes(database: Path, since: Copied | None) -> Changes | None:
+def read_changes(database: Path, since: CopyPosition | None) -> Changes | None:
     """Read the changes since the last copy; None before the first snapshot, when nothing is acknowledged yet."""
     with _reading(database) as db:
         position, snapshot, previous = db.execute("SELECT position, snapshot, previous FROM owner").fetchone()
@@ -55,14 +55,14 @@ def read_changes(database: Path, since: Copied | None) -> Changes | None:
             last = records[-1].number if records else since.position
             # Otherwise there is a gap: the log was trimmed beyond the last copy, and only a new base can close it.
             if last == position or records:
-                copied = Copied(last, batch, snapshot, corrections)
+                copied = CopyPosition(last, batch, snapshot, corrections)
                 return Changes(copied, oldest, position, True, rejected, records)
         row = db.execute("SELECT batch FROM log WHERE number = ?", (position,)).fetchone()
-        copied = Copied(position, position + 1 if row is None else row[0], snapshot, corrections)
+        copied = CopyPosition(position, position + 1 if row is None else row[0], snapshot, corrections)
         return Changes(copied, oldest, position)
 
 
-def _records(db: sqlite3.Connection, since: Copied) -> tuple[list[CopiedRecord], int]:
+def _records(db: sqlite3.Connection, since: CopyPosition) -> tuple[list[CopiedRecord], int]:
     """The consecutive records after the last copy, about `SEGMENT_BYTES` at most.
 
     Also returns the first record of the commit that the last one of them belongs to.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import StaleOwner
 from budgetron.durable.ownership import TEMPORARY
-from budgetron.durable.replication.changes import Changes, Copied, read_changes
+from budgetron.durable.replication.changes import Changes, CopyPosition, read_changes
 from budgetron.durable.replication.copied_versions import VersionCopier
 from budgetron.durable.replication.fencing import Claim, claim
 from budgetron.durable.replication.history import last_head
@@ -90,7 +90,7 @@ class Replicator:
             parent = (0, 0, 0) if head is None else (head[0], head[1].run, head[1].number)
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
-        self._copied: Copied | None = None
+        self._copied: CopyPosition | None = None
         # The current run; its last object number used, last object written, and number of segments.
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False  # whether an object was written that the head does not include yet

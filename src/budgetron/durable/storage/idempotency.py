@@ -29,7 +29,7 @@ from budgetron.errors import InputError, input_error, shown
 
 
 @dataclass
-class Unwritten:
+class UnwrittenData:
     """Rejected records, and margins for keys. They are known only after a commit, and written with the next one."""
 
     rejected: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class IdempotencyKeys(EarlierKeys):
 
     # ---- which rows are new
 
-    def select_unlearned(self, entries: Sequence[Entry], unwritten: Unwritten, classes: Any) -> list[Entry]:
+    def select_unlearned(self, entries: Sequence[Entry], unwritten: UnwrittenData, classes: Any) -> list[Entry]:
         """Return the entries with new rows, and remove from them the rows that were learned before.
 
         Every other entry gets its answer here: the stored answer to the first request, or a `KeyReused`.
@@ -63,7 +63,7 @@ class IdempotencyKeys(EarlierKeys):
                 new.append(entry)
         return new
 
-    def _first_answer(self, entry: Entry, unwritten: Unwritten, classes: Any) -> Learned | Exception | None:
+    def _first_answer(self, entry: Entry, unwritten: UnwrittenData, classes: Any) -> Learned | Exception | None:
         """The stored answer to the key of a request, or None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         row = self._db.one(query, (entry.key,))
@@ -75,7 +75,7 @@ class IdempotencyKeys(EarlierKeys):
             return key_reused_error(entry.key)
         return _repeated_answer(number, margins_from_bytes(margins), classes)
 
-    def _skip_learned(self, entry: Entry, key: str, rows: StreamRows, unwritten: Unwritten, classes: Any) -> None:
+    def _skip_learned(self, entry: Entry, key: str, rows: StreamRows, unwritten: UnwrittenData, classes: Any) -> None:
         """Remove the rows that were learned before from an entry of a stream."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n == 0:
@@ -88,7 +88,7 @@ class IdempotencyKeys(EarlierKeys):
             entry.rows, entry.payload = rows.after(n), blocks.without_first_rows(entry.payload, n)
             entry.block = None if entry.block is None else entry.block.after(n)
 
-    def end_of_stream(self, key: str, unwritten: Unwritten) -> int:
+    def end_of_stream(self, key: str, unwritten: UnwrittenData) -> int:
         """The position after the last learned row of a stream."""
         deleted_before = self._deleted_before(key)
         query = "SELECT number, last FROM stream_block WHERE key = ? ORDER BY last DESC"
@@ -102,7 +102,7 @@ class IdempotencyKeys(EarlierKeys):
         row = self._db.one("SELECT before FROM stream_forgotten WHERE key = ?", (key,))
         return 0 if row is None else int(row[0])
 
-    def _stored_margins(self, key: str, rows: StreamRows, unwritten: Unwritten) -> tuple[int, NDArray[np.float64]]:
+    def _stored_margins(self, key: str, rows: StreamRows, unwritten: UnwrittenData) -> tuple[int, NDArray[np.float64]]:
         """The last record with some of these rows, and the margins of all rows (NaN if they were deleted)."""
         row_places = rows.places
         is_known = row_places < self._deleted_before(key)
@@ -144,14 +144,14 @@ class IdempotencyKeys(EarlierKeys):
             )
         return number, np.full(len(row_places), np.nan) if margins is None else margins
 
-    def check_stream(self, key: str, rows: StreamRows, unwritten: Unwritten) -> int:
+    def check_stream(self, key: str, rows: StreamRows, unwritten: UnwrittenData) -> int:
         """How many of the first rows were learned before. Raises `KeyReused` if their content has changed since."""
         n = int(np.searchsorted(rows.places, self.end_of_stream(key, unwritten)))
         if n:
             self._stored_margins(key, rows.first(n), unwritten)
         return n
 
-    def answers_to(self, prefix: str, unwritten: Unwritten) -> Iterator[tuple[str, Learned]]:
+    def answers_to(self, prefix: str, unwritten: UnwrittenData) -> Iterator[tuple[str, Learned]]:
         """The stored keys of requests that begin with `prefix`, and their answers."""
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
         for key, number, stored in self._db.rows(query, (prefix, prefix + LAST_CHARACTER)):

@@ -25,7 +25,7 @@ from budgetron.durable.blocks import margins_to_bytes
 from budgetron.durable.errors import StaleOwner, damaged_log, storage_errors
 from budgetron.durable.ownership import AcknowledgedMark
 from budgetron.durable.requests import Entry, Learned, StreamRows
-from budgetron.durable.storage.idempotency import IdempotencyKeys, Unwritten
+from budgetron.durable.storage.idempotency import IdempotencyKeys, UnwrittenData
 from budgetron.durable.storage.log_schema import CLEAR_RECORD, DROP_RECORD, MIGRATIONS, NAME, OWNER_CHECKSUM, SCHEMA
 from budgetron.durable.storage.sqlite_file import SqliteFile
 from budgetron.errors import StorageError, error_message
@@ -63,7 +63,7 @@ class Log:
             undo.pop_all()
         # Rejections and margins are known only after the commit that logged the records. They are written with the next
         # commit, which saves an fsync. After a crash, the replay computes them again.
-        self.unwritten = Unwritten()
+        self.unwritten = UnwrittenData()
         self.write_error: StorageError | None = None  # why the last commit failed
         self._failed_bytes = 0  # how many bytes that commit would have written
 
@@ -139,7 +139,7 @@ class Log:
 
     def note_written(self, position: int) -> None:
         """Note that a commit has succeeded."""
-        self.unwritten = Unwritten()
+        self.unwritten = UnwrittenData()
         self.position = position
         self.mark.write(position)
 

@@ -20,7 +20,7 @@ from typing import Any
 from budgetron.engine.memory import budget_of
 from budgetron.errors import input_error, shown
 from budgetron.learners.lifecycle.saved import model_of
-from budgetron.persist import read_bytes, unpacked
+from budgetron.persist import read_bytes, unpack
 from budgetron.persist.schema import decode_record
 
 
@@ -44,8 +44,8 @@ def load(path: str | os.PathLike[str], max_bytes: int | str = "1 GiB", engine: s
     if engine not in (None, "auto", "core", "numpy"):
         raise input_error("load", "engine", '"auto", "core", "numpy" or None', shown(engine))
     max_size = limit.bytes or limit.examples or 0  # an integer is parsed as a number of examples; here it means bytes
-    # `read_bytes` checks the size first, `unpacked` the checksum, `model_of` everything else.
-    text, arrays = unpacked(read_bytes(path, max_size))
+    # `read_bytes` checks the size first, `unpack` the checksum, `model_of` everything else.
+    text, arrays = unpack(read_bytes(path, max_size))
     saved = decode_record(text)
     model = model_of(saved, arrays, max_size, engine)
     seen = model.n_seen_

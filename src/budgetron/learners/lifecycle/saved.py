@@ -28,9 +28,9 @@ from budgetron.learners.input.task_names import TaskNames
 from budgetron.learners.input.validation import ONE_TASK
 from budgetron.learners.lifecycle.guard import Guard
 from budgetron.learners.registry import learner_class, learner_names
-from budgetron.persist import ModelRecord, engines, packed, parts, schema
+from budgetron.persist import ModelRecord, engines, pack, parts, schema
 from budgetron.persist.columns import SavedColumns, check_columns
-from budgetron.persist.names import NoJSON, decoded, encoded
+from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 Arrays = dict[str, NDArray[Any]]
 _MAX_LABEL_BYTES = 64 * 2**20  # a forged dtype such as "<U999999999" must not allocate memory
@@ -47,13 +47,13 @@ def content_of(model: Any) -> bytes:
     try:
         decoded_record = schema.decode_record(text)
         settings = engines.settings_of(settings.rule, decoded_record.settings, settings.graph)
-        engines.checked_state(settings, _with_prefix(arrays, "state."))
+        engines.check_state(settings, _with_prefix(arrays, "state."))
         _classes(decoded_record.labels)
         if decoded_record.columns is not None:
             check_columns(decoded_record.columns, _with_prefix(arrays, "columns."), settings)
     except ModelFileError as error:
         raise InputError(f"{type(model).__name__}: this model cannot be saved: {error} {PICKLE}") from error
-    return packed(text, arrays)
+    return pack(text, arrays)
 
 
 def _record(model: Any) -> tuple[ModelRecord, Arrays]:
@@ -130,12 +130,12 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     require(saved.columns is not None or not columns, "the tensors", "without columns.… if there is no plan", "some")
     classes = _classes(saved.labels)
     require(classes.n_outputs == settings.n_outputs, "labels", "as many as the outputs", str(len(classes.values)))
-    engines.checked_state(settings, state)
+    engines.check_state(settings, state)
     kind = model._engine_kind(settings.kernel)
     engines.check_size(settings, state, limit, kind is native.Engine)
     model._guard, model._graph, model._classes = Guard(), graphs[0], classes
     model._names = _task_names(saved, graphs[0])
-    model._engine = engines.restored(kind, settings, engines.state_of(settings, state))
+    model._engine = engines.restore_engine(kind, settings, engines.state_of(settings, state))
     model._tasked = saved.tasked or bool((model._engine.task_ids != ONE_TASK).any())  # older files lack the field
     require(learner.takes_offset or not saved.offset, "offset", f"false for a {saved.learner}", "true")
     model._has_offset = saved.offset
@@ -145,7 +145,7 @@ def model_of(saved: ModelRecord, arrays: Mapping[str, NDArray[Any]], limit: int,
     if saved.columns is not None:
         model._columns = SavedColumns(saved.columns, columns)
     if saved.feature_names is not None:
-        names_in = [decoded(name) for name in saved.feature_names]
+        names_in = [decode_name(name) for name in saved.feature_names]
         require(len(names_in) == settings.n_features and all(isinstance(name, str) for name in names_in),
                 "feature_names", f"{settings.n_features} strings")  # fmt: skip
         model.feature_names_in_ = np.array(names_in, dtype=object)
@@ -156,7 +156,7 @@ def _task_names(saved: ModelRecord, graph: TaskGraph) -> TaskNames:
     """Restore the names of tasks; reject names that a model would not store."""
     names = TaskNames(graph, saved.name_limit)
     with reported_as_file_error("names", "names of tasks"):
-        for name in map(decoded, saved.names):
+        for name in map(decode_name, saved.names):
             task_id = task_id_of(name)
             is_new = is_named(task_id) and names.put(task_id, name)
             require(is_new, "names", "names of tasks that are not integers, without duplicates")
@@ -235,7 +235,7 @@ def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]
     else:
         require(len(graphs) == 1, "graphs", "a single graph if parameters.graph is null", "two")
     if isinstance(parameters.get("class_weight"), list):
-        parameters["class_weight"] = {decoded(label): float(weight) for label, weight in parameters["class_weight"]}
+        parameters["class_weight"] = {decode_name(label): float(weight) for label, weight in parameters["class_weight"]}
     with reported_as_file_error("parameters", f"valid for {learner.__name__}"):
         return {name: learner._parameter_from_json(name, value) for name, value in parameters.items()}
 
@@ -257,7 +257,7 @@ def _labels(who: str, classes: Classes) -> schema.Labels:
 def _classes(record: schema.Labels) -> Classes:
     """Restore the labels, and check everything that the learner relies on."""
     with reported_as_file_error("labels", "sorted labels of one kind without duplicates"):
-        labels = [decoded(label) for label in record.values]
+        labels = [decode_name(label) for label in record.values]
         dtype = np.dtype(record.dtype)
         require(dtype.itemsize * len(labels) <= _MAX_LABEL_BYTES, "labels", f"of at most {_MAX_LABEL_BYTES} bytes")
         of_one_kind = all(isinstance(label, _KINDS[dtype.kind]) for label in labels)
@@ -277,9 +277,9 @@ def _names(names: TaskNames) -> list[Any]:
     written = []
     for task_id, name in names.items():
         try:
-            text = encoded(name)
+            text = encode_name(name)
             # A name is useless if it does not hash to its id after the round trip through JSON.
-            if task_id_of(decoded(text)) == task_id:
+            if task_id_of(decode_name(text)) == task_id:
                 written.append(text)
         except (NoJSON, InputError):
             continue

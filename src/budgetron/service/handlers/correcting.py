@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from starlette.responses import Response
 
-from budgetron.durable import Corrected
+from budgetron.durable import CorrectionResult
 from budgetron.errors import input_error
 from budgetron.service.handlers.features import check_text
 from budgetron.service.http.admin_wire import CorrectionAnswer, CorrectionsAnswer, correction_request
@@ -51,7 +51,7 @@ async def correct(call: Call) -> Response:
 
 async def apply_correction(
     call: Call, position: Any, row: int | None, label: Any, withdraw: bool, reason: str
-) -> Corrected:
+) -> CorrectionResult:
     """Correct a label or withdraw its example, between two commits.
 
     The audit log of the service records who did it, without labels. The labels are in the model's own list of
@@ -60,12 +60,12 @@ async def apply_correction(
     model, host, who = call.model, call.model.host, call.api_key.name
     check_text("label", label, model.limits)
 
-    def change() -> Corrected:
+    def change() -> CorrectionResult:
         if withdraw:
             return host.withdraw(position, row, who=who, reason=reason)
         return host.correct(position, label, row, who=who, reason=reason)
 
-    corrected: Corrected = await model.writer.call(change)
+    corrected: CorrectionResult = await model.writer.call(change)
     made = corrected.correction
     call.details |= {
         "correction": made.number, "position": made.position, "row": made.row, "withdrawn": made.withdrawn,
@@ -74,7 +74,7 @@ async def apply_correction(
     return corrected
 
 
-def answer_of(corrected: Corrected) -> CorrectionAnswer:
+def answer_of(corrected: CorrectionResult) -> CorrectionAnswer:
     seconds = round(corrected.seconds, 6)
     return CorrectionAnswer(corrected.correction, corrected.replayed_examples, seconds, corrected.snapshot)
 

@@ -32,7 +32,7 @@ class ServedModel:
         self.limits = settings.limits
         self.statistics = LiveStatistics()
         self.pending = Pending(host.directory, settings.pending, settings.limits.pending_bytes)
-        self.pending.note_learned(host.remembered(KEY_PREFIX))
+        self.pending.note_learned(host.answers_to(KEY_PREFIX))
         self.asking = Asking()  # part of the service, because a restore replaces the model
         self.writer = Writer(name, host, self.statistics, settings.limits.waiting_examples)
         self.versions = ModelVersions(name, host, self.statistics.replacing, self.writer.listen)
