@@ -126,8 +126,20 @@ def test_large_headers_and_bodies_are_rejected_by_nginx(deployed, client):
     assert answer.status_code in (400, 431)
     too_long = b" " * (8 * 2**20 + 1)
     headers = {"Content-Type": "application/json"}
-    answer = request_until_admitted(client, "POST", "/v1/predict", content=too_long, headers=headers)
-    assert answer.status_code == 413
+    answer = request_until_admitted(client, "POST", "/v1/feedback", content=too_long, headers=headers)
+    assert answer.status_code == 413 and answer.headers["content-type"].startswith("text/html")
+
+
+def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, client):
+    _, _, headers, _ = deployed
+    lines = b"\n" * (9 * 2**20)
+    stream = {"Content-Type": "application/x-ndjson", **headers["learn"]}
+    for path in ("/v1/learn", "/v1/predict"):
+        answer = request_until_admitted(client, "POST", path, content=lines, headers=stream)
+        assert answer.status_code == 200 and '"done":true' in answer.text
+    for path in ("/v1/snapshot", "/v1/versions/v2"):
+        answer = request_until_admitted(client, "PUT", path, content=lines, headers=headers["admin"])
+        assert answer.status_code == 422  # of the service: it is not a model file
 
 
 def test_a_burst_gets_429_with_retry_after(deployed, client):
