@@ -18,7 +18,7 @@ def drift(validation: Validation) -> Section | None:
     if not validation.overall.n:
         return None
     if not validation.alarms:
-        return Section("drift", "Drift", paragraph("No alarm: the loss did not rise, overall or for any task."))
+        return Section("drift", "Drift", paragraph("No alarm: no rise of the loss that chance does not explain, overall or for a task."))
     newest = validation.alarms[::-1]
     rows = [
         (
