@@ -113,7 +113,8 @@ def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
 
 
 def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
-    rows = [f"u{i % 3},{i % 7},{('red', 'blue')[i % 2]},win prize number {i % 19} now,{int(i % 7 > 3)}" for i in range(300)]
+    colours = ("red", "blue")
+    rows = [f"u{i % 3},{i % 7},{colours[i % 2]},win prize number {i % 19} now,{int(i % 7 > 3)}" for i in range(300)]
     (tmp_path / "mail.csv").write_text("user,size,colour,note,label\n" + "\n".join(rows) + "\n")
     with io.read(tmp_path / "mail.csv", text="note") as stream:
         (block,) = stream

@@ -205,11 +205,20 @@ class Stream:
             if self.n_rows == self._limit:
                 return
             if bad and self._stop:  # the rows before the bad line have been returned above
-                raise _bad_line_error(self.name, bad[0], f"{_SKIP}{'' if self._columns_fixed else _other_remedies(bad[0])}.")
+                raise _bad_line_error(self.name, bad[0], f"{_SKIP}{self._other_remedies(bad[0])}.")
             for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
+
+    def _other_remedies(self, bad: BadLine) -> str:
+        """Return further remedies for a word in a column of numbers. They change how the column is read."""
+        match = re.match(r"column '(.+)' should be a number(?: but contains '([^'\"]+)'$)?", bad.reason)
+        # A saved model keeps its columns, and a weight or an offset is never missing.
+        if match is None or self._columns_fixed or match[1] in (self.columns.weight, self.columns.offset):
+            return ""
+        as_missing = f', treat it as missing with na_values=["{match[2]}"]' if match[2] else ""
+        return f'{as_missing}, or treat the column as categories with categorical=["{match[1]}"]'
 
     def _check_first_names(self, table: Table) -> None:
         """Reject a file whose first rows have no value in any column that the model learned from."""
@@ -313,15 +322,6 @@ def _check_rows(file: str, reader: Reader, sample: Table) -> None:
 
 def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:
     return BadLineError(f"{file}, line {bad.number}: {bad.reason}, in {shown(bad.content, 220)}. {remedy}")
-
-
-def _other_remedies(bad: BadLine) -> str:
-    """Return further remedies, if the problem is a word in a column of numbers. They change how a column is read."""
-    match = re.match(r"column '(.+)' should be a number(?: but contains '([^'\"]+)'$)?", bad.reason)
-    if match is None:
-        return ""
-    as_missing = f', treat it as missing with na_values=["{match[2]}"]' if match[2] else ""
-    return f'{as_missing}, or treat the column as categories with categorical=["{match[1]}"]'
 
 
 def _last_line(sample: Table) -> int:

@@ -174,7 +174,8 @@ def _invalid_field(reason: str) -> str:
     """Say which field of the body is wrong, given the message of msgspec."""
     remedy = "The fields are listed at /docs."
     if match := _UNKNOWN_FIELD.fullmatch(reason):
-        return f'request: the fields must be those listed at /docs; got the unknown field "{match[1]}"{_inside(match[2])}.'
+        unknown = f'the unknown field "{match[1]}"{_inside(match[2])}'
+        return error_message("request", "the fields", "those listed at /docs", unknown)
     if match := _MISSING_FIELD.fullmatch(reason):
         return f'request: "{match[1]}" must be given{_inside(match[2])}. {remedy}'
     if match := _WRONG_VALUE.fullmatch(reason):

@@ -121,7 +121,7 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
     elif learners.strip() == "all":
         names = list(learner_names())
     else:
-        names = [learner_named(WHO, name) for name in _split_list(learners)]
+        names = [learner_named(WHO, name, "--learners") for name in _split_list(learners)]
     specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
         learner_budgets = _split_list(budgets) if has_parameter(name, "budget") else [None]
@@ -154,7 +154,8 @@ def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     """Return the model with the least memory among those that are not significantly worse than the best.
 
     Among models with about as little memory, the most accurate one is taken: to save a few bytes is no reason for a
-    higher error. If the same learner without a kernel is among them and takes about as much memory, return that one: it is faster.
+    higher error. If the same learner without a kernel is among them and takes about as much memory, return that one: it
+    is faster.
     """
     results = comparison.results()
     best = most_accurate(results)
