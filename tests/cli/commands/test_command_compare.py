@@ -67,7 +67,7 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--learners", "nosuch"], "--learner must be one of"),
+        (["--learners", "nosuch"], "--learners must be one of"),
         (["--budgets", "0"], "--budget must be"),
         (["--learners", ""], "must be 1 to 100; got 0"),
         (["--learners", "mtrbp,bpa-s", "--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 118"),
