@@ -139,7 +139,10 @@ def model_words(model: Any) -> str:
     """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
-    return f"{type(model).__name__} {words}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
+    learner = getattr(model, "learner", None)  # of a model in shards or replicas
+    name = type(model if learner is None else learner).__name__
+    where = f" in {model.shards} shards" if learner is not None and hasattr(model, "shards") else ""
+    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
 
 
 def used_kernel(model: Any) -> Any:
