@@ -26,11 +26,11 @@ def clicks(tmp_path: Path) -> Path:
 def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: Path, budgetron, as_json) -> None:
     saved = tmp_path / "m.budgetron"
     text = budgetron("run", clicks, "--label", "click", "--costs", "fp=1,fn=8", "--save", saved).stdout
-    assert "decides  yes from a probability of yes of 0." in text and "per example; always no: " in text
+    assert "decides  yes if its probability is at least 0." in text and "per example; always no: " in text
     assert "so far   3,000 decided" in text
     result = as_json("inspect", saved)["operating_point"]
     assert result["costs"] == {"fp": 1.0, "fn": 8.0, "ask": None} and result["counted"] == 3000
-    assert "decides  yes from" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
+    assert "decides  yes if" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     assert "the decision is yes" in budgetron("inspect", saved, "--example", '{"x": 3}', "--task", "u1").stdout
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}

@@ -43,6 +43,16 @@ def test_the_model_is_saved_and_can_be_continued(bad_line_file: Path, tmp_path: 
         assert part.read_bytes() == whole.read_bytes()
 
 
+def test_a_word_in_a_column_of_numbers_can_be_declared_missing(bad_line_file: Path, tmp_path: Path, budgetron) -> None:
+    stopped = budgetron("run", bad_line_file, "--kernel", "none", "--save", tmp_path / "part", code=2)
+    word = bad_line_file.read_text().splitlines()[5001].split(",")[1]
+    assert f"treat it as missing with --na-values {word}, or treat the column" in stopped.stderr
+    assert "6,000 examples" in budgetron("run", bad_line_file, "--kernel", "none", "--na-values", word).stdout
+    # A saved model keeps its columns, so only skipping the line helps.
+    again = budgetron("run", bad_line_file, "--resume", tmp_path / "part", "--skip", 5000, code=2).stderr
+    assert "--on-error skip." in again and "--na-values" not in again and "--categorical" not in again
+
+
 def test_without_save_no_command_to_continue_is_printed(bad_line_file: Path, budgetron, as_json) -> None:
     stopped = budgetron("run", bad_line_file, "--kernel", "none", "--json", code=2)
     assert "Nothing was saved" in stopped.stderr and '"stopped": "an error"' in stopped.stdout

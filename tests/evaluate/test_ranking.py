@@ -142,6 +142,16 @@ def test_margins_of_any_size_are_ranked() -> None:
         assert counts.overall().auc == pytest.approx(roc_auc_score(y, scores), abs=2e-3)
 
 
+def test_margins_that_are_all_close_to_each_other_are_ranked() -> None:
+    """With rare labels, the margins of a learner without probabilities are all close to −1."""
+    rng = np.random.default_rng(0)
+    positive = rng.random(20_000) < 0.03
+    margins = -1.0 + 0.08 * rng.normal(size=20_000) + 0.05 * positive
+    counts = RankingCounts(100)
+    counts.add(margins[:, None], positive.astype(np.intp), np.zeros(20_000, dtype=np.intp), log_odds=False)
+    assert abs(counts.overall().auc - roc_auc_score(positive, margins)) < 0.001
+
+
 def test_many_tasks_and_classes_stay_within_memory() -> None:
     rng = np.random.default_rng(0)
     counts = RankingCounts(k=10)

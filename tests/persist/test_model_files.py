@@ -77,8 +77,9 @@ def test_saving_to_links_folders_and_devices(model, tmp_path, monkeypatch):
         with pytest.raises(InputError) as error:
             model.save(path)
         check_message(error, "save", "path")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as missing:
         model.save(tmp_path / "no" / "m")
+    assert missing.value.filename == str(tmp_path / "no" / "m")  # not the temporary file
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="regular file"):
         budgetron.load(tmp_path / "pipe")

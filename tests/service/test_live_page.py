@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from running import free_port, running
 
+from budgetron import Budgetron, io
 from budgetron.service.http import api_keys
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
@@ -109,6 +110,24 @@ def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     assert labels.inner_text() == before
     page.get_by_role("button", name="Continue").click()
     wait_for_other_text(labels, before)
+
+
+def test_the_page_names_the_columns_of_a_model_from_a_file(opened, tmp_path):
+    colours = ("red", "blue")
+    rows = [f"u{i % 3},{i % 7},{colours[i % 2]},win prize number {i % 19} now,{int(i % 7 > 3)}" for i in range(300)]
+    (tmp_path / "mail.csv").write_text("user,size,colour,note,label\n" + "\n".join(rows) + "\n")
+    with io.read(tmp_path / "mail.csv", text="note") as stream:
+        (block,) = stream
+    model = Budgetron(budget="64 KiB").fit(block.X, block.y, tasks=block.tasks)
+    io.save_model(tmp_path / "mail.budgetron", model, stream.columns)
+    with running(tmp_path / "data", str(tmp_path / "mail.budgetron")) as service:
+        page = opened(service)
+        page.get_by_text("A JSON object with the columns size, colour, note.").wait_for()
+        example = {"features": {"size": 3, "colour": "red", "note": "win prize"}, "label": 1, "task": "u1"}
+        with service.client() as client:
+            assert client.post("/v1/learn", json=example).status_code == 200
+        # On sparse rows no belief is about how related the tasks are.
+        page.locator("#beliefs-says", has_text=re.compile(r"by how well each predicts\.\s*$")).wait_for()
 
 
 def test_a_prediction_on_the_page_equals_that_of_the_service(opened, service):

@@ -129,3 +129,7 @@ def test_invalid_comparators_and_shifts_are_refused() -> None:
         theory.Shifting([1], [g])
     with pytest.raises(ValueError, match="increasing"):
         theory.Shifting([0, 5, 5], [g, g, g])
+    with pytest.raises(TypeError, match="comparator must be a Comparator or a Shifting; got None"):
+        theory.guarantee(None, None, None)
+    with pytest.raises(ValueError, match='scale must be a number above 0, or "best"; got -1'):
+        theory.guarantee(None, None, g, scale=-1)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,7 +107,7 @@ def default_budget(learner: str) -> str:
     return str(inspect.signature(_class_and_preset(learner)[0]).parameters["budget"].default)
 
 
-def learner_named(who: str, text: str) -> str:
+def learner_named(who: str, text: str, option: str = "--learner") -> str:
     """Return the class name of a learner, given that name or a paper's abbreviation; or the name of a preset.
 
     Case is ignored.
@@ -119,9 +120,12 @@ def learner_named(who: str, text: str) -> str:
             return name
         if text.lower() in learner_class(name).presets:
             return text.lower()
-    presets = ", ".join(preset for name in learner_names() for preset in learner_class(name).presets)
-    accepted = f"one of {', '.join(learner_names())}, or the paper's name for it, or one of {presets}"
-    raise input_error(who, "--learner", accepted, shown(text))
+    presets = [preset for name in learner_names() for preset in learner_class(name).presets]
+    accepted = f"one of {', '.join(learner_names())}, or the paper's name for it, or one of {', '.join(presets)}"
+    by_lower_case = {name.lower(): name for name in (*learner_names(), *presets)}
+    similar = difflib.get_close_matches(text.lower(), by_lower_case, n=1)
+    remedy = f"Did you mean {by_lower_case[similar[0]]}?" if similar else ""
+    raise input_error(who, option, accepted, shown(text), remedy)
 
 
 def _class_and_preset(learner: str) -> tuple[Any, Mapping[str, Any]]:

@@ -71,7 +71,7 @@ class LearnerName(click.ParamType):  # type: ignore[type-arg]
     name = "learner"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return learner_named("the command line", value)
+        return learner_named((ctx.info_name if ctx else None) or "the command line", value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         classes = [learner_class(name) for name in learner_names()]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from budgetron.cli.formatting import counted, percent, plain, shorten, table
-from budgetron.errors import input_error, shown
+from budgetron.errors import InputError, input_error, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,10 @@ def explain_example(path: str, model: Any, columns: Any, text: str, task: str | 
         record = record | ({} if task is None else {columns.task: task})
     elif task is not None:
         raise input_error(WHO, "--task", "left out for a model without tasks", shown(task))
-    block = columns.block([record])
+    try:
+        block = columns.block([record])
+    except InputError as error:
+        raise InputError(str(error).replace("Columns.encode: record 0:", f"{WHO}: --example:")) from None
     warning = columns.doubt(record)
     if warning is not None:
         logging.getLogger("budgetron.cli").warning("%s", warning)

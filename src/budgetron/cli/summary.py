@@ -69,7 +69,7 @@ def _lines(result: RunResult) -> Iterator[tuple[str, str, str]]:
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored_words(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
-    yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{overall.n:,} examples in {result.seconds:.1f} s"
+    yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{counted(overall.n, 'example')} in {result.seconds:.1f} s"
 
 
 def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
@@ -90,7 +90,9 @@ def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, st
     share = decimal(validation.share_of_positives)
     top = ""
     if overall.precision_at_k is not None:
-        top = f"; of the {validation.k:,} highest scores {percent(overall.precision_at_k)} are {label}"
+        # On long streams scores are counted in bins, and the number is an estimate.
+        about = "" if validation.ranking is None or validation.ranking.exact else "about "
+        top = f"; of the {validation.k:,} highest scores {about}{percent(overall.precision_at_k)} are {label}"
     yield "avg prec", decimal(overall.average_precision), f"random: {share}{top}"
 
 
@@ -137,7 +139,10 @@ def model_words(model: Any) -> str:
     """Describe a model in one line: learner, budget, kernel and graph."""
     budget = getattr(model, "budget", None)
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
-    return f"{type(model).__name__} {words}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
+    learner = getattr(model, "learner", None)  # of a model in shards or replicas
+    name = type(model if learner is None else learner).__name__
+    where = f" in {model.shards} shards" if learner is not None and hasattr(model, "shards") else ""
+    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
 
 
 def used_kernel(model: Any) -> Any:

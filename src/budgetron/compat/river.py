@@ -98,7 +98,11 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
         row, task = self._row(x, task)
         weight = {} if w == 1.0 else {"sample_weight": w}
         is_fitted = self.learner.__sklearn_is_fitted__()
-        self.learner.learn_one(row, y, task=task, classes=None if is_fitted else self.classes, **weight)
+        try:
+            self.learner.learn_one(row, y, task=task, classes=None if is_fitted else self.classes, **weight)
+        except InputError as error:  # classes are named once, when the classifier is made
+            in_first_call = "Name all classes in the first call with classes=[...]"
+            raise type(error)(str(error).replace(in_first_call, "Name all: Classifier(model, classes=[...])")) from None
 
     def predict_one(self, x: Mapping[str, Any], task: Hashable = None) -> Any:
         """Return the predicted label; the first class before anything is learned."""

@@ -1,7 +1,7 @@
 """Fixed bins for the scores of a stream, which store their distribution in bounded memory.
 
-A score is divided by a scale: 1 for log odds, and the mean size of the first margins for other learners. Bins are 1/16
-wide up to ±8. Beyond that, their width is 0.8 % of the score, up to ±160. Larger scores share the last bins.
+A score is divided by a scale: 1 for log odds; for other learners the spread of the first margins (`scale_of`). Bins
+are 1/16 wide up to ±8. Beyond that, their width is 0.8 % of the score, up to ±160. Larger scores share the last bins.
 
     g(x) = x for |x| ≤ 8,   sign(x) · (8 + 8 ln(|x| / 8)) beyond,   bin = ⌊16 (g(x) + 32)⌋ in 0 … 1023
 """
@@ -58,10 +58,16 @@ def one_against_rest(margins: Floats) -> Floats:
 
 
 def scale_of(scores: Floats) -> float:
-    """Return the scale of margins that are not log odds: their mean size, or 1 if all are 0.
+    """Return the scale of margins that are not log odds: the lesser of their mean size and their spread; 1 for zeros.
 
-    >>> scale_of(np.array([-2.0, 4.0])), scale_of(np.zeros(3))
-    (3.0, 1.0)
+    If labels are rare, all margins may be close to −1. Bins by the mean size would then hold nearly all of them in a
+    few bins, and AUC would be wrong in the second digit. Beyond 8 scales the width of a bin is a share of the score, so
+    a spread below a twentieth of the mean size needs no smaller scale.
+
+    >>> scale_of(np.array([-2.0, 4.0])), scale_of(np.array([-10.5, -9.5])), scale_of(np.zeros(3))
+    (3.0, 0.5, 1.0)
     """
     size = float(np.abs(scores).mean()) if scores.size else 0.0
-    return size if np.isfinite(size) and size > 0 else 1.0
+    if not np.isfinite(size) or size <= 0:
+        return 1.0
+    return float(np.clip(scores.std(), size / 20.0, size))

@@ -41,7 +41,7 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
     low, high = description["low"], description["high"]
     what = f"{description['of']} of {labels[1]}"
     if low == high and low is not None:
-        return f"{labels[1]} from a {what} of {_number(high)} on, otherwise {labels[0]}"
+        return f"{labels[1]} if its {description['of']} is at least {_number(high)}, otherwise {labels[0]}"
     below = "never" if low is None else f"below {_number(low)}"
     above = "never" if high is None else f"from {_number(high)} on"
     return f"{labels[0]} {below}, {labels[1]} {above} ({what}); otherwise asks a person"
@@ -62,8 +62,8 @@ def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[s
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
     """State the cost of each kind of error by label, because users cannot know which label is the positive one."""
     first, second = labels
-    asking = "" if costs["ask"] is None else f"; to ask a person: {costs['ask']:g}"
-    return f"{second} decided for {first}: {costs['fp']:g}; {first} decided for {second}: {costs['fn']:g}{asking}"
+    asking = "" if costs["ask"] is None else f"; asking a person: {costs['ask']:g}"
+    return f"{first} decided as {second}: {costs['fp']:g}; {second} decided as {first}: {costs['fn']:g}{asking}"
 
 
 def _so_far(so_far: dict[str, Any]) -> str:

@@ -221,13 +221,8 @@ class Corrections:
                 fresh.operating_point = model.operating_point.fresh()
             return HostedModel(fresh), 0
         raise NotInLog(
-            error_message(
-                WHO,
-                "position",
-                "a record after the first snapshot",
-                f"{position}, which is part of the first snapshot",
-                "It cannot be removed from the model. Learn the correct label as a new example.",
-            )
+            f"{WHO}: record {position} cannot be corrected, because it is part of the first snapshot of a model that "
+            "began from a file. Learn the correct label as a new example."
         )
 
     def _log_is_complete(self) -> bool:

@@ -73,7 +73,11 @@ def terminal(table: Table, findings: Sequence[Finding]) -> Any:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    parts: list[Any] = []
+    legend = (
+        "Each cell: F in %; the printed F, and ours minus it; the error in %. C: complete graph, D: disconnected. "
+        "25 %: the budget, as a share of what the unlimited Perceptrons store.\n"
+    )
+    parts: list[Any] = [Text(legend)]
     for block in table.blocks:
         grid = RichTable(
             title=f"{block.title}, {block.formula}",

@@ -108,6 +108,7 @@ def read(
     if columns is not None and not isinstance(columns, Columns):
         raise input_type_error(WHO, "columns", "the columns of a saved model (from io.load_model)", shown(columns))
     options = ColumnOptions.of(label, task, weight, offset, drop, text, categorical, decimal, na_values, classes)
+    columns_fixed = columns is not None
     file = Source(source, encoding)
     try:
         reader = reader_of(file, format, header, _task_argument(task, columns), columns)
@@ -129,7 +130,9 @@ def read(
         raise
     learns = labelled if learn is None else learn
     stop = on_error == "stop"
-    stream = Stream(file, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit)
+    stream = Stream(
+        file, reader, columns, stop, labelled, block_rows, classes, learns, sample_end, skip, limit, columns_fixed
+    )
     stream._progress_line = ProgressLine(progress, "rows")
     return stream
 
@@ -150,6 +153,7 @@ class Stream:
     def __init__(
         self, source: Source, reader: Reader, columns: Columns, stop: bool, labelled: bool, block_rows: int,
         classes: Sequence[Any] | None, learn: bool, sample_end: int, skip: int, limit: int | None,
+        columns_fixed: bool,
     ) -> None:  # fmt: skip
         self.columns = columns
         self.classes = classes
@@ -158,6 +162,7 @@ class Stream:
         self.bad: list[BadLine] = []
         self._source, self._stop = source, stop
         self._learn, self._sample_end = learn, sample_end
+        self._columns_fixed = columns_fixed
         self._skip, self._limit = int(skip), limit
         # NDJSON has no header, so its first rows show whether the file has the columns of the model.
         self._names_unchecked = not reader.names and reader.layout == "table"
@@ -200,11 +205,20 @@ class Stream:
             if self.n_rows == self._limit:
                 return
             if bad and self._stop:  # the rows before the bad line have been returned above
-                raise _bad_line_error(self.name, bad[0], f"{_SKIP}{_or_as_category(bad[0])}.")
+                raise _bad_line_error(self.name, bad[0], f"{_SKIP}{self._other_remedies(bad[0])}.")
             for line in bad[: _MAX_SHOWN_BAD - len(self.bad)]:
                 logger.info("%s, line %d skipped: %s", self.name, line.number, line.reason)
             self.n_bad += len(bad)
             self.bad += bad[: _MAX_SHOWN_BAD - len(self.bad)]
+
+    def _other_remedies(self, bad: BadLine) -> str:
+        """Return further remedies for a word in a column of numbers. They change how the column is read."""
+        match = re.match(r"column '(.+)' should be a number(?: but contains '([^'\"]+)'$)?", bad.reason)
+        # A saved model keeps its columns, and a weight or an offset is never missing.
+        if match is None or self._columns_fixed or match[1] in (self.columns.weight, self.columns.offset):
+            return ""
+        as_missing = f', treat it as missing with na_values=["{match[2]}"]' if match[2] else ""
+        return f'{as_missing}, or treat the column as categories with categorical=["{match[1]}"]'
 
     def _check_first_names(self, table: Table) -> None:
         """Reject a file whose first rows have no value in any column that the model learned from."""
@@ -308,12 +322,6 @@ def _check_rows(file: str, reader: Reader, sample: Table) -> None:
 
 def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:
     return BadLineError(f"{file}, line {bad.number}: {bad.reason}, in {shown(bad.content, 220)}. {remedy}")
-
-
-def _or_as_category(bad: BadLine) -> str:
-    """Return a second remedy, if the problem is a word in a column of numbers."""
-    match = re.match(r"column '(.+)' should be a number", bad.reason)
-    return f', or treat the column as categories with categorical=["{match[1]}"]' if match else ""
 
 
 def _last_line(sample: Table) -> int:

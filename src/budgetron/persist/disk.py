@@ -26,7 +26,10 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     target = Path(os.path.realpath(os.fspath(path)))
     old_mode = _mode_of(target)
     temporary = target.parent / f".budgetron-{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(temporary, _WRITE, 0o666)  # the umask applies, as for any new file
+    try:
+        descriptor = os.open(temporary, _WRITE, 0o666)  # the umask applies, as for any new file
+    except OSError as error:  # name the file that was asked for, not the temporary one
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with open(descriptor, "wb") as file:
             if old_mode is not None and hasattr(os, "fchmod"):  # keep the permissions of the file that is replaced

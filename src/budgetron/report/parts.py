@@ -87,8 +87,11 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     return f'<div class="scroll"><table class="settings"><tbody>{body}</tbody></table></div>'
 
 
-def rounded(value: float | None, digits: int = 4) -> float | None:
-    """Round a number for JSON; None if it is not finite."""
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """Round a number for JSON; None if it is not finite.
+
+    The page rounds it again to three or four digits. With as few here, the last one would often be wrong.
+    """
     return None if value is None or not math.isfinite(value) else round(float(value), digits)
 
 

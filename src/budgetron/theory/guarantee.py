@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.errors import input_error, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.evaluate.streams import as_one_block
 from budgetron.theory.bounds import (
     SMALLEST_FORGETRON_BUDGET,
@@ -82,6 +82,11 @@ def guarantee(
     mistakes : the mistakes of the run, if not `model.n_mistakes_`; for example a mean over several seeds.
     scale : a factor for the comparator; "best" finds the factor with the lowest bound.
     """
+    if not isinstance(comparator, Comparator | Shifting):
+        remedy = "theory.linear_comparator and theory.model_comparator make one."
+        raise input_type_error(_WHO, "comparator", "a Comparator or a Shifting", shown(comparator), remedy)
+    if scale != "best" and (isinstance(scale, str) or not scale > 0):
+        raise input_error(_WHO, "scale", 'a number above 0, or "best"', shown(scale))
     block = as_one_block(stream)
     if block is None:
         raise input_error(_WHO, "stream", "(X, y, tasks) or a data set", shown(type(stream).__name__))

@@ -24,7 +24,10 @@ def test_the_smallest_of_the_best_models_is_recommended(mail: Path, as_json, bud
     by_name = {learner["name"]: learner for learner in result["learners"]}
     close = [learner for learner in result["learners"] if not learner["worse_than_best"]]
     assert by_name[result["best"]]["error"] == min(learner["error"] for learner in result["learners"])
-    assert by_name[result["recommended"]]["memory_bytes"] == min(learner["memory_bytes"] for learner in close)
+    least = min(learner["memory_bytes"] for learner in close)
+    smallest = [learner for learner in close if learner["memory_bytes"] <= 1.25 * least]
+    # To save a few bytes is no reason for a higher error.
+    assert by_name[result["recommended"]]["error"] == min(learner["error"] for learner in smallest)
     assert any(learner["worse_than_best"] for learner in result["learners"]) and "Perceptron, no limit" in by_name
     assert result["command"].startswith(f"budgetron run {mail} ") and result["why"].startswith("Take ")
     shown = budgetron("compare", mail, "--learners", "all", "--budgets", "3,100").stdout
@@ -64,7 +67,7 @@ def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--learners", "nosuch"], "--learner must be one of"),
+        (["--learners", "nosuch"], "--learners must be one of"),
         (["--budgets", "0"], "--budget must be"),
         (["--learners", ""], "must be 1 to 100; got 0"),
         (["--learners", "mtrbp,bpa-s", "--budgets", ",".join(map(str, range(1, 60)))], "must be 1 to 100; got 118"),

@@ -126,8 +126,32 @@ def test_large_headers_and_bodies_are_rejected_by_nginx(deployed, client):
     assert answer.status_code in (400, 431)
     too_long = b" " * (8 * 2**20 + 1)
     headers = {"Content-Type": "application/json"}
-    answer = request_until_admitted(client, "POST", "/v1/predict", content=too_long, headers=headers)
-    assert answer.status_code == 413
+    answer = request_until_admitted(client, "POST", "/v1/feedback", content=too_long, headers=headers)
+    assert answer.status_code == 413 and answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", ["/v1/learn", "/v1/predict", "/v1/snapshot", "/v1/versions/v2"])
+def test_streams_and_model_files_may_be_longer_than_other_bodies(deployed, path):
+    """nginx decides by the header Content-Length. What it lets through is answered by the service, as JSON."""
+    url, certificate, *_ = deployed
+    host, port = url.removeprefix("https://").split(":")
+    line = json.dumps({"features": [1.5, 2.5], "task": "ann"}).encode() + b"\n"
+    method = "PUT" if path.startswith(("/v1/snapshot", "/v1/versions")) else "POST"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        f"Content-Length: {9 * 2**20}\r\nAuthorization: Bearer nobody\r\n\r\n"
+    )
+
+    def answered():
+        """Whether the service has answered that the key is unknown. False if nginx limits the rate."""
+        plain = socket.create_connection((host, int(port)), timeout=60)
+        with ssl.create_default_context(cafile=certificate).wrap_socket(plain, server_hostname=host) as tls:
+            tls.sendall(head.encode() + line)
+            received = tls.recv(65536)
+        assert b" 413 " not in received
+        return b" 401 " in received
+
+    assert until(answered)
 
 
 def test_a_burst_gets_429_with_retry_after(deployed, client):

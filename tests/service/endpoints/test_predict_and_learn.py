@@ -27,7 +27,7 @@ def test_one_example_and_a_list_get_the_same_prediction(trained):
 def test_an_example_without_a_task_is_refused_by_a_model_with_tasks(trained):
     for path, example in (("predict", {"features": [1, 2]}), ("learn", {"features": [1, 2], "label": "ham"})):
         message = expect_error(trained.post(f"/v1/{path}", json={"examples": [example]}), 422, "refused")
-        assert '"task" must be given for each row, since the model was trained with tasks; got None' in message
+        assert '"task" must be given for each row, since the model was trained with tasks; got null' in message
         assert message.endswith('Add "task" to every example.')
 
 

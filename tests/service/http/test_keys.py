@@ -219,8 +219,9 @@ def test_a_service_with_a_certificate_answers_https(tmp_path):
 def test_serve_refuses_invalid_options(tmp_path):
     invoke = CliRunner().invoke
     for arguments, words in (
-        (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "an existing model file"), (["Nothing"], "--learner"),
-        (["Budgetron", "Forgetron"], "one model per name"), (["Budgetron budget=0"], "--budget"),
+        (["=Budgetron"], "NAME=MODEL"), (["no.budgetron"], "an existing model file"),
+        (["Nothing"], "the learner in MODEL must be"), (["Budgetron", "Forgetron"], "one model per name"),
+        (["Budgetron budget=0"], "budget= in MODEL must be"), (["Budgetron x=1"], "a setting in MODEL must be"),
     ):  # fmt: skip
         done = invoke(main, ["serve", *arguments, "--data", str(tmp_path)])
         assert done.exit_code == 2 and words in done.output, (arguments, done.output)

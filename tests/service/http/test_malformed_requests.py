@@ -59,6 +59,21 @@ def test_a_bad_body_is_refused_with_a_message(client, name):
     assert client.get("/v1/snapshot").content == before
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"features": [1, 2], "explain": "yes"}, 'request: "explain" must be true or false; got a string.'),
+        ({"features": [1, 2], "task": ["ann"]}, 'request: "task" must be an integer or a string or null; got a list.'),
+        ({"examples": [{"features": [1, 2], "weight": 1}]}, 'got the unknown field "weight" in "examples[0]".'),
+        ({"examples": [{"task": "ann"}]}, 'request: "features" must be given in "examples[0]".'),
+        ([1], "request: the body must be an object; got a list."),
+    ],
+)
+def test_a_message_names_the_field_that_is_wrong(client, body, message):
+    answer = client.post("/v1/predict", json=body)
+    assert answer.status_code == 400 and message in answer.json()["error"]["message"], answer.text
+
+
 def test_invalid_labels_are_refused(client):
     before = client.get("/v1/snapshot").content
     for label in ("never", None, 1.5, [1], {"a": 1}, 10**30, "x" * 2000, ""):

@@ -48,9 +48,10 @@ def restore(
     Record numbers continue after the old ones, so that none is used twice.
     """
     directory = Path(directory)
-    if not is_copy(backup) and not Path(backup).exists():
+    # A folder without a database is most likely the folder of several models.
+    if not is_copy(backup) and not Path(backup).is_file() and not (Path(backup) / NAME).exists():
         raise input_error("restore", "SOURCE", "a backup, a copy or the directory of a model", repr(os.fspath(backup)),
-                          "The copy of a service has one folder per model, such as COPY/default.")  # fmt: skip
+                          "A service and its copy have one folder per model, such as COPY/default.")  # fmt: skip
     with locked_stage(directory) as stage:
         try:
             copy_end = _fetch(os.fspath(backup), stage, position, at)

@@ -7,6 +7,7 @@ encoding of a column must never change after the first rows, or the columns of X
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -243,7 +244,7 @@ class Columns:
         wrong = wrong_rows(self, table)
         if wrong:
             row = min(wrong)
-            raise InputError(f"Columns.encode: record {row}: {wrong[row]}.")
+            raise InputError(f"Columns.encode: record {row}: {_with_value(wrong[row], records, row)}.")
         return self.block_of(table, learn)
 
     def _features(self) -> Selection:
@@ -341,3 +342,11 @@ def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
     if not isinstance(records, Sequence) or not all(isinstance(record, Mapping) for record in records):
         raise input_type_error("Columns.encode", "records", "a list of dicts, or a dict of columns", shown(records))
     return {name: [record.get(name) for record in records] for name in names}
+
+
+def _with_value(reason: str, records: Any, row: int) -> str:
+    """Add the value to a sentence about a number, which does not contain it, if the records are dicts."""
+    match = re.match(r"column '(.+)' should be a number", reason)
+    if match is None or not isinstance(records, Sequence) or not isinstance(records[row], Mapping):
+        return reason
+    return reason.removesuffix(" but is not") + f"; got {shown(records[row].get(match[1]))}"

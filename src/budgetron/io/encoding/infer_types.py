@@ -205,7 +205,7 @@ def _default_label(
         return None, ""
     if not free:
         raise InputError("No column is left for the label. Name it: label=...")
-    return next(iter(free.values())), "the last column: no column is named label, y, target or class"
+    return next(iter(free.values())), "the last column; none is named label, y, target or class"
 
 
 def _value_counts(values: CodedColumn, missing: Iterable[str]) -> dict[str, int]:

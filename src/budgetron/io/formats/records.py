@@ -31,7 +31,7 @@ class Records:
             if self._buffer.startswith(mark):
                 raise InputError(
                     f"{source.name} is encoded in {encoding}; UTF-8 is expected. "
-                    f"Convert it with: iconv -f {encoding} -t UTF-8"
+                    f'Read it with encoding="{encoding.lower()}".'
                 )
         if self._buffer.startswith(b"\xef\xbb\xbf"):
             self._start = 3

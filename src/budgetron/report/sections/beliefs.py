@@ -52,9 +52,10 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     kinds = sum(weight for belief, weight in weighted if belief.learned)
     curved = sum(weight for belief, weight in weighted if belief.curved)
     moving = sum(weight for belief, weight in weighted if belief.adapting)
+    related = ""
     if n_tasks < 2:
         related = "nothing about tasks, since there is only one"
-    else:
+    elif any("tasks" in belief.words for belief, _ in weighted):
         shares = {
             "that there are kinds of tasks": kinds,
             "that tasks differ": unrelated,
@@ -62,14 +63,15 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
         }
         most = max(shares, key=lambda words: shares[words])
         related = f"{most} ({as_percent(shares[most], 0)})"
+    # On sparse rows the assumptions are neither about tasks nor about the shape of the boundary.
+    is_sparse = all("of features" in belief.words for belief, _ in weighted)
     shape = (
         f"that the boundary is curved ({as_percent(curved, 0)})"
         if curved >= 0.5
         else f"that a linear model is enough ({as_percent(1 - curved, 0)})"
     )
-    text = (
-        "A belief is an assumption about the tasks; the model weighs several by how well each predicts. "
-        f"The weights say {related}, and {shape}."
-    )
+    text = "A belief is a model with certain assumptions; several are weighted by how well each predicts."
+    if not is_sparse:
+        text += f" The weights say {f'{related}, and {shape}' if related else shape}."
     changing = f" {as_percent(moving, 0)} of the weight is on beliefs that expect the stream to keep changing."
     return text + (changing if moving > 0.2 else "")

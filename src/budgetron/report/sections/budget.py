@@ -43,7 +43,9 @@ def budget(validation: Validation, model: Any) -> Section | None:
         limit = memory_limit(model)
         if limit is not None and limit < 4 * points[-1].memory_bytes:  # a far limit would flatten the curve
             charts["memory"]["mark"] = {"label": "limit", "value": limit}
-        bound = "" if limit is None else f" It will never take more than {as_bytes(limit)}, apart from task names."
+        # A budget in bytes includes the names of tasks; other bounds do not.
+        names = "" if is_budget_in_bytes(model) else ", apart from task names"
+        bound = "" if limit is None else f" It will never take more than {as_bytes(limit)}{names}."
         caption = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
         parts.append(chart("memory", "Memory", caption))
     note = "All tasks share the stored examples; none are reserved for a task."
@@ -54,6 +56,14 @@ def budget(validation: Validation, model: Any) -> Section | None:
     elif hasattr(model, "shards"):
         note = f"The model has {model.shards} shards. The tasks of a shard share its stored examples."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
+
+
+def is_budget_in_bytes(model: Any) -> bool:
+    """Return whether the budget of the model is a size, such as "64 KiB"."""
+    try:
+        return budget_of(type(model).__name__, getattr(model, "budget", None)).bytes is not None
+    except InputError:  # another library's learner
+        return False
 
 
 def memory_limit(model: Any) -> int | None:

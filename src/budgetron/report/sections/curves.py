@@ -33,7 +33,7 @@ def curves(validation: Validation) -> Section:
             "mistakes",
             "Mistakes",
             f"{as_count(last.so_far.mistakes)} mistakes in {as_count(last.position)} examples. "
-            "The line becomes flatter as the model learns.",
+            "The line becomes flatter when the model improves.",
         ),
     ]
     if last.so_far.auc is not None:

@@ -25,8 +25,8 @@ def decisions(model: Any) -> Section | None:
     if point.costs is not None:
         charts["costs"] = _costs(point)
         caption = (
-            "The cost per example of each threshold on the examples counted, if no person is asked. The lowest cost is "
-            "marked."
+            "The cost per example of each threshold on the examples counted, if no person is asked. The dashed line "
+            "is the lowest cost."
         )
         markup += f'<div class="pair">{chart("costs", "Cost by threshold", caption)}</div>'
     if point.max_error is not None:

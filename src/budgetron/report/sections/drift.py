@@ -18,7 +18,8 @@ def drift(validation: Validation) -> Section | None:
     if not validation.overall.n:
         return None
     if not validation.alarms:
-        return Section("drift", "Drift", paragraph("No alarm: the loss did not rise, overall or for any task."))
+        text = "No alarm: the loss did not rise by more than chance explains, overall or for a task."
+        return Section("drift", "Drift", paragraph(text))
     newest = validation.alarms[::-1]
     rows = [
         (

@@ -27,12 +27,16 @@ def tasks(validation: Validation, model: Any) -> tuple[Section, dict[str, Any]]:
     charts: dict[str, Chart] = {}
     if curves:
         shown = "all tasks" if len(curves) == len(worst) else f"the {len(curves)} worst tasks"
-        scale = "The dashed line is the error of all tasks together. All charts show 0 to 100 %."
+        points = {task: _points(validation.task_curves[task]) for task, _ in curves}
+        # With rare labels all errors are small. From 0 to 100 % their curves would be flat.
+        largest = max(error for curve in points.values() for _, error in curve)
+        top = next(limit for limit in (0.05, 0.1, 0.25, 0.5, 1.0) if largest <= limit)
+        scale = f"The dashed line is the error of all tasks together. All charts show 0 to {100 * top:g} %."
         parts.append(f"<h3>The tasks over time</h3>{paragraph(f'Error over time of {shown}. {scale}', 'note')}")
         items = []
         for number, (task, figures) in enumerate(curves):
             name = f"task-{number}"
-            charts[name] = _small_chart(validation, task)
+            charts[name] = _small_chart(validation, points[task], top)
             items.append(_item(name, task, figures))
         parts.append(f'<ul class="multiples">{"".join(items)}</ul>')
     return Section("tasks", "Tasks", "".join(parts), charts), _table(worst, model)
@@ -92,11 +96,11 @@ def _item(chart: str, task: Hashable, figures: Figures) -> str:
     return f"<li><strong>{named(task)}</strong><small>{errors} wrong</small>{element}</li>"
 
 
-def _small_chart(validation: Validation, task: Hashable) -> Chart:
-    points = _points(validation.task_curves[task])
+def _small_chart(validation: Validation, points: list[tuple[float, float]], top: float) -> Chart:
     series = [{"label": "error", "values": [rounded(error) for _, error in points]}]
     mark = {"value": rounded(validation.overall.error or 0.0)}
-    return {"x": [rounded(x) for x, _ in points], "small": True, "format": "percent", "series": series, "mark": mark}
+    x = [rounded(x) for x, _ in points]
+    return {"x": x, "small": True, "format": "percent", "range": [0, top], "series": series, "mark": mark}
 
 
 def _points(curve: TaskCurve) -> list[tuple[float, float]]:

@@ -34,6 +34,10 @@ def rows_of(hosted: HostedModel, features: Sequence[Any], limits: Limits) -> Any
         if len(row) > limits.features:
             raise input_error(WHO, '"features"', f"at most {limits.features} numbers per example", str(len(row)))
     if kind is list:
+        columns = hosted.columns
+        if columns is not None and columns.plan.layout == "table" and len(features[0]) != hosted.width:
+            accepted = f"an object with values of the columns {shown(columns.names, 200)}"
+            raise input_type_error(WHO, '"features"', accepted, f"a list of {len(features[0])} numbers")
         return _dense(features)
     if features[0].keys() == _SPARSE and isinstance(features[0]["indices"], list):
         return _sparse(hosted, features, limits)

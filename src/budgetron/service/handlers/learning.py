@@ -73,7 +73,8 @@ def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
     accepted = 'an object with "features" and "label", or with "examples"'
     if body.examples is UNSET:
         if body.features is UNSET or body.label is UNSET:
-            raise input_error("learn", "the body", accepted, "neither")
+            got = "neither" if body.features is body.label is UNSET else "only one of them"
+            raise input_error("learn", "the body", accepted, got)
         return [LabelledExample(body.features, body.label, body.task, body.weight, body.offset)]
     single_fields = (body.features, body.label, body.weight, body.offset)
     if body.task is not None or any(field is not UNSET for field in single_fields):

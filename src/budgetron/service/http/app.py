@@ -323,7 +323,9 @@ def _wrong_method(request: Request, methods: Any) -> HTTPProblem:
 
 def _wrong_content_type(operation: Operation, content_type: str) -> HTTPProblem:
     accepted = JSON + (f" or {NDJSON}" if operation.stream_handler is not None else "")
-    return HTTPProblem(415, "content_type", error_message("request", "Content-Type", accepted, repr(content_type)[:80]))
+    remedy = "With curl, add -H Content-Type:application/json."
+    message = error_message("request", "Content-Type", accepted, repr(content_type)[:80], remedy)
+    return HTTPProblem(415, "content_type", message)
 
 
 def _no_model(service: Service, name: str) -> HTTPProblem:

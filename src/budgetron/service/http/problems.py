@@ -113,9 +113,7 @@ def problem_of(error: Exception) -> HTTPProblem | None:
     if isinstance(error, HTTPProblem):
         return error
     if isinstance(error, msgspec.ValidationError):
-        return HTTPProblem(
-            400, "malformed", error_message("request", "the body", "of the form shown at /docs", _tidy(error))
-        )
+        return HTTPProblem(400, "malformed", _invalid_field(_tidy(error)))
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
         return HTTPProblem(400, "malformed", error_message("request", "the body", "JSON", _tidy(error)))
     for kind, answer in STATUSES:
@@ -134,7 +132,8 @@ def problem_of(error: Exception) -> HTTPProblem | None:
 
 # Messages of learners and hosts name the arguments of a Python call; these are the fields of a request.
 _FIELDS = {"X": "features", "x": "features", "y": "label", "tasks": "task", "task": "task", "sample_weight": "weight",
-           "classes": "classes", "key": "key", "offset": "offset"}  # fmt: skip
+           "classes": "classes", "key": "key", "offset": "offset", "position": "position", "row": "row"}  # fmt: skip
+_RECORD = re.compile(r"^Columns\.encode: record (\d+): ")
 _ARGUMENT = re.compile(r"^(\w+): (" + "|".join(_FIELDS) + r") must be ")
 _REMEDIES = {  # remedies that are Python code, and their counterparts over HTTP
     NAME_THE_TASKS: 'Add "task" to every example.',
@@ -152,14 +151,47 @@ _REMEDIES = {  # remedies that are Python code, and their counterparts over HTTP
 def in_json_terms(message: str) -> str:
     """Name the JSON field in a message about an argument, and give the remedy that fits a request."""
     message = _ARGUMENT.sub(lambda match: f'{match[1]}: "{_FIELDS[match[2]]}" must be ', message)
+    message = _RECORD.sub(r'request: "features" of example \1: ', message)
     for python, json in _REMEDIES.items():
         message = message.replace(python, json)
-    return message
+    return message.replace("; got None.", "; got null.")
 
 
 def fault() -> HTTPProblem:
     """The response to an internal error."""
     return HTTPProblem(500, "fault", "service: internal error; details are in the server log.")
+
+
+# Messages of msgspec about JSON of the wrong form, and its names of types.
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.*)`)?")
+_MISSING_FIELD = re.compile(r"Object missing required field `(.+?)`(?: - at `\$\.?(.*)`)?")
+_WRONG_VALUE = re.compile(r"Expected (.+?)(?:, got (.+?))?(?: - at `\$\.?(.*)`)?")
+_TYPES = {"bool": "true or false", "int": "an integer", "float": "a number", "str": "a string", "array": "a list",
+          "object": "an object", "null": "null"}  # fmt: skip
+
+
+def _invalid_field(reason: str) -> str:
+    """Say which field of the body is wrong, given the message of msgspec."""
+    remedy = "The fields are listed at /docs."
+    if match := _UNKNOWN_FIELD.fullmatch(reason):
+        unknown = f'the unknown field "{match[1]}"{_inside(match[2])}'
+        return error_message("request", "the fields", "those listed at /docs", unknown)
+    if match := _MISSING_FIELD.fullmatch(reason):
+        return f'request: "{match[1]}" must be given{_inside(match[2])}. {remedy}'
+    if match := _WRONG_VALUE.fullmatch(reason):
+        got = f"; got {_type_words(match[2])}" if match[2] else ""
+        field = f'"{match[3]}"' if match[3] else "the body"
+        return f"request: {field} must be {_type_words(match[1])}{got}. {remedy}"
+    return error_message("request", "the body", "of the form shown at /docs", reason)
+
+
+def _inside(path: str | None) -> str:
+    return f' in "{path}"' if path else ""
+
+
+def _type_words(types: str) -> str:
+    """Translate types such as `int | str | null`."""
+    return re.sub(r"`(.+?)`", lambda match: " or ".join(_TYPES.get(one, one) for one in match[1].split(" | ")), types)
 
 
 def _tidy(error: Exception) -> str:

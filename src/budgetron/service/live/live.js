@@ -151,7 +151,7 @@
 
   function decisions(point) {  // the card of an operating point
     const asked = point.expected_asked ? `, asks about ${percent(point.expected_asked)}` : "";
-    const from = point.high == null ? "" : `${shorten(point.labels[1], 16)} from ${point.high.toPrecision(2)} on`;
+    const from = point.high == null ? "" : `decides ${shorten(point.labels[1], 16)} from ${point.high.toPrecision(2)} on`;
     return point.costs ? ["Cost per example", orDash(decimal, point.expected_cost), from + asked] :
       ["Wrong decisions", orDash(percent, point.expected_cost), (from + asked).replace(/^, /, "")];
   }
@@ -236,8 +236,10 @@
     byId("beliefs").hidden = !list.length;
     if (!list.length) return;
     const share = kind => list.filter(b => b[kind]).reduce((sum, b) => sum + b.weight, 0), differ = share("apart"), kinds = share("learned"), alike = 1 - differ - kinds;
+    // On sparse rows, and on graphs that fix the relations, the assumptions of the beliefs are not about tasks.
+    const aboutTasks = list.some(b => /\btasks\b/.test(b.words));
     byId("beliefs-says").textContent = "The model mixes several models with different assumptions, by how well each predicts. " + (
-      kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
+      !aboutTasks ? "" : kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
         alike >= differ ? `The largest part of the weight says that the tasks are alike (${percent(alike)}).` :
           `The largest part of the weight says that the tasks differ (${percent(differ)}).`);
     byId("beliefs-rows").replaceChildren(...[...list].sort((a, b) => b.weight - a.weight).map(b => make("tr", {},
@@ -280,8 +282,8 @@
   }
   async function describe() {
     modelInfo = await (await request(path("model"))).json();
-    const names = modelInfo.columns?.map(c => c.name);
-    byId("try-note").textContent = names ? `An object of the columns: ${names.slice(0, 20).map(n => shorten(n, 24)).join(", ")}${names.length > 20 ? ", …" : ""}.` :
+    const names = modelInfo.columns?.filter(c => c.role === "feature").map(c => c.column);
+    byId("try-note").textContent = names ? `A JSON object with the columns ${names.slice(0, 20).map(n => shorten(n, 24)).join(", ")}${names.length > 20 ? ", …" : ""}.` :
       modelInfo.n_features ? `${count(modelInfo.n_features)} numbers; or an object of features by name, if the model was trained with names.` :
         "Numbers, a JSON list or a JSON object, like the examples that the model learned.";
   }

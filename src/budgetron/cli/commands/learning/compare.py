@@ -59,7 +59,8 @@ def command(
 
     Every learner runs with every budget and every graph, on the same examples in the same order; a Budgetron also
     without a kernel, which takes less time and memory. The recommended setting is the one with the least memory among
-    those whose error is not significantly higher than the lowest.
+    those whose error is not significantly higher than the lowest; of settings with about the same memory, the one with
+    the lowest error.
 
     \b
     budgetron compare mail.csv --task user --budgets 100,1000,64KiB --graphs complete,disconnected
@@ -120,7 +121,7 @@ def _entries(learners: str | None, budgets: str, graphs: str, kernel: str | None
     elif learners.strip() == "all":
         names = list(learner_names())
     else:
-        names = [learner_named(WHO, name) for name in _split_list(learners)]
+        names = [learner_named(WHO, name, "--learners") for name in _split_list(learners)]
     specs = []
     for name in dict.fromkeys(names):  # without duplicates, in the order given
         learner_budgets = _split_list(budgets) if has_parameter(name, "budget") else [None]
@@ -152,14 +153,18 @@ def _name(entry: LearnerSpec, graphs: str, kernel: str | None) -> str:
 def recommend(comparison: Comparison, entries: dict[str, LearnerSpec]) -> str:
     """Return the model with the least memory among those that are not significantly worse than the best.
 
-    If the same learner without a kernel is among them and takes about as much memory, return that one: it is faster.
+    Among models with about as little memory, the most accurate one is taken: to save a few bytes is no reason for a
+    higher error. If the same learner without a kernel is among them and takes about as much memory, return that one: it
+    is faster.
     """
     results = comparison.results()
     best = most_accurate(results)
     close = [name for name in results if not is_worse(comparison, name, best)]
-    # Break ties in memory by the loss, so that the order of the learners does not decide.
     memory = {name: results[name].model.memory_bytes_ for name in results}
-    chosen = min(close, key=lambda name: (memory[name], _loss(results[name].validation)))
+    least = min(memory[name] for name in close)
+    smallest = [name for name in close if memory[name] <= _SIMILAR_MEMORY * least]
+    # Break ties by memory, so that the order of the learners does not decide.
+    chosen = min(smallest, key=lambda name: (_loss(results[name].validation), memory[name]))
     # The same learner, budget and graph, but without a kernel.
     without = [name for name in close if entries[name] == replace(entries[chosen], kernel="none")]
     return without[0] if without and memory[without[0]] <= _SIMILAR_MEMORY * memory[chosen] else chosen
@@ -254,7 +259,7 @@ def explain(comparison: Comparison, chosen: str) -> str:
     uses = "uses" if len(rivals) == 1 else "use"
     return (
         f"Take {chosen}: it has {best_value}, {metric}, in {memory}. {others} not significantly worse, but "
-        f"{uses} at least as much memory."
+        f"{uses} about as much memory or more."
     )
 
 

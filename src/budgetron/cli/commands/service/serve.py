@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from budgetron.errors import MissingExtra, import_extra, input_error, shown
+from budgetron.errors import InputError, MissingExtra, import_extra, input_error, shown
 
 DEFAULT = "default"  # the model whose paths have no name, /v1/predict
 _SHARDS = 8  # default with --ray, as in `run`
@@ -259,5 +259,10 @@ def _initial_model(text: str) -> Callable[[], Any]:
             options[key] = value
         else:
             others.append(word)
-    learner = LearnerSpec(learner=first, others=tuple(others), **options).checked("serve")
+    try:
+        learner = LearnerSpec(learner=first, others=tuple(others), **options).checked("serve")
+    except InputError as error:  # about --budget, which is written budget=N here
+        names = {"learner": "the learner in MODEL", "set": "a setting in MODEL"}
+        message = re.sub(r"^serve: --(\w+)", lambda m: f"serve: {names.get(m[1], f'{m[1]}= in MODEL')}", str(error))
+        raise InputError(message) from None
     return lambda: learner.build("serve")
