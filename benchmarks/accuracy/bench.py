@@ -118,7 +118,7 @@ class Bench:
         """Check that our error is at most the lowest of the others, within `slack`."""
         best = min(others, key=lambda row: row["error"], default=None)
         if best is not None:
-            self.no_worse(f"{what}: first", ours, best)
+            self.no_worse(f"{what}, against the best peer", ours, best)
 
     def check(self, what: str, figure: str, target: str, met: bool | None) -> None:
         met = None if met is None else bool(met)

@@ -90,7 +90,7 @@ def multiclass(bench: Bench) -> None:
     """Digits in five tasks, with the same labels and with other labels per task, against one Budgetron per class."""
     X, y = load_digits(return_X_y=True)
     tasks = np.random.default_rng(0).integers(0, 5, size=len(y))
-    for name, labels in (("digits", y), ("digits, turned by task", (y + 3 * tasks) % 10)):
+    for name, labels in (("digits", y), ("digits, labels rotated by task", (y + 3 * tasks) % 10)):
         stream = Stream(name, X.astype(np.float64), labels.astype(np.int64), tasks)
         streams = bench.orders_of(
             lambda seed, stream=stream: stream.ordered(np.random.default_rng(seed).permutation(len(y)))

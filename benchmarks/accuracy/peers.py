@@ -7,6 +7,7 @@
     rff         random Fourier features, logistic regression with a diagonal Gaussian filter
     fogd        random Fourier features, online gradient descent (Lu et al. 2016)
     nogd        Nyström features of the first rows, online gradient descent (Lu et al. 2016)
+    ahpatron    stored examples, of which the smaller half is projected on the larger (Liao et al. 2024); this library's
     vowpal      Vowpal Wabbit, `-q` task × feature, where it is installed
 
 `nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32.
@@ -25,6 +26,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 from streams import Stream
+
+from budgetron import BudgetSgd, kernels
 
 Floats = Any
 Peer = Callable[..., Floats]
@@ -149,6 +152,14 @@ def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 
     return margins
 
 
+def ahpatron(stream: Stream, nbytes: int, gamma: float) -> Floats:
+    """`BudgetSgd` with the preset, whose budget counts all bytes that it takes. Its margins are no probabilities."""
+    Z = standardised(stream.X)
+    kernel = kernels.Gaussian(gamma / Z.shape[1])
+    model = BudgetSgd.preset("ahpatron", budget=f"{nbytes} B", kernel=kernel)
+    return model.predict_then_learn(Z.astype(np.float32), stream.y, classes=stream.classes)
+
+
 def _gaussian(a: Floats, b: Floats, gamma: float) -> Floats:
     return np.exp(-gamma * np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None] - 2 * a @ b.T, 0))
 
@@ -203,4 +214,5 @@ KERNEL_PEERS: dict[str, tuple[Peer, dict[str, list[Any]]]] = {
     "random features, diagonal filter": (rff, {"gamma": [0.5, 2.0], "prior": [1.0, 10.0]}),
     "FOGD": (fogd, {"gamma": [0.5, 2.0], "rate": [0.3, 1.0, 3.0]}),
     "NOGD": (nogd, {"gamma": [0.5, 2.0], "rate": [0.3, 1.0, 3.0]}),
+    "Ahpatron": (ahpatron, {"gamma": [0.5, 2.0]}),
 }
