@@ -26,9 +26,9 @@ OURS = "Budgetron"
 ITEMS = ("text", "dense-bytes", "many-tasks", "classic")
 """The items of `run.py` whose results are read."""
 PANELS = {
-    "chem97": ("many-tasks", "Is a student's grade good?", "2,410 schools"),
     "sentiment": ("text", "Is a review positive?", "4 departments"),
     "spam": ("text", "Is a message spam?", "3 mailboxes"),
+    "chem97": ("many-tasks", "Is a student's grade good?", "2,410 schools"),
     "ijcnn1": ("dense-bytes", "Is an engine misfiring?", "no tasks (ijcnn1)"),
     "magic04": ("dense-bytes", "Gamma ray or not?", "no tasks (magic04)"),
 }
