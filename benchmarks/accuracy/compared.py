@@ -37,8 +37,8 @@ def table(record: dict[str, Any]) -> str:
         return f"**{value:.1f}**" if value == best[stream] else f"{value:.1f}"
 
     lines = [
-        "| | " + " | ".join(f"{stream}, error %" for stream in streams) + " | µs per example |",
-        "|---" * (len(streams) + 2) + "|",
+        f"| | {' | '.join(streams)} | µs |",
+        "|---" + "|--:" * (len(streams) + 1) + "|",
     ]
     for learner in learners:
         micros = [rows[learner, stream]["micros"] for stream in streams]
@@ -46,8 +46,8 @@ def table(record: dict[str, Any]) -> str:
         cells = [learner, *(error(learner, stream) for stream in streams), low if low == high else f"{low} to {high}"]
         lines.append(f"| {' | '.join(cells)} |")
     quick = "the first 3,000 rows of each set, " if record["quick"] else ""
-    orders = f"{record['orders']} random order{'s' if record['orders'] > 1 else ''} of exam and chem97"
-    return "\n" + "\n".join(lines) + f"\n\n*{quick.capitalize()}{orders}; {record['date']}.*\n\n"
+    orders = f"random orders of exam and chem97: {record['orders']}"
+    return "\n" + "\n".join(lines) + f"\n\n*Measured {record['date']}; {quick}{orders}.*\n\n"
 
 
 if __name__ == "__main__":
