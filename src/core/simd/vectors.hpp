@@ -100,39 +100,33 @@ inline typename Pack<T>::type all_lanes(T value) {
   return typename Pack<T>::type{} + value;
 }
 
-// a b + c, lane by lane, rounded once where the processor can. GCC 14 fuses `c + a * b` in some copies of a loop and not in others. Then the
-// squared norm of a row depends on the number of rows in the call, and a model that is loaded differs from the one that was saved.
+// sum += a b, lane by lane, rounded once where the processor can. GCC 14 fuses `sum += a * b` in some copies of a loop and not in others. Then
+// the squared norm of a row depends on the number of rows in the call, and a model that is loaded differs from the one that was saved.
 template <class V>
-inline V multiply_add(const V& a, const V& b, const V& c) {
-  return c + a * b;  // integers, and processors without such an instruction
+inline void multiply_add(V& sum, const V& a, const V& b) {
+  sum += a * b;  // integers, and processors without such an instruction
 }
 #if defined(__FMA__)
-inline __m128 multiply_add(__m128 a, __m128 b, __m128 c) { return _mm_fmadd_ps(a, b, c); }
-inline __m128d multiply_add(__m128d a, __m128d b, __m128d c) { return _mm_fmadd_pd(a, b, c); }
-inline __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
-inline __m256d multiply_add(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
+inline void multiply_add(__m128& sum, const __m128& a, const __m128& b) { sum = _mm_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m128d& sum, const __m128d& a, const __m128d& b) { sum = _mm_fmadd_pd(a, b, sum); }
+inline void multiply_add(__m256& sum, const __m256& a, const __m256& b) { sum = _mm256_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m256d& sum, const __m256d& a, const __m256d& b) { sum = _mm256_fmadd_pd(a, b, sum); }
 #if defined(__AVX512F__)
-inline __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
-inline __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+inline void multiply_add(__m512& sum, const __m512& a, const __m512& b) { sum = _mm512_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m512d& sum, const __m512d& a, const __m512d& b) { sum = _mm512_fmadd_pd(a, b, sum); }
 #endif
 #elif defined(__aarch64__)
-inline Pack<float>::type multiply_add(const Pack<float>::type& a, const Pack<float>::type& b, const Pack<float>::type& c) {
-  return vfmaq_f32(c, a, b);
-}
-inline Pack<double>::type multiply_add(const Pack<double>::type& a, const Pack<double>::type& b, const Pack<double>::type& c) {
-  return vfmaq_f64(c, a, b);
-}
-inline Pack<double>::four multiply_add(const Pack<double>::four& a, const Pack<double>::four& b, const Pack<double>::four& c) {
-  Pack<double>::four sum = c;
-  for (size_t l = 0; l < 4; ++l) sum[l] = __builtin_fma(a[l], b[l], c[l]);
-  return sum;
+inline void multiply_add(Pack<float>::type& sum, const Pack<float>::type& a, const Pack<float>::type& b) { sum = vfmaq_f32(sum, a, b); }
+inline void multiply_add(Pack<double>::type& sum, const Pack<double>::type& a, const Pack<double>::type& b) { sum = vfmaq_f64(sum, a, b); }
+inline void multiply_add(Pack<double>::four& sum, const Pack<double>::four& a, const Pack<double>::four& b) {
+  for (size_t l = 0; l < 4; ++l) sum[l] = __builtin_fma(a[l], b[l], sum[l]);
 }
 #endif
 
-// sum += a b, lane by lane; `a` may be a scalar.
+// The same; `a` may be a scalar.
 template <class V, class A>
 inline void add_product(V& sum, const A& a, const V& b) {
-  sum = multiply_add(a - V{}, b, sum);  // a − 0 fills a register with a scalar
+  multiply_add(sum, a - V{}, b);  // a − 0 fills a register with a scalar
 }
 
 inline Pack<double>::type magnitude(const Pack<double>::type& x) {
