@@ -1,7 +1,7 @@
 # make demo   set up, then run the main job on real data
 # make test   set up, then run every check (under ten minutes on two quiet cores)
 # make docs   build the documentation site into site/
-# make test-long, make test-oldest, make portability, make lint, make coverage, make bench, make clean
+# make test-long, make test-oldest, make portability, make cross, make lint, make coverage, make bench, make clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -15,7 +15,7 @@ SANITIZED := build/sanitized
 # than many tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser test-long test-oldest portability lint sanitize stubs coverage docs bench clean
+.PHONY: demo test browser test-long test-oldest portability cross lint sanitize stubs coverage docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -134,6 +134,11 @@ coverage: $(VENV)/.tested
 # Builds and tests the core with every supported compiler, and for aarch64 under qemu. One only: make portability COMPILER=clang++-16
 portability: $(BIN)/python
 	$(BIN)/python tests/core/portability.py $(COMPILER)
+
+# Compiles the core for Windows and macOS with Zig, and runs the program for Windows if wine is installed.
+cross: $(BIN)/python
+	$(PIP) install ziglang
+	PATH="$(BIN):$$PATH" $(BIN)/python tests/core/portability.py zig-windows zig-darwin
 
 # Warnings are errors, including dead links and anchors. To read the site with its search: python -m http.server -d site
 docs: $(VENV)/.tested

@@ -3,9 +3,10 @@
     python benchmarks/accuracy/run.py [--only NAME ...] [--quick] [--orders N] [--data FOLDER] [--version-0-1 PYTHON]
 
 Other learners (*peers*) run on the same streams. An *item* is one group of measurements. Each item writes
-`results/NAME.json`; `page.py` makes `docs/algorithms/budgetron-results.md` from these files. FOLDER has the classic
-sets, `kernel/*.npz`; `budgetron.data` finds the other sets. With --quick every stream is cut to 3,000 rows. That shows
-that the command works, but says nothing about the targets, so such results are marked.
+`results/NAME.json`; `page.py` makes `docs/algorithms/budgetron-results.md` from these files, and `compared.py` the
+table of `docs/compared.md`. FOLDER has the classic sets, `kernel/*.npz`; `budgetron.data` finds the other sets. With
+--quick every stream is cut to 3,000 rows. That shows that the command works, but says nothing about the targets, so
+such results are marked.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 
 import on_budgets
 import on_data
+import on_libraries
 import on_structure
 from bench import HERE, Bench, Skipped
+from compared import write_compared
 from page import write_page
 
 from budgetron import __version__
@@ -34,6 +37,7 @@ ITEMS: dict[str, Callable[[Bench], None]] = {
     "dense-bytes": on_data.dense_bytes,
     "classic": on_data.classic,
     "many-tasks": on_data.many_tasks,
+    "libraries": on_libraries.libraries,
     "graph": on_structure.graph,
     "relations": on_structure.relations,
     "bytes-used": on_budgets.bytes_used,
@@ -82,6 +86,7 @@ def main() -> None:
                 json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
     write_page(list(ITEMS), RESULTS)
+    write_compared(RESULTS)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ sanitizers whose runtime is installed. The optimised program is run at each leve
 Clang also build it without vector extensions. The program for aarch64 runs under qemu. Missing compilers are installed
 from Debian if this process may do so; otherwise they are reported and left out. The exit code is 1 if any build or run
 fails.
+
+`make cross` builds it for Windows and macOS with Zig, which pip installs, and runs the program for Windows if wine is
+installed.
 """
 
 from __future__ import annotations
@@ -35,15 +38,28 @@ class Compiler:
     arch: str = "x86_64"
     runner: tuple[str, ...] = ()
     plain: bool = False  # also without vector extensions and from_chars, as on MSVC and older AppleClang
+    flags: tuple[str, ...] = ()
+    system: str = "Linux"
+
+    @property
+    def name(self) -> str:
+        return self.command if self.system == "Linux" else f"zig-{self.system.lower()}"
 
     @property
     def missing(self) -> bool:
-        return any(shutil.which(program) is None for program in (self.command, *self.runner[:1]))
+        programs = (self.command, *self.runner[:1]) if self.system == "Linux" else (self.command,)
+        return any(shutil.which(program) is None for program in programs)
+
+    @property
+    def can_run(self) -> bool:
+        return bool(self.runner and shutil.which(self.runner[0])) or self.system == platform.system()
 
 
 COMPILERS = [
     Compiler("g++-11", ("g++-11",)),
     Compiler("g++-12", ("g++-12",), plain=True),
+    Compiler("g++-14", ("g++-14",)),
+    Compiler("g++-16", ("g++-16",)),
     Compiler("clang++-14", ("clang-14", "libclang-rt-14-dev", "libstdc++-12-dev")),
     Compiler("clang++-15", ("clang-15", "libstdc++-12-dev")),
     Compiler("clang++-16", ("clang-16", "libclang-rt-16-dev", "libstdc++-12-dev")),
@@ -53,6 +69,10 @@ COMPILERS = [
         "aarch64", ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
     ),
 ]  # fmt: skip
+ZIG = [  # only if they are named: Zig compiles its own standard library first, which takes minutes
+    Compiler("python-zig", (), "x86_64", ("wine",), flags=("c++", "-target", "x86_64-windows-gnu"), system="Windows"),
+    Compiler("python-zig", (), "aarch64", flags=("c++", "-target", "aarch64-macos"), system="Darwin"),
+]
 
 
 class Failure(Exception):
@@ -89,10 +109,10 @@ def install(missing: list[Compiler]) -> None:
 
 def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) -> Path:
     """Build the stress program in build/portability/<compiler>/<name>, and return its path."""
-    folder = BUILD / compiler.command / name
+    folder = BUILD / compiler.name / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    common = [compiler.command, *FLAGS, *WARNINGS, *flags]
+    common = [compiler.command, *compiler.flags, *FLAGS, *WARNINGS, *flags]
     defined = [f"-DBUDGETRON_HAS_{level.upper()}" for level in levels]
     objects, commands = [], []
     sources = [s for s in (ROOT / "src/core").rglob("*.cpp") if s.name != "simd.cpp" and s.parent.name != "bindings"]
@@ -112,7 +132,7 @@ def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) ->
 
 
 def sanitizer_of(compiler: Compiler) -> str | None:
-    folder = BUILD / compiler.command
+    folder = BUILD / compiler.name
     folder.mkdir(parents=True, exist_ok=True)
     source, program = folder / "probe.cpp", folder / "probe"
     source.write_text("int main() { return 0; }\n")
@@ -125,7 +145,7 @@ def sanitizer_of(compiler: Compiler) -> str | None:
 
 def check(compiler: Compiler) -> list[str]:
     """Build and run the stress program in all ways. Returns one line per build and run."""
-    native = compiler.arch == platform.machine()
+    native = (compiler.system, compiler.arch) == (platform.system(), platform.machine())
     scale = [] if native else [SLOW]
     levels = list(LEVELS) if compiler.arch == "x86_64" else ["baseline"]
     lines = []
@@ -137,6 +157,8 @@ def check(compiler: Compiler) -> list[str]:
         return output
 
     program = build(compiler, "optimised", levels, ["-O3"])
+    if not compiler.can_run:
+        return [f"optimised: compiled for {compiler.system} on {compiler.arch}, and not run"]
     for level in levels:
         output = run_program(program, "optimised", BUDGETRON_LEVEL=level)
         if f"at level {level}," not in output:  # this CPU lacks the level: a lower one is used, which was run before
@@ -144,6 +166,8 @@ def check(compiler: Compiler) -> list[str]:
     if compiler.plain:
         flags = ["-O2", "-DBUDGETRON_PLAIN_LOOPS", "-DBUDGETRON_NO_FROM_CHARS"]
         run_program(build(compiler, "plain", ["baseline"], flags), "plain loops")
+    if compiler.system != "Linux":
+        return lines
     sanitizer = sanitizer_of(compiler)
     if sanitizer is None:
         lines.append("sanitizers: their runtime is not installed")
@@ -156,21 +180,22 @@ def check(compiler: Compiler) -> list[str]:
 
 
 def main(commands: list[str]) -> int:
-    compilers = [c for c in COMPILERS if not commands or c.command in commands]
-    missing = [c for c in compilers if c.missing or sanitizer_of(c) is None]
+    compilers = [c for c in [*COMPILERS, *ZIG] if c.name in commands] if commands else COMPILERS
+    missing = [c for c in compilers if c.missing or (c.system == "Linux" and sanitizer_of(c) is None)]
     if missing:
         install(missing)
     failed = []
     for compiler in compilers:
-        print(f"== {compiler.command}", flush=True)
+        print(f"== {compiler.name}", flush=True)
         if compiler.missing:
-            print(f"   missing, left out. On Debian: apt-get install {' '.join(compiler.packages)}")
+            remedy = f"On Debian: apt-get install {' '.join(compiler.packages)}" if compiler.packages else "make cross"
+            print(f"   missing, left out. {remedy}")
             continue
         try:
             for line in check(compiler):
                 print(f"   {line}", flush=True)
         except Failure as failure:
-            failed.append(compiler.command)
+            failed.append(compiler.name)
             print(f"   FAILED: {failure}", flush=True)
     if failed:
         print(f"Failed: {', '.join(failed)}")

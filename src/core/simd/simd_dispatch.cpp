@@ -75,7 +75,7 @@ constexpr std::uint32_t bits(std::initializer_list<int> positions) {
   return mask;
 }
 
-constexpr std::uint32_t kOsxsave = bits({27});
+[[maybe_unused]] constexpr std::uint32_t kOsxsave = bits({27});  // used on x86-64 only
 // SSE3, SSSE3, FMA, CMPXCHG16B, SSE4.1, SSE4.2, MOVBE, POPCNT, OSXSAVE, AVX, F16C
 constexpr std::uint32_t kLeaf1V3 = bits({0, 9, 12, 13, 19, 20, 22, 23, 27, 28, 29});
 constexpr std::uint32_t kLeaf7V3 = bits({3, 5, 8});            // BMI1, AVX2, BMI2

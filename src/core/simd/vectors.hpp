@@ -1,15 +1,16 @@
 // A vector register of BUDGETRON_VECTOR bytes, for the loops of simd.cpp. It uses the vector extensions of GCC and Clang, or an
 // array and plain loops for other compilers; BUDGETRON_PLAIN_LOOPS selects the plain loops, for tests.
 //
-// Both variants add in the same order. `add_product` is a single expression in both, so that a compiler that fuses multiplication
-// and addition does so in both.
+// Both variants add in the same order.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__AVX512F__) && (defined(__GNUC__) || defined(__clang__))
+#if (defined(__AVX512F__) || defined(__FMA__)) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#include <arm_neon.h>
 #endif
 
 namespace budgetron {
@@ -99,10 +100,33 @@ inline typename Pack<T>::type all_lanes(T value) {
   return typename Pack<T>::type{} + value;
 }
 
-// sum += a b, lane by lane; `a` may be a scalar.
+// sum += a b, lane by lane, rounded once where the processor can. GCC 14 fuses `sum += a * b` in some copies of a loop and not in others. Then
+// the squared norm of a row depends on the number of rows in the call, and a model that is loaded differs from the one that was saved.
+template <class V>
+inline void multiply_add(V& sum, const V& a, const V& b) {
+  sum += a * b;  // integers, and processors without such an instruction
+}
+#if defined(__FMA__)
+inline void multiply_add(__m128& sum, const __m128& a, const __m128& b) { sum = _mm_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m128d& sum, const __m128d& a, const __m128d& b) { sum = _mm_fmadd_pd(a, b, sum); }
+inline void multiply_add(__m256& sum, const __m256& a, const __m256& b) { sum = _mm256_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m256d& sum, const __m256d& a, const __m256d& b) { sum = _mm256_fmadd_pd(a, b, sum); }
+#if defined(__AVX512F__)
+inline void multiply_add(__m512& sum, const __m512& a, const __m512& b) { sum = _mm512_fmadd_ps(a, b, sum); }
+inline void multiply_add(__m512d& sum, const __m512d& a, const __m512d& b) { sum = _mm512_fmadd_pd(a, b, sum); }
+#endif
+#elif defined(__aarch64__)
+inline void multiply_add(Pack<float>::type& sum, const Pack<float>::type& a, const Pack<float>::type& b) { sum = vfmaq_f32(sum, a, b); }
+inline void multiply_add(Pack<double>::type& sum, const Pack<double>::type& a, const Pack<double>::type& b) { sum = vfmaq_f64(sum, a, b); }
+inline void multiply_add(Pack<double>::four& sum, const Pack<double>::four& a, const Pack<double>::four& b) {
+  for (size_t l = 0; l < 4; ++l) sum[l] = __builtin_fma(a[l], b[l], sum[l]);
+}
+#endif
+
+// The same; `a` may be a scalar.
 template <class V, class A>
 inline void add_product(V& sum, const A& a, const V& b) {
-  sum += a * b;
+  multiply_add(sum, a - V{}, b);  // a − 0 fills a register with a scalar
 }
 
 inline Pack<double>::type magnitude(const Pack<double>::type& x) {
