@@ -1,7 +1,7 @@
 // A table of rows of coefficients: one row per task, and one common row per cluster, which the cluster's tasks share.
 //
 // Rows are found through a hash table of their names, and are linked in the order of their last update. When the limit of rows is
-// reached, the caller evicts the least recently updated one.
+// reached, the caller evicts one, usually the least recently updated.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +35,7 @@ class RowTable {
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
     std::uint32_t version;       // for callers that log changes of all rows: how many entries of the log were applied to this row
+    std::uint32_t count;         // for callers that keep the rows that are updated most often
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
@@ -91,7 +92,7 @@ class RowTable {
   std::uint32_t add(Name name, std::int64_t cluster) {
     const auto at = static_cast<std::uint32_t>(rows_.size());
     index_[bucket_of(name)] = at;
-    rows_.push_back({name, cluster, 0, 0, kNone, kNone, 0});
+    rows_.push_back({name, cluster, 0, 0, kNone, kNone, 0, 0});
     values_.push_back(std::move(spare_.back()));
     spare_.pop_back();
     values_.back().assign(width_, 0.0);

@@ -57,8 +57,8 @@ class Budgetron(ComparableTasks, Learner):
         which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``
         one model for all tasks.
     max_task_rows : int or None, default=None
-        How many tasks may have own weights. Beyond that, the task that was updated longest ago loses its own weights
-        and is predicted by the shared weights. None: as many as the budget allows.
+        How many tasks may have own weights. Beyond that, the tasks that are updated most often keep their own weights,
+        and the others are predicted by the shared weights. None: as many as the budget allows.
     class_weight : dict, "balanced" or None, default=None
         Weights of the examples of each class. "balanced" works in `fit` only.
     task_column : int or str, optional

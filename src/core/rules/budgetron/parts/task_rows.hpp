@@ -4,8 +4,13 @@
 // interaction matrix of the tasks). With clusters, it uses the common row of its cluster and the row of its task. Otherwise it uses only the
 // row of its task.
 //
-// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part. If the
-// limit of rows is reached, a new row evicts the least recently updated one.
+// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part.
+//
+// If the limit of rows is reached, rows that were updated often are kept, because they have learned most. A row counts its updates, up to 15.
+// A task that needs a row looks at the least recently updated one. If its count is 0, the task takes its place. Otherwise the count falls by 1,
+// the row moves to the end of the queue, and the task gets no row this time: what it learns from the example is lost, except for the shared
+// weights. With slightly more tasks than rows, evicting the least recently updated row each time would lose the weights of all tasks again
+// and again.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +31,7 @@ using Parts = Vec<std::unique_ptr<Part>>;
 
 class TaskRows {
  public:
+  static constexpr std::uint32_t kMaxCount = 15;
   static constexpr std::size_t kRowOverhead = 112;  // bytes of a row in addition to its numbers: headers and its entry in the hash table
 
   TaskRows(Bytes& bytes, const Config& config)
@@ -102,8 +108,8 @@ class TaskRows {
     if (!seen.mine) seen.mine = row_of({task.id, false});
   }
 
-  // Called before learning. Adds the rows that do not exist yet, and marks all rows of the example as updated. Existing rows are marked first,
-  // so that a new row of this example evicts none of them.
+  // Called before learning. Adds rows that do not exist yet, if it can, and marks all rows of the example as updated. Existing rows are marked
+  // first, so that a new row of this example evicts none of them.
   void add_missing(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
     const auto for_each_name = [&](auto use) {
@@ -117,14 +123,25 @@ class TaskRows {
     };
     for_each_name([&](RowTable::Name name) {
       const auto at = rows_.find(name);
-      if (at != RowTable::kNone) rows_.touch(at, now);
+      if (at == RowTable::kNone) return;
+      rows_.touch(at, now);
+      rows_.row(at).count = std::min(rows_.row(at).count + 1, kMaxCount);
     });
     for_each_name([&](RowTable::Name name) {
       if (rows_.find(name) != RowTable::kNone) return;
-      if (rows_.at_limit()) rows_.drop(rows_.oldest());
+      if (rows_.at_limit()) {
+        const auto oldest = rows_.oldest();
+        if (rows_.row(oldest).count > 0) {
+          --rows_.row(oldest).count;
+          rows_.touch(oldest, now);
+          return;
+        }
+        rows_.drop(oldest);
+      }
       const auto at = rows_.add(name, 0);
       for (const auto& part : parts) part->begin_row(rows_.values(at), name.id);
       rows_.touch(at, now);
+      rows_.row(at).count = 1;
     });
   }
 
@@ -154,15 +171,17 @@ class TaskRows {
     rows_.end_reserve();
   }
 
-  // Saves the rows in the order of their last update, oldest first.
+  // Saves the rows in the order of the queue, oldest first.
   void save(State& state) const {
     state.integers["row_limit"] = {static_cast<std::int64_t>(rows_.limit())};
     auto& ids = state.integers["row_id"];
     auto& common = state.integers["row_common"];
+    auto& counts = state.integers["row_count"];
     auto& values = state.reals["row_values"];
     for (auto at = rows_.oldest(); at != RowTable::kNone; at = rows_.newer(at)) {
       ids.push_back(rows_.row(at).name.id);
       common.push_back(rows_.row(at).name.common);
+      counts.push_back(rows_.row(at).count);
       values.insert(values.end(), rows_.values(at), rows_.values(at) + width_);
     }
   }
@@ -173,9 +192,10 @@ class TaskRows {
     };
     const auto& ids = state.integers.at("row_id");
     const auto& common = state.integers.at("row_common");
+    const auto& counts = state.integers.at("row_count");
     const auto& values = state.reals.at("row_values");
     const std::int64_t limit = state.integers.at("row_limit").at(0);
-    require(common.size() == ids.size() && values.size() == ids.size() * width_ && limit >= 0);
+    require(common.size() == ids.size() && counts.size() == ids.size() && values.size() == ids.size() * width_ && limit >= 0);
     const auto new_limit = static_cast<std::size_t>(limit);
     if (may_grow_ && new_limit > rows_.limit()) rows_.raise_limit(new_limit - rows_.limit());
     rows_.reserve(ids.size());
@@ -184,6 +204,8 @@ class TaskRows {
       const auto at = rows_.add({ids[k], common[k] != 0}, 0);
       std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(k * width_), width_, rows_.values(at));
       rows_.touch(at, now);
+      require(counts[k] >= 0 && counts[k] <= kMaxCount);
+      rows_.row(at).count = static_cast<std::uint32_t>(counts[k]);
     }
   }
 

@@ -13,8 +13,9 @@ all tasks are alike. A *part* is one or more beliefs that share state.
 - `beliefs`: describes the beliefs for users
 - `terms`: writes a margin as a sum of terms, for explanations
 - `features/`: `scaler` standardises columns, `fourier_features` computes random features, `hashing` hashes integers
-- `parts/`: `part` is the interface; `filters`, `latent`, `adagrad` and `table` implement it. `steps` computes step
-  sizes and class probabilities. `task_rows` stores the own weights of tasks; it evicts the least recently updated ones
+- `parts/`: `part` is the interface; `filters`, `latent`, `adagrad` and `table` implement it. `pairs` finds the pairs of
+  features of a sparse row. `steps` computes step sizes and class probabilities. `task_rows` stores the own weights of
+  the tasks that are updated most often
 - `sizes/`: `plan` decides which parts fit into the bytes, `shapes` lists the arrays and bytes of each part, `resize`
   changes a model to another size
 

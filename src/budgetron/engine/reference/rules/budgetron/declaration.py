@@ -16,6 +16,7 @@ from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron import calibration
+from budgetron.engine.reference.rules.budgetron.parts import task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
@@ -81,8 +82,8 @@ def make_parts(settings: Settings) -> list[Part]:
     shared, own = parameters.shared, parameters.own
     if settings.sparse:
         signs = [sign != 0 for sign in parameters.signs]
-        sizes = (outputs, parameters.cells, parameters.pairs)
-        return [HashedTable(parameters.rates, parameters.keeps, signs, *sizes, shared, own)]
+        cells, pairs = parameters.cells, parameters.pairs
+        return [HashedTable(parameters.rates, parameters.keeps, signs, outputs, cells, pairs, shared, own)]
     parts: list[Part] = []
     for k, (prior, own_prior, floor) in enumerate(parameters.filters):
         bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
@@ -173,7 +174,8 @@ class BudgetronDeclaration(Rule):
         rows = length(arrays, "row_id")
         fields = {"part_index": Field("int64", (len(parts),)), "part_idle": Field("int64", (len(parts),)),
                   "belief_weight": Field("float64", (beliefs,)), "row_id": Field("int64", (rows,)),
-                  "row_common": Field("int64", (rows,)), "row_values": Field("float64", (rows, width)),
+                  "row_common": Field("int64", (rows,)), "row_count": Field("int64", (rows,)),
+                  "row_values": Field("float64", (rows, width)),
                   "row_limit": Field("int64"), "spare_bytes": Field("int64"),
                   **calibration.fields(settings.n_outputs)}  # fmt: skip
         if not settings.sparse:
@@ -203,6 +205,8 @@ class BudgetronDeclaration(Rule):
         require(limit == 0 or len(ids) <= limit, "state.row_id", f"at most {limit} rows", str(len(ids)))
         require(np.isin(arrays["row_common"], (0, 1)).all() and (parameters.clustered or not common.any()),
                 "state.row_common", "1 for rows of clusters, where there are clusters")  # fmt: skip
+        are_counts = ((arrays["row_count"] >= 0) & (arrays["row_count"] <= task_rows.MAX_COUNT)).all()
+        require(are_counts, "state.row_count", f"from 0 to {task_rows.MAX_COUNT}")
         keys = np.stack([ids, arrays["row_common"]])
         require(np.unique(keys, axis=1).shape[1] == len(ids), "state.row_id", "tasks, none of them twice")
         own = ids[~common]

@@ -1,8 +1,14 @@
-"""One row of weights per task, at most `max_rows` rows. A new row evicts the least recently updated one.
+"""One row of weights per task, at most `max_rows` rows.
 
 A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior
-of every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in the
-order of their last update, oldest first.
+of every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in a
+queue: an updated row moves to the end.
+
+If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
+updates, up to 15. A task that needs a row looks at the first row of the queue. If its count is 0, the task takes its
+place. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time: what it learns from
+the example is lost, except for the shared weights. With slightly more tasks than rows, evicting the least recently
+updated row each time would lose the weights of all tasks again and again.
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ import numpy as np
 from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
 
+MAX_COUNT = 15
+"""The largest count of a row."""
 ROW_OVERHEAD = 56 + 32 + 24
 """Bytes that a task's row takes in the core beside its numbers: two headers, and its entry in the index."""
 RowKey = tuple[int, bool]
@@ -28,6 +36,7 @@ class TaskRows:
     def __init__(self, parts: Sequence[Part], max_rows: int | None, may_grow: bool = False) -> None:
         self.max_rows, self.may_grow = max_rows, may_grow
         self.rows: OrderedDict[RowKey, Array] = OrderedDict()
+        self.counts: dict[RowKey, int] = {}
         self.lay_out(parts)
 
     def lay_out(self, parts: Sequence[Part]) -> None:
@@ -72,20 +81,33 @@ class TaskRows:
         return row
 
     def keep(self, rows: dict[RowKey, Array]) -> None:
-        """Store the rows of one example, and mark them as the most recently updated ones."""
+        """Store the rows of one example if there is room, and move them to the end of the queue."""
         if self.width == 0:
             return
         for key in rows:
             # Existing rows are moved to the end first, so that a new row of this example evicts none of them.
             if key in self.rows:
                 self.rows.move_to_end(key)
+                self.counts[key] = min(self.counts[key] + 1, MAX_COUNT)
         for key, row in rows.items():
-            if key not in self.rows and self.max_rows is not None and len(self.rows) >= self.max_rows:
-                self.rows.popitem(last=False)
-            self.rows.setdefault(key, row)
+            if key not in self.rows and self._has_room():
+                self.rows[key], self.counts[key] = row, 1
+
+    def _has_room(self) -> bool:
+        """Return whether a row may be added, after evicting another one if necessary and possible."""
+        if self.max_rows is None or len(self.rows) < self.max_rows:
+            return True
+        first = next(iter(self.rows))
+        if self.counts[first] > 0:
+            self.counts[first] -= 1
+            self.rows.move_to_end(first)
+            return False
+        del self.rows[first], self.counts[first]
+        return True
 
     def forget(self, task_id: int) -> None:
         self.rows.pop((task_id, False), None)
+        self.counts.pop((task_id, False), None)
 
     def state(self) -> dict[str, Any]:
         ids, are_clusters = [key[0] for key in self.rows], [key[1] for key in self.rows]
@@ -93,6 +115,7 @@ class TaskRows:
             "row_limit": self.max_rows or 0,
             "row_id": np.array(ids, dtype=np.int64),
             "row_common": np.array(are_clusters, dtype=np.int64),
+            "row_count": np.array([self.counts[key] for key in self.rows], dtype=np.int64),
             "row_values": np.array(list(self.rows.values())).reshape(len(self.rows), self.width),
         }
 
@@ -101,7 +124,8 @@ class TaskRows:
             self.max_rows = int(state["row_limit"])
         values = np.asarray(state["row_values"], dtype=np.float64).reshape(len(state["row_id"]), self.width)
         are_clusters = np.asarray(state["row_common"]).astype(bool).tolist()
-        keys = zip(np.asarray(state["row_id"]).tolist(), are_clusters, strict=True)
+        keys = list(zip(np.asarray(state["row_id"]).tolist(), are_clusters, strict=True))
+        self.counts = dict(zip(keys, np.asarray(state["row_count"]).tolist(), strict=True))
         self.rows = OrderedDict((key, row.copy()) for key, row in zip(keys, values, strict=True))
 
     @property

@@ -2,7 +2,7 @@
 
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
-    rows of tasks       The most recently updated ones stay.
+    rows of tasks       The last ones of the queue stay.
     cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
                         same hashes: those with the largest counts, and among equal counts those with the largest mass.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
@@ -42,7 +42,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
                 _resize_adagrad(state, f"adagrad{k}", new)
     limit = new.parameters.max_task_rows
     if limit is not None:
-        for name in ("row_id", "row_common", "row_values"):
+        for name in ("row_id", "row_common", "row_count", "row_values"):
             state[name] = np.asarray(state[name])[-limit:]
     state["row_limit"] = limit or 0
     state["spare_bytes"] = _bytes_of_dropped(state, new)
