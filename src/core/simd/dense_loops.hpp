@@ -111,6 +111,7 @@ double rough_square(const T* x, size_t d) {
   s0 = (s0 + s1) + (s2 + s3);
   double sum = 0;
   for (size_t l = 0; l < w; ++l) sum += static_cast<double>(s0[l]);
+  BUDGETRON_ONE_BY_ONE
   for (; f < d; ++f) sum += static_cast<double>(x[f]) * static_cast<double>(x[f]);
   return sum;
 }

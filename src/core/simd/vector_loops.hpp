@@ -27,6 +27,7 @@ double dot(const double* a, const double* b, size_t n) {
   s0 = (s0 + s1) + (s2 + s3);
   double sum = 0;
   for (size_t l = 0; l < w; ++l) sum += s0[l];
+  BUDGETRON_ONE_BY_ONE
   for (; j < n; ++j) sum += a[j] * b[j];
   return sum;
 }
@@ -103,6 +104,7 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
     store(y + j, yj);
   }
   for (size_t m = 0; m < Rows; ++m) {
+    BUDGETRON_ONE_BY_ONE
     for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those beyond the diagonal of row i
       double p = static_cast<double>(row[m][t]);
       if (Terms > 0) p += a0[m] * v0[t];
@@ -176,7 +178,8 @@ inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, c
       store(row[q] + j, p);
     }
   }
-  for (size_t q = 0; q < Rows; ++q)
+  for (size_t q = 0; q < Rows; ++q) {
+    BUDGETRON_ONE_BY_ONE
     for (size_t t = j; t <= i + q; ++t) {
       double p = row[q][t];
       if (Square) p += ai[q] * a[t];
@@ -184,6 +187,7 @@ inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, c
       p += mi[q] * g[t];
       row[q][t] = p;
     }
+  }
 }
 
 template <bool Square>

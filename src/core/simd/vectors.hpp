@@ -26,6 +26,14 @@ using std::size_t;
 #define BUDGETRON_INLINE inline
 #endif
 
+// Before a loop over the numbers that do not fill a register. GCC 16 vectorises such loops too, from the first aligned address, and fuses
+// multiplication and addition only in the rest of them. Then the last digits depend on where an array lies in memory.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 14
+#define BUDGETRON_ONE_BY_ONE _Pragma("GCC novector")
+#else
+#define BUDGETRON_ONE_BY_ONE
+#endif
+
 // The next five functions work on single numbers, and lane by lane on registers.
 
 // a where x is at most `limit`, otherwise b.
