@@ -11,6 +11,7 @@ import pytest
 from host_streams import MODELS, blocks, close_without_snapshot, learn_without_host, same_model, stream
 
 from budgetron.durable import AlreadyOwned, DamagedLog, Host, Request, repair, restore, verify
+from budgetron.durable.replication.fencing import OWNER_FILE, directory_token
 from budgetron.errors import InputError
 
 MODEL, BLOCKS = MODELS["random"], blocks(300)  # 15 blocks of 20 examples each
@@ -291,10 +292,12 @@ def test_files_that_are_not_backups_are_rejected_and_change_nothing(tmp_path, ki
 def test_only_the_owner_may_read(tmp_path):
     host = learned_host(tmp_path / "above" / "host", 60)
     host.backup(tmp_path / "backup")
+    token = directory_token(tmp_path / "above" / "host")
+    assert directory_token(tmp_path / "above" / "host") == token
     for path in (tmp_path / "above", tmp_path / "above" / "host"):
         assert path.stat().st_mode & 0o777 == 0o700
     files = [tmp_path / "backup", *(tmp_path / "above" / "host").iterdir()]
-    assert {"host.sqlite", "host.sqlite-wal", "lock", "acknowledged"} <= {path.name for path in files}
+    assert {"host.sqlite", "host.sqlite-wal", "lock", "acknowledged", OWNER_FILE} <= {path.name for path in files}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
     host.close()
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from budgetron.durable.errors import StaleOwner, storage_errors
 from budgetron.durable.replication.store import Store
+from budgetron.durable.storage.sqlite_file import create_private
 from budgetron.persist.disk import replace_file
 
 OWNER_FILE = "copy-owner"
@@ -87,5 +88,6 @@ def directory_token(directory: Path) -> str:
         if path.is_file() and (text := path.read_text().strip()):
             return text
         token = secrets.token_hex(8)
+        create_private(path)  # `replace_file` keeps the permissions of the file that it replaces
         replace_file(path, token.encode())
     return token
