@@ -80,7 +80,7 @@ def kill_and_restore(tmp_path, rounds, per_round):
         budgetron("restore", copy / "default", data / "default")
         assert seen(data / "default") in (3 * len(acknowledged), 3 * len(acknowledged) + 1)
         with Host.open(data / "default") as host:
-            remembered = host.remembered("")
+            remembered = host.answers_to("")
             assert all(f"block {n}" in remembered for n in acknowledged)
             late = host.model.n_seen_ - 3 * len(acknowledged)
         if late:  # the last request was learned although it was not answered: undo it, so that the counts agree
@@ -123,7 +123,7 @@ def kill_while_copying(tmp_path, rounds, every):
         shutil.rmtree(data)
         budgetron("restore", copy / "default", data / "default")
         with Host.open(data / "default") as host:
-            remembered = host.remembered("")
+            remembered = host.answers_to("")
         older = {key for key, at in acknowledged.items() if at < point}
         learned_keys = {key for key in range(n, n + len(acknowledged) + 1) if f"block {key}" in remembered}
         assert first in older <= learned_keys
