@@ -247,8 +247,8 @@ class HashedTable final : public Part {
     double* n = e.evidence;
     std::fill_n(n, outputs_, 0.0);
     if (!shared_) return;
-    // All |phi| are equal, so the sum of logarithms is the logarithm of a product. 16 factors, each at most 2^24 and at least kPriorMass,
-    // cannot overflow; one logarithm for 16 features takes a tenth of the time of 16 logarithms.
+    // All |phi| are equal, so the sum of logarithms is the logarithm of a product, which takes less time. A product of 16 factors cannot
+    // overflow: they are at least kPriorMass, and a mass in float32 stops growing at 2^24, because each example adds at most 1.
     const double phi = std::abs(e.entries->front().phi[1]);
     for (std::size_t o = 0; o < outputs_; ++o) {
       const double prior = outputs_ == 1 ? std::log(total_[0] / total_[1]) : -std::log(total_[o]);

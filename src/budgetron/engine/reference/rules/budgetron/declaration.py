@@ -285,6 +285,8 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
     not_negative = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
     require(not_negative, "state.table_cells", "sizes, masses and squares that are not negative")
+    # A mass in float32 stops growing at 2²⁴, because each example adds at most 1.
+    require((cells[:, 1:first] <= 2**24).all(), "state.table_cells", "masses of at most 2^24")
     tags, limit = arrays["table_tags"], TAGS * (MAX_COUNT + 1)
     require(((tags >= 0) & (tags < limit)).all(), "state.table_tags", f"not negative and below {limit}")
     require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
