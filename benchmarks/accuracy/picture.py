@@ -60,9 +60,12 @@ class Measurement:
 
 
 def measured(rows: list[dict[str, Any]], stream: str) -> Iterator[Measurement]:
-    """The rows of one stream with a budget in bytes. A peer has no allocated bytes: its budget counts instead."""
+    """The rows of one stream with a budget in bytes. A peer has no allocated bytes: its budget counts instead.
+
+    Only the learners of the legend are drawn. Ahpatron, whose errors are near those of NOGD, is in the results only.
+    """
     for row in rows:
-        if row["stream"] == stream and row["budget"] is not None:
+        if row["stream"] == stream and row["budget"] is not None and row["learner"] in NAMES:
             budget = _bytes(row["budget"])
             yield Measurement(row["learner"], budget, float(row.get("bytes", budget)), row["error"])
 
