@@ -4,7 +4,7 @@
 // only if both agree. A cell also has a count, from 0 to 15. Each occurrence of its hash adds 1. A new hash that finds no cell subtracts 1
 // from the lowest count of its bucket, or takes that cell if the count is 0.
 //
-// The lookups have no branches that depend on the data, because the processor could not predict them: most words of a text are rare.
+// A lookup compares all tags of a bucket without branches, because the processor could not predict them: most words of a text are rare.
 #pragma once
 
 #include <algorithm>
