@@ -280,6 +280,11 @@ void for_each_config(Use use) {
                 c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0, 3, 0.1, 0});
                 if (rows) c.parameters.set("filter_rates", std::vector<double>{2, 0, 0, 0});
                 if (rows && c.n_outputs == 1) c.parameters.set("filter_lapses", std::vector<double>{0.1, 0.2, 0, 0.05});
+                if (parts != 2) {  // there are no bins without shared weights
+                  count("bins", 8);
+                  count("bin_pairs", rows > 0);
+                  count("bin_cells", parts == 1 ? 0 : 24);
+                }
                 if (frequencies) {
                   count("frequencies", 7);
                   count("own_cells", rows ? 40 : 0);

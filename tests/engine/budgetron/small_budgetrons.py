@@ -25,9 +25,9 @@ GRAPHS = {
 
 def small_settings(
     graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9,
-    mixed=False, **more
+    mixed=False, bins=8, **more
 ):  # fmt: skip
-    """Return settings with every kind of part, each as small as possible.
+    """Return settings with every kind of part, each as small as possible; without binned columns if `bins` is 0.
 
     With `mixed`, the first filter learns by AdaGrad and others assume that some labels are random.
     """
@@ -44,6 +44,8 @@ def small_settings(
     else:
         parameters |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
                   "full_covariance": full_covariance}  # fmt: skip
+        if shared and bins:
+            parameters |= {"bins": bins, "bin_pairs": True, "bin_cells": 24 if own else 0}
         if frequencies:
             width = d + 1 + 2 * frequencies
             parameters |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}

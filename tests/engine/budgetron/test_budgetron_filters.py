@@ -64,7 +64,7 @@ def test_a_label_that_is_surely_wrong_hardly_moves_a_filter_with_a_lapse_rate():
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_lapse_rate_limits_probabilities(kind, make_settings, learn):
     """A single belief that assumes 10 % random labels never gives more than 95 %, before calibration."""
-    settings = make_settings(frequencies=0, latent=0, filters=[(10.0, 0.1, 0.0)], filter_lapses=[0.1])
+    settings = make_settings(frequencies=0, latent=0, bins=0, filters=[(10.0, 0.1, 0.0)], filter_lapses=[0.1])
     engine = kind(settings)
     X = np.random.default_rng(0).normal(size=(300, 4))
     learn(engine, X, (X[:, 0] > 0).astype(int), np.zeros(300, dtype=int))

@@ -49,7 +49,7 @@ def test_most_tasks_keep_their_weights_where_there_are_slightly_more_tasks_than_
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, learn):
     """After its row was forgotten or evicted, its margins are those of a new task."""
-    settings = make_settings(frequencies=0, latent=0)  # hashed cells cannot be forgotten
+    settings = make_settings(frequencies=0, latent=0, bins=0)  # hashed cells cannot be forgotten
     engine = kind(settings)
     X, codes, tasks = stream(80)
     learn(engine, X, codes, tasks)
@@ -221,7 +221,7 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, make_setti
 
 
 def test_the_only_part_is_never_dropped(make_settings, stream, learn):
-    settings = make_settings(frequencies=0, latent=0, filters=[(1.0, 0.1, 0.0)])
+    settings = make_settings(frequencies=0, latent=0, bins=0, filters=[(1.0, 0.1, 0.0)])
     engine = reference.Engine(settings)
     X, codes, tasks = stream(20)
     learn(engine, X, codes, tasks)
@@ -248,7 +248,7 @@ def test_a_linear_belief_that_learns_by_adagrad_is_never_dropped(kind, make_sett
 
 @pytest.mark.skipif(not native.available, reason="built without a compiler")
 def test_both_engines_limit_the_probabilities_of_a_single_belief_with_three_classes(make_settings, learn):
-    settings = make_settings(n_outputs=3, frequencies=0, latent=0, filters=[(10.0, 0.1, 0.0)])
+    settings = make_settings(n_outputs=3, frequencies=0, latent=0, bins=0, filters=[(10.0, 0.1, 0.0)])
     rng = np.random.default_rng(0)
     codes = rng.integers(3, size=2000)
     X = 3 * np.eye(4)[codes] + 0.05 * rng.normal(size=(2000, 4))  # so easy that some probabilities are tiny
@@ -287,7 +287,7 @@ def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
 
     All weight of the calibration is on its straight curve, because the margin would not be linear otherwise.
     """
-    engine = kind(make_settings(frequencies=0, latent=0, filters=[(1.0, 0.5, 0.0)]))
+    engine = kind(make_settings(frequencies=0, latent=0, bins=0, filters=[(1.0, 0.5, 0.0)]))
     X, y, tasks = opposed_tasks(200)
     learn(engine, X, y, tasks)
     state = engine.state() | {"calibration_weight": np.array([1.0, 0.0])}

@@ -292,7 +292,7 @@ def with_a_sleeping_part(kind, settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
-    settings = make_settings(max_task_rows=5)
+    settings = make_settings(bins=0, max_task_rows=5)
     engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     for i in range(24):
         before = engine.state()
@@ -307,7 +307,7 @@ def test_a_sleeping_part_sees_one_example_in_eight(kind, make_settings, learn):
 @pytest.mark.parametrize("kind", ENGINES)
 def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, make_settings, learn):
     """While a part sleeps, learning still returns the margin that a prediction just before it gives."""
-    settings = make_settings(max_task_rows=5)
+    settings = make_settings(bins=0, max_task_rows=5)
     engine, X, codes, tasks = with_a_sleeping_part(kind, settings, learn)
     ids, clusters = settings.graph.locate(list(tasks))
     for i in range(10):
@@ -321,7 +321,7 @@ def test_learning_returns_the_margin_of_a_prediction_while_a_part_sleeps(kind, m
 def test_parts_sleep_alike_in_both_engines(form, make_settings, learn):
     results = []
     for kind in ENGINES:
-        engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(max_task_rows=None, **form), learn)
+        engine, X, codes, tasks = with_a_sleeping_part(kind, make_settings(bins=0, max_task_rows=None, **form), learn)
         margins = learn(engine, X, codes, tasks)[0]
         ids, clusters = engine.settings.graph.locate(list(tasks))
         variances = engine.query("variances", X, ids, clusters)["variance"]

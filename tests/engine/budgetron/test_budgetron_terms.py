@@ -10,8 +10,8 @@ from small_budgetrons import learn_rows, small_settings, small_stream
 from budgetron.engine import native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
 
-FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0}, "mixed": {"mixed": True},
-         "sparse": {"is_sparse": True}}
+FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0, "bins": 0},
+         "mixed": {"mixed": True}, "sparse": {"is_sparse": True}}
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 

@@ -115,6 +115,7 @@ void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   e.features = ones.data();
   const std::vector<const double*> banks(fourier_.banks(), ones.data());
   e.banks = banks.data();
+  e.bins = nullptr;
   std::vector<double> terms, fourier;
   std::vector<double> factors(work.awake.size());
   std::size_t at = 0;

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "learner/registry.hpp"
+#include "rules/budgetron/parts/bins.hpp"
 #include "rules/budgetron/parts/filter.hpp"
 #include "rules/budgetron/parts/fourier_adagrad.hpp"
 #include "rules/budgetron/parts/latent.hpp"
@@ -78,6 +79,8 @@ void Budgetron::make_parts() {
   for (std::size_t k = 0; k < rates.size(); ++k)
     add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("frequencies", 0), config_.parameters.count("max_frequencies", 0), shared,
                           own ? config_.parameters.count("own_cells", 0) : 0);
+  if (const std::size_t edges = config_.parameters.count("bins", 0))
+    add_part<BinnedColumns>(BinnedColumns::Shape{config_.d, outputs(), edges, config_.parameters.flag("bin_pairs", false), config_.parameters.count("bin_cells", 0), config_.single});
 }
 
 // ---- one example
@@ -105,7 +108,7 @@ void Budgetron::find_features(const Instance& x, Working& work) const {
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
   if (!config_.sparse) find_features(x, work);
-  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data()};
+  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data(), work.bins.data()};
   rows_.find_related(task, work.related.data(), work.seen.n_related);
   rows_.find(task, parts_, work.related.data(), work.priors.data(), work.seen);
   work.awake.clear();
@@ -190,6 +193,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(outputs());
   work.awake.reserve(n_beliefs());
+  work.bins.resize(config_.parameters.count("bins", 0) ? config_.d : 0);
   if (config_.sparse) work.entries.reserve(kShortEntries);  // reserve_rule() allocates more for longer rows
   work.pairs.reserve(Pairs::most(config_.parameters.count("pairs", 0)));
   work.related.resize(rows_.max_related());
@@ -219,7 +223,7 @@ void Budgetron::end_reserve() noexcept {
 namespace {
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
-                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow"},
+                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow", "bins", "bin_pairs", "bin_cells"},
                             make_counted<Budgetron>);
 
 }  // namespace

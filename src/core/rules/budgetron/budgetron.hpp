@@ -25,7 +25,7 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> features;       // see Seen::features
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
@@ -35,6 +35,7 @@ struct BudgetronScratch : RuleScratch {
   Vec<double> calibrated;  // working memory of the calibration
   Vec<double> evidence;  // of naive Bayes, see table.hpp
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
+  Vec<std::uint8_t> bins;  // see Seen::bins
   Vec<TableEntry> entries;  // the non-zeros of a sparse row
   Vec<PairEntry> pairs;  // pairs of them
   Vec<Related> related;
@@ -113,7 +114,7 @@ class Budgetron final : public Learner {
   void drop_part(std::size_t p);
   void use_bytes_when_due(bool dropped);
   void use_bytes();
-  void grow_kind(Kind kind, const Part& favoured);
+  void grow_kind(Kind kind, const Part& favoured, double compared_weight);
   void reclaim_frequencies();
   std::size_t frequency_bytes() const;
   std::size_t cost(const Part& part, std::size_t frequencies) const;

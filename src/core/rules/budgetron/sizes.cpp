@@ -12,7 +12,7 @@ namespace budgetron {
 namespace {
 
 constexpr std::int64_t kDropAfter = 5000;    // a part is dropped after this many idle examples
-constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once their weights add up to this
+constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once they have this share of the weight; see use_bytes()
 constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
 constexpr std::size_t kPartOverhead = 640;   // bytes that the plan counts for a part in addition to its arrays
 constexpr std::size_t kStepsBytes = 4 * sizeof(double);  // working memory of Steps, per output
@@ -29,12 +29,16 @@ void Budgetron::use_bytes_when_due(bool dropped) {
 // Parts begin with few frequencies, because more would waste time and bytes on a stream that a linear model describes. Once the parts with
 // Fourier features have nearly all of the weight, they use as many frequencies as are useful, and the heaviest of them gets the bytes of
 // dropped parts. Until then, these bytes become rows for more tasks. If memory runs out, the sizes do not change until the next review.
+//
+// The weight of parts that are neither linear nor have Fourier features does not count: early in a stream they may be better than Fourier
+// features with few frequencies and worse than those with more.
 void Budgetron::use_bytes() {
-  double fourier_weight = 0, largest_weight = -1;
+  double compared_weight = 0, fourier_weight = 0, largest_weight = -1;
   std::size_t b = 0, heaviest = parts_.size();
   for (std::size_t p = 0; p < parts_.size(); b += parts_[p++]->count()) {
-    if (parts_[p]->max_frequencies() == 0) continue;
     const double weight = mixture_.weight_of(b, parts_[p]->count());
+    if (parts_[p]->is_linear() || parts_[p]->max_frequencies() > 0) compared_weight += weight;
+    if (parts_[p]->max_frequencies() == 0) continue;
     fourier_weight += weight;
     if (weight > largest_weight) {
       largest_weight = weight;
@@ -42,18 +46,18 @@ void Budgetron::use_bytes() {
     }
   }
   try {
-    if (fourier_weight < kEnoughWeight) {
+    if (heaviest == parts_.size() || fourier_weight < kEnoughWeight * compared_weight) {
       if (n_seen_ + 1 >= kReclaimAfter && rows_.wants_more()) reclaim_frequencies();
       spare_ = rows_.take(spare_);
       return;
     }
-    for (const Kind kind : {Kind::filter, Kind::adagrad}) grow_kind(kind, *parts_[heaviest]);
+    for (const Kind kind : {Kind::filter, Kind::adagrad}) grow_kind(kind, *parts_[heaviest], compared_weight);
   } catch (const std::bad_alloc&) {
   }
 }
 
-// Grows the parts of a kind. `favoured`, the heaviest of all parts, may use spare bytes.
-void Budgetron::grow_kind(Kind kind, const Part& favoured) {
+// Grows the parts of a kind. `favoured`, the heaviest part with Fourier features, may use spare bytes. Weights are relative to `compared_weight`.
+void Budgetron::grow_kind(Kind kind, const Part& favoured, double compared_weight) {
   double largest_weight = -1, sum = 0;
   std::size_t b = 0, heaviest = parts_.size();
   const auto is_of_kind = [&](std::size_t p) { return parts_[p]->kind() == kind && parts_[p]->max_frequencies() > 0; };
@@ -69,7 +73,7 @@ void Budgetron::grow_kind(Kind kind, const Part& favoured) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     if (!is_of_kind(p)) continue;
     Part& part = *parts_[p];
-    const std::size_t wanted = part.useful_frequencies(p == heaviest ? sum : 0.0, n_seen_ + 1), planned = part.max_frequencies();
+    const std::size_t wanted = part.useful_frequencies(p == heaviest ? sum / compared_weight : 0.0, n_seen_ + 1), planned = part.max_frequencies();
     if (&part != &favoured || wanted <= planned) {
       grow(part, std::min(wanted, planned));
       continue;

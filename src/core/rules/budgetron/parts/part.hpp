@@ -52,7 +52,8 @@ struct Seen {
   // Sparse rows: filled by the table's margins, and used again by its update.
   Vec<TableEntry>* entries = nullptr;
   Vec<PairEntry>* pairs = nullptr;
-  double* evidence = nullptr;  // one number per output
+  double* evidence = nullptr;  // one number per output; also for binned columns
+  std::uint8_t* bins = nullptr;  // dense rows: the fine bin of every column (bins.hpp), written by margins() of that part
 };
 
 // Reads how many frequencies a saved part uses (`which` = 0), or may use (`which` = 1).
@@ -115,6 +116,7 @@ class Part {
   // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
   // and 0 otherwise. `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }
+  virtual bool is_linear() const { return max_frequencies() == 0; }  // whether f is linear in the columns
   virtual std::size_t bank() const { return 0; }  // the bank of Fourier features that it uses
   virtual Kind kind() const { return Kind::linear; }
   virtual void stop_growing() {}  // lowers max_frequencies() to frequencies()

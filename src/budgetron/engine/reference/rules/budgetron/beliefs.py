@@ -21,7 +21,7 @@ class Belief:
     """What one model of the mixture assumes about the stream."""
 
     words: str
-    curved: bool = False  # whether it has Fourier features
+    curved: bool = False  # whether its boundary may be curved: it has Fourier features or bins
     apart: bool = False  # whether it expects the own weights of tasks to be larger than the shared ones
     learned: bool = False  # whether it learns which tasks resemble each other
     adapting: bool = False  # whether it expects the stream to keep changing
@@ -60,4 +60,9 @@ def beliefs_of(settings: Settings) -> list[list[Belief]]:
         apart = has_both and own >= 1
         words = [f"Fourier features, rate {rate:g}"] + ["tasks differ" if apart else "tasks alike"] * has_both
         parts.append([Belief(", ".join(words), True, apart)])
+    if parameters.bins:
+        alike = ", tasks alike" * bool(has_both)
+        binned = [Belief(f"bins of columns{alike}", True)]
+        binned += [Belief("bins of columns, tasks differ", True, True)] * (parameters.bin_cells > 0)
+        parts.append(binned + [Belief(f"pairs of bins of columns{alike}", True)] * parameters.bin_pairs)
     return parts

@@ -18,6 +18,7 @@ from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron import calibration
 from budgetron.engine.reference.rules.budgetron.parts import task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
+from budgetron.engine.reference.rules.budgetron.parts.bins import BIASES, BinnedColumns
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
@@ -74,6 +75,9 @@ class Parameters(RuleParameters, frozen=True):
     max_frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # limit for AdaGrad after other parts have freed memory
     max_filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # the same limit for filters on Fourier features
     rows_may_grow: bool = False  # whether freed memory may be used for more task rows
+    bins: Annotated[int, Meta(ge=0, le=128)] = 0  # edges of the bins of each column; 0: no beliefs on binned columns
+    bin_pairs: bool = False  # whether there is a belief on pairs of bins
+    bin_cells: Annotated[int, Meta(ge=0, le=2**31)] = 0  # own weights of all tasks for bins; 0: tasks have none
 
 
 def make_parts(settings: Settings) -> list[Part]:
@@ -103,6 +107,9 @@ def make_parts(settings: Settings) -> list[Part]:
     )
     for k, (rate, share) in enumerate(zip(parameters.rates, parameters.owns, strict=True)):
         parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
+    if parameters.bins:
+        pairs, cells = parameters.bin_pairs, parameters.bin_cells
+        parts.append(BinnedColumns(settings.n_features, outputs, parameters.bins, pairs, cells))
     return parts
 
 
@@ -133,6 +140,15 @@ class BudgetronDeclaration(Rule):
         require(is_table, "cells", f"a multiple of {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
         has_pairs = parameters.pairs != 1 and (parameters.pairs == 0 or (settings.sparse and parameters.shared))
         require(has_pairs, "pairs", "0 without shared weights and for dense rows, and never 1", str(parameters.pairs))
+        can_bin = parameters.bins % 8 == 0 and (parameters.bins == 0 or (parameters.shared and not settings.sparse))
+        accepted = "a multiple of 8, and 0 without shared weights and for sparse rows"
+        require(can_bin, "bins", accepted, str(parameters.bins))
+        require(parameters.bins > 0 or not parameters.bin_pairs, "bin_pairs", "false without bins")
+        cells_agree = parameters.bin_cells == 0 or (
+            parameters.bins > 0 and parameters.own and parameters.bin_cells >= 2 * BIASES
+        )
+        require(cells_agree, "bin_cells", f"0, or at least {2 * BIASES} where tasks have own weights",
+                str(parameters.bin_cells))  # fmt: skip
         for name in ("signs", "keeps"):
             as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
             require(not settings.sparse or as_many, name, "as many as rates")
@@ -228,6 +244,8 @@ class BudgetronDeclaration(Rule):
             _verify_table(settings, arrays)
         else:
             _verify_variances(settings, arrays)
+        if "bins_rows" in arrays:
+            _verify_bins(settings, arrays)
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
@@ -291,6 +309,22 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     require(((tags >= 0) & (tags < limit)).all(), "state.table_tags", f"not negative and below {limit}")
     require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
     require((arrays["table_bayes_squares"] >= 1).all(), "state.table_bayes_squares", "at least 1")
+
+
+def _verify_bins(settings: Settings, arrays: Arrays) -> None:
+    """Reject numbers of binned columns that learning cannot produce."""
+    rows, outputs = int(arrays["bins_rows"][0]), settings.n_outputs
+    most = min(settings.parameters.bins, int(arrays["n_seen"][0]))
+    require(0 <= rows <= most, "state.bins_rows", f"a count of at most {most}", str(rows))
+    is_sorted = rows < settings.parameters.bins or (np.diff(arrays["bins_edges"], axis=1) >= 0).all()
+    require(is_sorted, "state.bins_edges", "ascending in every column")
+    masses = arrays["bins_slots"][:, : max(2, outputs)]
+    # A mass in float32 stops growing at 2²⁴, because each example adds at most 1.
+    require(((masses >= 0) & (masses <= 2**24)).all(), "state.bins_slots", "masses from 0 to 2^24")
+    for name in ("bins_slots", "bins_own", "bins_pairs"):
+        require((arrays[name][:, -outputs:] >= 0).all(), f"state.{name}", "squares that are not negative")
+    require((arrays["bins_total"] >= TOTAL_MASS).all(), "state.bins_total", f"at least {TOTAL_MASS:g}")
+    require(arrays["bins_bayes"][1] >= 1, "state.bins_bayes", "a sum of squares of at least 1")
 
 
 def _verify_variances(settings: Settings, arrays: Arrays) -> None:

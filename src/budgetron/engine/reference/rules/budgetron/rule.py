@@ -40,7 +40,7 @@ from budgetron.graphs import Explicit, factor_of
 FIRST_REVIEW = 128
 """After this many examples, the sizes of the parts are reviewed for the first time."""
 ENOUGH_WEIGHT = 0.9
-"""Parts with Fourier features may grow once their weights add up to this."""
+"""Parts with Fourier features may grow once they have this share of the weight; see `_use_bytes`."""
 RECLAIM_AFTER = 4096
 """After this many examples, the bytes of unused frequencies may become rows for more tasks."""
 MAX_WEIGHT = 1e9
@@ -198,10 +198,14 @@ class Budgetron(BudgetronDeclaration):
         describes. Once the parts with Fourier features have nearly all of the weight, they use as many frequencies as
         are useful, and the heaviest of them gets the bytes of dropped parts. Until then, these bytes become rows for
         more tasks.
+
+        The weight of parts that are neither linear nor have Fourier features does not count: early in a stream they may
+        be better than Fourier features with few frequencies and worse than those with more.
         """
-        shares = zip(self._shares(), self.parts, strict=True)
+        shares = list(zip(self._shares(), self.parts, strict=True))
         fourier = [(share, part) for share, part in shares if part.max_frequencies]
-        if sum(share for share, _ in fourier) < ENOUGH_WEIGHT:
+        compared = sum(share for share, part in shares if part.is_linear or part.max_frequencies)
+        if not fourier or sum(share for share, _ in fourier) < ENOUGH_WEIGHT * compared:
             if self.n_seen + 1 >= RECLAIM_AFTER and self.rows.wants_more:
                 self._reclaim_frequencies()
             self.spare = self.rows.take(self.spare)
@@ -212,7 +216,7 @@ class Budgetron(BudgetronDeclaration):
             _, best = max(of_kind, key=lambda pair: pair[0])
             for _, part in of_kind:
                 # Only the heaviest part of a kind is told that its kind has weight: see `Part.useful_frequencies`.
-                weight = sum(share for share, _ in of_kind) if part is best else 0.0
+                weight = sum(share for share, _ in of_kind) / compared if part is best else 0.0
                 frequencies = part.useful_frequencies(weight, self.n_seen + 1)
                 if part is heaviest:
                     self._use_spare(part, frequencies)
@@ -300,7 +304,8 @@ class Budgetron(BudgetronDeclaration):
         e, _ = self.see(x, task_id, cluster)
         # Near the boundary, a lapse rate shrinks all margins of a belief by the same factor.
         w = self._awake_weights() * (1 - self._lapses(np.arange(len(self.w))))
-        columns, _ = averaged_terms(replace(e, linear=np.ones_like(e.linear)), self.parts, w, self.calibration)
+        e = replace(e, linear=np.ones_like(e.linear), only_linear=True)
+        columns, _ = averaged_terms(e, self.parts, w, self.calibration)
         return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:

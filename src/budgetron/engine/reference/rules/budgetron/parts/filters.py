@@ -90,6 +90,7 @@ class Filter:
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns = belief, outputs, columns
         self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
+        self.is_linear = frequencies == 0
         self.frequencies = min(frequencies, first_frequencies(bank))
         self.full_covariance, self.shared, self.own = full_covariance, shared, own
         prior = np.concatenate([np.full(columns, belief.prior), np.full(2 * self.frequencies, FOURIER_PRIOR)])

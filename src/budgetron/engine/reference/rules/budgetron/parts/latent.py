@@ -43,6 +43,7 @@ class Latent:
 
     count = 1
     frequencies = max_frequencies = frequency_limit = 0
+    is_linear = True
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, full_covariance: bool) -> None:

@@ -26,6 +26,7 @@ class Seen:
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """(coefficient, task id, row) of every related task. f contains coefficient · (margin of the own weights in the
     row). On a complete graph the only related task is the task itself."""
+    only_linear: bool = False  # whether `terms` is asked for terms of the linear features only
 
 
 SHARED, OWN, RELATED = range(3)
@@ -61,6 +62,7 @@ class Part(Protocol):
     frequencies: int  # random frequencies in use; 0 for parts without Fourier features
     max_frequencies: int  # how many frequencies it may use within its planned bytes
     frequency_limit: int  # how many it may use if there are spare bytes
+    is_linear: bool  # whether f is linear in the columns
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.

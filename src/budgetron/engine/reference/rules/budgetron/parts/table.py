@@ -105,6 +105,7 @@ class HashedTable:
     name = "table"
     # This part has no Fourier features and no numbers in the rows of tasks: its own weights are in the table.
     row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
+    is_linear = True
 
     def __init__(self, rates: list[float], keeps: list[float], signs: list[bool], outputs: int, cells: int,
                  pairs: int, shared: bool, own: bool) -> None:  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
+from budgetron.engine.reference.rules.budgetron.parts.bins import BIASES
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
@@ -70,6 +71,10 @@ SCARCE = 2**20
 MULTIPLE, SCARCE_MULTIPLE = 4, 16
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
 larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
+BINS = (64, 32, 16)
+"""Edges of the bins of each column: as many of these as `BIN_SHARE` allows."""
+BIN_SHARE, BIN_CELL_SHARE = 8, 8
+"""Binned columns with their pairs may take 1/8 of the bytes, and the own weights of tasks for bins another 1/8."""
 TABLE_BYTES = 4 * 2**20
 """The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
@@ -135,7 +140,7 @@ def smallest(settings: Settings) -> Settings:
         )
     return _cells_only(settings).with_parameters(
         max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
-        full_covariance=False, fourier_cells=MIN_CELLS,
+        full_covariance=False, fourier_cells=MIN_CELLS, bins=0, bin_pairs=False, bin_cells=0,
     )  # fmt: skip
 
 
@@ -149,16 +154,17 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    lean = _lean(settings)
-    # From the largest model to the smallest.
-    fewer = _bayesian(settings)
-    several = (settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer))
-    candidates = (*several, lean, _cells_only(settings), _diagonal(settings))
+    binned = _with_bins(settings, limit)
+    # From the largest model to the smallest. Tasks keep their rows rather than bins.
+    fewer = _bayesian(binned)
+    several = (binned, fewer, _one_bandwidth(binned), _one_bandwidth(fewer))
+    lean = (_lean(binned), _lean(settings))
+    candidates = (*several, *lean, _cells_only(binned), _diagonal(binned))
     for candidate in (*candidates, smallest(settings)):
         if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
             continue
         plan = _dense(candidate, limit, compiled)
-        rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1)) if candidate is lean else ENOUGH_ROWS
+        rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1)) if candidate in lean else ENOUGH_ROWS
         rows = min(rows, _wanted_rows(settings))
         enough = plan is not None and (plan.parameters.max_task_rows >= rows or not shapes.row_bytes(plan))
         # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs
@@ -183,6 +189,18 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
             settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0)
         )
     return plan if plan.parameters.cells >= 16 else None
+
+
+def _with_bins(settings: Settings, limit: int) -> Settings:
+    """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it."""
+    if not settings.parameters.shared or not settings.n_features:
+        return settings
+    for edges in BINS:
+        binned = settings.with_parameters(bins=edges)
+        if shapes.shapes_of(binned)[-1].nbytes <= limit // BIN_SHARE:
+            paired = binned.with_parameters(bin_pairs=settings.n_features > 1)
+            return paired if shapes.shapes_of(paired)[-1].nbytes <= limit // BIN_SHARE else binned
+    return settings
 
 
 def _bayesian(settings: Settings) -> Settings:
@@ -285,8 +303,13 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
             cells = available // 8 // (8 * len(parameters.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
     row = shapes.row_bytes(sized)
+    share = available // 2 if has_fourier else available
+    if tasks and parameters.bins and limit > SMALL_BUDGET:
+        # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
+        cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
+        sized = sized.with_parameters(bin_cells=min(cells, MAX_CELLS) if cells >= 2 * BIASES else 0)
+        share -= 8 * settings.n_outputs * sized.parameters.bin_cells
     if row and tasks:
-        share = available // 2 if has_fourier else available
         fewest = _min_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized, compiled)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
@@ -301,7 +324,7 @@ def _bare(settings: Settings) -> Settings:
     """Return the settings with the smallest sizes that these beliefs can have, before bytes are divided among them."""
     frequencies = min(settings.parameters.frequencies, 1)
     return settings.with_parameters(
-        max_task_rows=_min_rows(settings), frequencies=frequencies, filter_frequencies=0, own_cells=0,
+        max_task_rows=_min_rows(settings), frequencies=frequencies, filter_frequencies=0, own_cells=0, bin_cells=0,
         bank_frequencies=first_frequencies(1) if settings.parameters.bandwidths else 0, fourier_cells=MIN_CELLS,
     )  # fmt: skip
 

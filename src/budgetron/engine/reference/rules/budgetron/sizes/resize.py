@@ -40,6 +40,8 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
         for k in range(len(new.parameters.rates)):
             if f"adagrad{k}_weights" in state:
                 _resize_adagrad(state, f"adagrad{k}", new)
+        if "bins_own" in state:
+            state["bins_own"] = np.zeros((new.parameters.bin_cells, 2 * new.n_outputs), np.float32)
     limit = new.parameters.max_task_rows
     if limit is not None:
         for name in ("row_id", "row_common", "row_count", "row_values"):

@@ -13,6 +13,7 @@ from typing import Any
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts import filters
+from budgetron.engine.reference.rules.budgetron.parts.bins import COARSE, n_pairs
 from budgetron.engine.reference.rules.budgetron.parts.pairs import most_pairs
 from budgetron.engine.reference.rules.budgetron.parts.table import WAYS
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
@@ -80,7 +81,8 @@ def shapes_of(settings: Settings) -> list[Shape]:
     shapes = [_filter(settings, k) for k in range(len(parameters.filters))]
     if parameters.latent and parameters.shared and parameters.own:
         shapes.append(_latent(settings))
-    return [*shapes, *(_adagrad(settings, k) for k in range(len(parameters.rates)))]
+    shapes += [_adagrad(settings, k) for k in range(len(parameters.rates))]
+    return shapes + [_bins(settings)] * (parameters.bins > 0)
 
 
 def part_overhead(outputs: int) -> int:
@@ -190,6 +192,27 @@ def _adagrad(settings: Settings, k: int) -> Shape:
                 f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
 
     return Shape(1, 0, fields, 2 * 4 * outputs * (shared + cells))
+
+
+def _bins(settings: Settings) -> Shape:
+    """Return the shape of the beliefs on binned columns."""
+    parameters, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    classes, edges = max(2, outputs), parameters.bins
+    beliefs = 1 + (parameters.bin_cells > 0) + parameters.bin_pairs
+    slots, pairs = d * (edges + 1 + COARSE), n_pairs(d) * COARSE**2 * parameters.bin_pairs
+
+    def fields(arrays: Arrays) -> Layout:
+        return {"bins_rows": Field("int64"), "bins_edges": Field("float64", (d, edges)),
+                "bins_slots": Field("float32", (slots, classes + 2 * outputs)),
+                "bins_own": Field("float32", (parameters.bin_cells, 2 * outputs)),
+                "bins_pairs": Field("float32", (pairs, 2 * outputs)),
+                "bins_total": Field("float64", (classes,)), "bins_bias": Field("float64", (outputs,)),
+                "bins_bias_squares": Field("float64", (outputs,)), "bins_bayes": Field("float64", (2,)),
+                "bins_mean_squares": Field("float64", (beliefs, outputs))}  # fmt: skip
+
+    small = classes + 2 * outputs + 2 + 2 * beliefs * outputs  # numbers that do not grow with the columns
+    numbers = slots * (classes + 2 * outputs) + (parameters.bin_cells + pairs) * 2 * outputs
+    return Shape(beliefs, 0, fields, 8 * (d * edges + small) + 4 * numbers + d)  # working memory: a byte per column
 
 
 def _table(settings: Settings) -> Shape:
