@@ -161,6 +161,8 @@ class HashedTable final : public Part {
   static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return own_hash(h, mix_task(id)); }
   static std::uint64_t own_hash(std::uint64_t h, std::uint64_t mixed_task) { return mix64(h ^ mixed_task); }
   static std::uint64_t mix_task(std::int64_t id) { return mix64(~id); }
+  // For the first related task, computed once per row, since most tasks have only this one.
+  static std::uint64_t mix_first_task(const Seen& e) { return e.n_related ? mix_task(e.related[0].id) : 0; }
   // The cell of the own weights of an entry for related task j, or kNone. Only for entries that have own weights.
   Cell own_cell(const Seen& e, const TableEntry& entry, std::size_t j) const {
     return j == 0 ? entry.own : cells_.find(own_hash(entry.hash, e.related[j].id));
@@ -199,7 +201,7 @@ class HashedTable final : public Part {
       cells_.prefetch_bucket(h);
       entries.push_back({h, Cells::kNone, Cells::kNone, value, {0.0, 0.0}});
     });
-    const std::uint64_t first_task = e.n_related ? mix_task(e.related[0].id) : 0;
+    const std::uint64_t first_task = mix_first_task(e);
     for (TableEntry& entry : entries) {
       entry.cell = cells_.find(entry.hash);
       if (entry.cell != Cells::kNone) cells_.prefetch_numbers(entry.cell);
@@ -214,7 +216,7 @@ class HashedTable final : public Part {
         entry.own = cells_.find(own_hash(entry.hash, first_task));
         if (entry.own != Cells::kNone) cells_.prefetch_numbers(entry.own);
       }
-      const double sign = entry.size < 0 ? -1.0 : 1.0;
+      const double sign = std::copysign(1.0, entry.size);  // without a branch: the signs of numbers cannot be predicted
       entry.size = std::min(sign * entry.size, kMaxSize);
       entry.phi[0] = sign * entry.size / next_typical(entry.cell, entry.size);
       entry.phi[1] = sign * size_of_signs;
@@ -223,18 +225,20 @@ class HashedTable final : public Part {
     const double norm = squares > 0 ? std::sqrt(squares) : 1.0;
     for (TableEntry& entry : entries) entry.phi[0] /= norm;
     const double constant = 1.0 / std::sqrt(n + 1.0);
-    entries.push_back({kConstant, Cells::kNone, own_ && e.n_related ? cells_.find(own_hash(kConstant, e.related[0].id)) : Cells::kNone, 1.0, {constant, constant}});
+    entries.push_back({kConstant, Cells::kNone, own_ && e.n_related ? cells_.find(own_hash(kConstant, first_task)) : Cells::kNone, 1.0, {constant, constant}});
   }
 
   // Counts the features of a row, and updates the cells of its entries. Their values do not change. Returns whether a hash lost its cell.
   bool count_features(const Seen& e) {
+    const std::uint64_t first_task = mix_first_task(e);
     bool evicted = false;
     for (TableEntry& entry : *e.entries) {
       if (entry.hash != kConstant) entry.cell = cells_.count_occurrence([&] { return entry.hash; }, entry.cell, evicted);
       const Cell before = entry.own;
       entry.own = Cells::kNone;
       for (std::size_t j = 0; j < e.n_related && has_own(entry); ++j) {
-        const Cell cell = cells_.count_occurrence([&] { return own_hash(entry.hash, e.related[j].id); }, j == 0 ? before : Cells::kNone, evicted);
+        const auto hash = [&] { return own_hash(entry.hash, j == 0 ? first_task : mix_task(e.related[j].id)); };
+        const Cell cell = cells_.count_occurrence(hash, j == 0 ? before : Cells::kNone, evicted);
         if (j == 0) entry.own = cell;
       }
     }
@@ -242,7 +246,7 @@ class HashedTable final : public Part {
     // A feature may have lost its cell to a later one of the same row.
     for (TableEntry& entry : *e.entries) {
       if (entry.hash != kConstant) entry.cell = cells_.find(entry.hash, entry.cell);
-      entry.own = e.n_related && has_own(entry) ? cells_.find(own_hash(entry.hash, e.related[0].id), entry.own) : Cells::kNone;
+      entry.own = e.n_related && has_own(entry) ? cells_.find(own_hash(entry.hash, first_task), entry.own) : Cells::kNone;
     }
     return true;
   }
@@ -262,10 +266,14 @@ class HashedTable final : public Part {
       for (const TableEntry& entry : *e.entries) {
         if (entry.cell == Cells::kNone) continue;
         const float* m = mass(entry.cell);
-        double second = static_cast<double>(m[outputs_ == 1 ? 1 : o]) + kPriorMass, first = outputs_ == 1 ? static_cast<double>(m[0]) + kPriorMass : 1.0;
-        logs += entry.phi[1] > 0 ? prior : -prior;
-        above *= entry.phi[1] > 0 ? second : first;
-        below *= entry.phi[1] > 0 ? first : second;
+        const std::size_t positive = entry.phi[1] > 0 ? 1 : 0;  // as an index, so that there is no branch
+        logs += std::copysign(1.0, entry.phi[1]) * prior;
+        if (outputs_ == 1) {
+          above *= static_cast<double>(m[positive]) + kPriorMass;
+          below *= static_cast<double>(m[1 - positive]) + kPriorMass;
+        } else {
+          (positive ? above : below) *= static_cast<double>(m[o]) + kPriorMass;
+        }
         if (++factors % 16 == 0) {
           logs += std::log(above / below);
           above = below = 1;
