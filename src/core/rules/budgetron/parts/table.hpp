@@ -199,7 +199,10 @@ class HashedTable final : public Part {
     entries.clear();
     for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
       cells_.prefetch_bucket(h);
-      entries.push_back({h, Cells::kNone, Cells::kNone, value, {0.0, 0.0}});
+      TableEntry& entry = entries.emplace_back();  // not push_back(), for which compilers build the entry on the stack and copy it
+      entry.hash = h;
+      entry.own = Cells::kNone;
+      entry.size = value;
     });
     const std::uint64_t first_task = mix_first_task(e);
     for (TableEntry& entry : entries) {
