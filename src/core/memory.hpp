@@ -6,6 +6,10 @@
 #include <new>
 #include <vector>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 namespace budgetron {
 
 // Numbers that decay step by step are set to 0 below this limit. Otherwise they would become subnormal, and arithmetic on subnormal numbers
@@ -30,6 +34,17 @@ class CountedSize {
   std::size_t size_;
 };
 
+// Asks for huge pages for an array of several megabytes, which is read in random order: with pages of 4 KB, the processor would have to look
+// up the address of nearly every page that it reads.
+inline void use_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr std::size_t kPage = std::size_t{2} << 20;
+  if (bytes < 2 * kPage) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(p) + kPage - 1) / kPage * kPage, end = (reinterpret_cast<std::uintptr_t>(p) + bytes) / kPage * kPage;
+  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
 // The allocator of Vec, which counts its bytes.
 template <class T>
 struct Counted {
@@ -44,6 +59,7 @@ struct Counted {
 
   T* allocate(std::size_t n) {
     T* p = static_cast<T*>(::operator new(n * sizeof(T), alignment));
+    use_huge_pages(p, n * sizeof(T));
     bytes->used += n * sizeof(T);
     return p;
   }

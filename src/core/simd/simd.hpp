@@ -103,8 +103,8 @@ struct Simd {
   double (*dot)(const double* a, const double* b, std::size_t n);
   // y_j += a x_j. A result below 1e-300 becomes 0, so that decaying weights never become subnormal numbers, which are slow.
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
-  // The same, then sum_j += y_j².
-  void (*axpy_squares)(double a, const double* x, std::size_t n, double* y, double* sum);
+  // The same for each of `count` rows y with its own a, then sum_j += y_j² in the order of the rows.
+  void (*axpy_squares)(const double* a, const double* x, std::size_t n, double* const* rows, std::size_t count, double* sum);
 
   // out_j = scale |b_j| root_j. Returns the least and the largest of them.
   Extremes (*sizes)(double scale, const double* b, const double* root, std::size_t n, double* out);

@@ -56,19 +56,34 @@ void add_rows(const double* const* rows, const double* factor, size_t count, siz
   for (; i < count; ++i) axpy(factor[i], rows[i], n, y);
 }
 
-void axpy_squares(double a, const double* __restrict x, size_t n, double* __restrict y, double* __restrict sum) {
-  constexpr size_t w = Pack<double>::lanes;
-  const auto step = [=](size_t j, auto at) {
-    auto value = at.get(y + j), squares = at.get(sum + j);
-    add_product(value, a, at.get(x + j));
+void axpy_squares(const double* a, const double* x, size_t n, double* const* rows, size_t count, double* sum) {
+  constexpr size_t w = Pack<double>::lanes, columns = 8 * w;
+  const auto step = [=](size_t q, size_t j, auto& squares, auto at) {
+    auto value = at.get(rows[q] + j);
+    add_product(value, a[q], at.get(x + j));
     value = zero_below(kLargestFlushed, value, at);
     add_product(squares, value, value);
-    at.put(y + j, value);
-    at.put(sum + j, squares);
+    at.put(rows[q] + j, value);
   };
   size_t j = 0;
-  for (; j + w <= n; j += w) step(j, Register{});
-  for (; j < n; ++j) step(j, Single{});
+  // Some columns of all rows at a time, so that the sums stay in registers. With fewer than eight registers the processor would wait for the
+  // next row, since it prefetches only what follows in the same row.
+  for (; j + columns <= n; j += columns) {
+    Pack<double>::type squares[8];
+    for (size_t g = 0; g < 8; ++g) squares[g] = load(sum + j + g * w);
+    for (size_t q = 0; q < count; ++q)
+      for (size_t g = 0; g < 8; ++g) step(q, j + g * w, squares[g], Register{});
+    for (size_t g = 0; g < 8; ++g) store(sum + j + g * w, squares[g]);
+  }
+  for (size_t q = 0; q < count; ++q) {
+    size_t i = j;
+    for (; i + w <= n; i += w) {
+      auto squares = load(sum + i);
+      step(q, i, squares, Register{});
+      store(sum + i, squares);
+    }
+    for (; i < n; ++i) step(q, i, sum[i], Single{});
+  }
 }
 
 // One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates these rows, then adds to y their

@@ -28,7 +28,7 @@ void HashedTable::terms(const Seen& e, Terms& to) const {
 }
 
 void HashedTable::add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const {
-  for (std::size_t k = 0; k < width(); ++k) to.columns(source, k)[column] += r * static_cast<double>(w[k]) * entry.phi[values_[k / outputs_]];
+  for (std::size_t k = 0; k < width(); ++k) to.columns(source, k)[column] += r * static_cast<double>(w[k]) * entry.phi[values_[k]];
 }
 
 // The evidence of one feature, see find_evidence().

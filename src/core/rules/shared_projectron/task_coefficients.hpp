@@ -160,16 +160,26 @@ class TaskCoefficients {
       return;
     }
     double* squares = norms_.squares_to_recompute();
+    constexpr std::size_t kBlock = 256;
+    double* block[kBlock];
+    double coefficients[kBlock];
+    std::size_t count = 0;
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
         double* row = values(at, o);
         const double coefficient = row[r];
         row[r] = 0.0;
-        if (squares && !table_.row(at).name.common)
-          simd().axpy_squares(coefficient, gamma, n, row, squares);
-        else
+        if (!squares || table_.row(at).name.common) {
           simd().axpy(coefficient, gamma, n, row);
+          continue;
+        }
+        block[count] = row;
+        coefficients[count++] = coefficient;
+        if (count < kBlock) continue;
+        simd().axpy_squares(coefficients, gamma, n, block, count, squares);
+        count = 0;
       }
+    simd().axpy_squares(coefficients, gamma, n, block, count, squares);
   }
 
   void slot_removed(std::size_t slot, std::size_t last) {

@@ -48,8 +48,15 @@ class Cells {
   Cell find(std::uint64_t h, Cell before) const { return before != kNone && label(before) / (kMaxCount + 1) == tag_of(h) ? before : find(h); }
 
   // Counts an occurrence of a hash. Returns its cell, which may be new, or kNone if it gets none. `before` is its cell before this row was
-  // counted, or kNone. Sets `evicted` if another hash loses its cell.
-  Cell count_occurrence(std::uint64_t h, Cell before, bool& evicted) {
+  // counted, or kNone. Sets `evicted` if another hash loses its cell; as long as it is not set, `before` is still the cell, and hash(), the
+  // hash, is not computed.
+  template <class Hash>
+  Cell count_occurrence(Hash hash, Cell before, bool& evicted) {
+    if (before != kNone && !evicted) {
+      add_to_count(before, count(before) < kMaxCount ? 1 : 0);
+      return before;
+    }
+    const std::uint64_t h = hash();
     Cell cell = find(h, before);
     if (cell != kNone) {
       add_to_count(cell, count(cell) < kMaxCount ? 1 : 0);

@@ -52,10 +52,13 @@ class Pairs {
     }
   }
 
-  // Counts the pairs of a row, and updates their cells.
-  static void count(Cells& cells, Vec<PairEntry>& pairs) {
+  // Counts the pairs of a row, and updates their cells. `stale`: since find(), a pair may have lost its cell to a feature of the row.
+  static void count(Cells& cells, Vec<PairEntry>& pairs, bool stale) {
     bool evicted = false;
-    for (PairEntry& pair : pairs) pair.cell = cells.count_occurrence(pair.hash, pair.cell, evicted);
+    for (PairEntry& pair : pairs) {
+      const Cells::Cell before = stale ? cells.find(pair.hash, pair.cell) : pair.cell;
+      pair.cell = cells.count_occurrence([&] { return pair.hash; }, before, evicted);
+    }
     for (PairEntry& pair : pairs) pair.cell = evicted ? cells.find(pair.hash, pair.cell) : pair.cell;
   }
 

@@ -61,7 +61,7 @@ class HashedTable final : public Part {
         steps_(bytes, outputs), cells_(bytes, cells, 1 + classes_ + 2 * width()), moves_(bytes, count() * outputs),
         total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
         bayes_squares_(bytes, rates.size(), 1.0), mean_squares_(bytes, count() * outputs, first_mean_square(classes_)), gradient_(bytes, count() * outputs) {
-    for (const double sign : signs) values_.push_back(sign != 0);
+    for (const double sign : signs) values_.insert(values_.end(), outputs, sign != 0);
   }
 
   std::size_t count() const override { return rates_.size() + (pairs_.any() ? 1 : 0); }
@@ -71,8 +71,7 @@ class HashedTable final : public Part {
     find_evidence(e);
     for (std::size_t b = 0; b < rates_.size(); ++b)
       for (std::size_t o = 0; o < outputs_; ++o) f[b * outputs_ + o] = bias_[b * outputs_ + o] + bayes_[b] * e.evidence[o];
-    for (const TableEntry& entry : *e.entries)
-      for_each_cell(e, entry, [&](Cell cell, double r, std::size_t) { add_margins(weights(cell), entry, r, f); });
+    width() == kUsualWidth ? add_margins<kUsualWidth>(e, f) : add_margins<0>(e, f);
     if (!pairs_.any()) return;
     pairs_.find(cells_, *e.entries, *e.pairs);
     double* last = f + width();
@@ -100,10 +99,9 @@ class HashedTable final : public Part {
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const bool any_steps = find_gradients(f, label, omega);
-    count_features(e);
-    for (const TableEntry& entry : *e.entries)  // one after the other: two features may have the same cell
-      for_each_cell(e, entry, [&](Cell cell, double r, std::size_t source) { step(weights(cell), entry, r, source == kShared); });
-    if (pairs_.any()) learn_pairs(*e.pairs);
+    const bool evicted = count_features(e);
+    width() == kUsualWidth ? take_steps<kUsualWidth>(e) : take_steps<0>(e);
+    if (pairs_.any()) learn_pairs(*e.pairs, evicted);
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
@@ -144,6 +142,9 @@ class HashedTable final : public Part {
   static double first_mean_square(std::size_t classes) { return (1.0 - 1.0 / static_cast<double>(classes)) / static_cast<double>(classes); }
 
   std::size_t width() const { return rates_.size() * outputs_; }
+  // Two beliefs and two classes. The loops over the weights of a cell are compiled for this width, too: what does not depend on the feature
+  // then stays in registers, and they take a third of the instructions.
+  static constexpr std::size_t kUsualWidth = 2;
   float& typical(Cell cell) { return *cells_.numbers(cell); }
   float typical(Cell cell) const { return *cells_.numbers(cell); }
   float* mass(Cell cell) { return cells_.numbers(cell) + 1; }
@@ -157,7 +158,11 @@ class HashedTable final : public Part {
   }
   // The ~ is needed because h is mix64(feature) and xor is symmetric: without it, feature 2 of task 5 would share a cell with feature 5 of
   // task 2.
-  static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return mix64(h ^ mix64(~id)); }
+  static std::uint64_t own_hash(std::uint64_t h, std::int64_t id) { return own_hash(h, mix_task(id)); }
+  static std::uint64_t own_hash(std::uint64_t h, std::uint64_t mixed_task) { return mix64(h ^ mixed_task); }
+  static std::uint64_t mix_task(std::int64_t id) { return mix64(~id); }
+  // For the first related task, computed once per row, since most tasks have only this one.
+  static std::uint64_t mix_first_task(const Seen& e) { return e.n_related ? mix_task(e.related[0].id) : 0; }
   // The cell of the own weights of an entry for related task j, or kNone. Only for entries that have own weights.
   Cell own_cell(const Seen& e, const TableEntry& entry, std::size_t j) const {
     return j == 0 ? entry.own : cells_.find(own_hash(entry.hash, e.related[j].id));
@@ -167,7 +172,7 @@ class HashedTable final : public Part {
   template <class Use>
   void for_each_cell(const Seen& e, const TableEntry& entry, Use use) const {
     if (shared_ && entry.cell != Cells::kNone) use(entry.cell, 1.0, kShared);
-    for (std::size_t j = 0; has_own(entry) && j < e.n_related; ++j) {
+    for (std::size_t j = 0; j < e.n_related && has_own(entry); ++j) {
       const Cell cell = own_cell(e, entry, j);
       if (cell != Cells::kNone) use(cell, e.related[j].coefficient, e.related[j].own ? kOwn : kRelated);
     }
@@ -194,52 +199,59 @@ class HashedTable final : public Part {
     entries.clear();
     for_each_nonzero(e.x, [&](std::uint64_t h, double value) {
       cells_.prefetch_bucket(h);
-      entries.push_back({h, Cells::kNone, Cells::kNone, value, {0.0, 0.0}});
+      TableEntry& entry = entries.emplace_back();  // not push_back(), for which compilers build the entry on the stack and copy it
+      entry.hash = h;
+      entry.own = Cells::kNone;
+      entry.size = value;
     });
+    const std::uint64_t first_task = mix_first_task(e);
     for (TableEntry& entry : entries) {
       entry.cell = cells_.find(entry.hash);
       if (entry.cell != Cells::kNone) cells_.prefetch_numbers(entry.cell);
-      for (std::size_t j = 0; has_own(entry) && j < e.n_related; ++j) cells_.prefetch_bucket(own_hash(entry.hash, e.related[j].id));
+      if (!e.n_related || !has_own(entry)) continue;
+      cells_.prefetch_bucket(own_hash(entry.hash, first_task));
+      for (std::size_t j = 1; j < e.n_related; ++j) cells_.prefetch_bucket(own_hash(entry.hash, e.related[j].id));
     }
+    const double n = static_cast<double>(entries.size()), size_of_signs = 1.0 / std::sqrt(n);
     double squares = 0;
     for (TableEntry& entry : entries) {
-      if (has_own(entry) && e.n_related) {
-        entry.own = cells_.find(own_hash(entry.hash, e.related[0].id));
+      if (e.n_related && has_own(entry)) {
+        entry.own = cells_.find(own_hash(entry.hash, first_task));
         if (entry.own != Cells::kNone) cells_.prefetch_numbers(entry.own);
       }
-      const double sign = entry.size < 0 ? -1.0 : 1.0;
+      const double sign = std::copysign(1.0, entry.size);  // without a branch: the signs of numbers cannot be predicted
       entry.size = std::min(sign * entry.size, kMaxSize);
       entry.phi[0] = sign * entry.size / next_typical(entry.cell, entry.size);
-      entry.phi[1] = sign;
+      entry.phi[1] = sign * size_of_signs;
       squares += entry.phi[0] * entry.phi[0];
     }
-    const double n = static_cast<double>(entries.size()), sizes = std::sqrt(squares), signs = std::sqrt(n);
-    for (TableEntry& entry : entries) {
-      entry.phi[0] /= sizes > 0 ? sizes : 1.0;
-      entry.phi[1] /= signs;
-    }
+    const double norm = squares > 0 ? std::sqrt(squares) : 1.0;
+    for (TableEntry& entry : entries) entry.phi[0] /= norm;
     const double constant = 1.0 / std::sqrt(n + 1.0);
-    entries.push_back({kConstant, Cells::kNone, own_ && e.n_related ? cells_.find(own_hash(kConstant, e.related[0].id)) : Cells::kNone, 1.0, {constant, constant}});
+    entries.push_back({kConstant, Cells::kNone, own_ && e.n_related ? cells_.find(own_hash(kConstant, first_task)) : Cells::kNone, 1.0, {constant, constant}});
   }
 
-  // Counts the features of a row, and updates the cells of its entries. Their values do not change.
-  void count_features(const Seen& e) {
+  // Counts the features of a row, and updates the cells of its entries. Their values do not change. Returns whether a hash lost its cell.
+  bool count_features(const Seen& e) {
+    const std::uint64_t first_task = mix_first_task(e);
     bool evicted = false;
     for (TableEntry& entry : *e.entries) {
-      if (entry.hash != kConstant) entry.cell = cells_.count_occurrence(entry.hash, entry.cell, evicted);
+      if (entry.hash != kConstant) entry.cell = cells_.count_occurrence([&] { return entry.hash; }, entry.cell, evicted);
       const Cell before = entry.own;
       entry.own = Cells::kNone;
-      for (std::size_t j = 0; has_own(entry) && j < e.n_related; ++j) {
-        const Cell cell = cells_.count_occurrence(own_hash(entry.hash, e.related[j].id), j == 0 ? before : Cells::kNone, evicted);
+      for (std::size_t j = 0; j < e.n_related && has_own(entry); ++j) {
+        const auto hash = [&] { return own_hash(entry.hash, j == 0 ? first_task : mix_task(e.related[j].id)); };
+        const Cell cell = cells_.count_occurrence(hash, j == 0 ? before : Cells::kNone, evicted);
         if (j == 0) entry.own = cell;
       }
     }
-    if (!evicted) return;
+    if (!evicted) return false;
     // A feature may have lost its cell to a later one of the same row.
     for (TableEntry& entry : *e.entries) {
       if (entry.hash != kConstant) entry.cell = cells_.find(entry.hash, entry.cell);
-      entry.own = e.n_related && has_own(entry) ? cells_.find(own_hash(entry.hash, e.related[0].id), entry.own) : Cells::kNone;
+      entry.own = e.n_related && has_own(entry) ? cells_.find(own_hash(entry.hash, first_task), entry.own) : Cells::kNone;
     }
+    return true;
   }
 
   // Writes n to e.evidence, one number per output. For two classes it is the log ratio of the second class to the first.
@@ -257,10 +269,14 @@ class HashedTable final : public Part {
       for (const TableEntry& entry : *e.entries) {
         if (entry.cell == Cells::kNone) continue;
         const float* m = mass(entry.cell);
-        double second = static_cast<double>(m[outputs_ == 1 ? 1 : o]) + kPriorMass, first = outputs_ == 1 ? static_cast<double>(m[0]) + kPriorMass : 1.0;
-        logs += entry.phi[1] > 0 ? prior : -prior;
-        above *= entry.phi[1] > 0 ? second : first;
-        below *= entry.phi[1] > 0 ? first : second;
+        const std::size_t positive = entry.phi[1] > 0 ? 1 : 0;  // as an index, so that there is no branch
+        logs += std::copysign(1.0, entry.phi[1]) * prior;
+        if (outputs_ == 1) {
+          above *= static_cast<double>(m[positive]) + kPriorMass;
+          below *= static_cast<double>(m[1 - positive]) + kPriorMass;
+        } else {
+          (positive ? above : below) *= static_cast<double>(m[o]) + kPriorMass;
+        }
         if (++factors % 16 == 0) {
           logs += std::log(above / below);
           above = below = 1;
@@ -277,15 +293,26 @@ class HashedTable final : public Part {
   void add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const;
   void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const;
   void add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const;
-  void add_margins(const float* w, const TableEntry& entry, double r, double* f) const {
-    for (std::size_t b = 0; b < rates_.size(); ++b)
-      for (std::size_t o = 0; o < outputs_; ++o)
-        f[b * outputs_ + o] += r * static_cast<double>(w[b * outputs_ + o]) * entry.phi[values_[b]];
+  // Adds the weights of all entries to f. Width is width(), or 0 for any.
+  template <std::size_t Width>
+  void add_margins(const Seen& e, double* f) const {
+    const std::size_t n = Width ? Width : width();
+    double sums[Width ? Width : 1];
+    std::size_t values[Width ? Width : 1];
+    std::copy_n(f, Width, sums);
+    std::copy_n(values_.data(), Width, values);
+    double* const sum = Width ? sums : f;
+    const std::size_t* const value = Width ? values : values_.data();
+    for (const TableEntry& entry : *e.entries)
+      for_each_cell(e, entry, [&](Cell cell, double r, std::size_t) {
+        for (std::size_t k = 0; k < n; ++k) sum[k] += r * static_cast<double>(weights(cell)[k]) * entry.phi[value[k]];
+      });
+    std::copy_n(sums, Width, f);
   }
   // Adds r times the step sizes of one cell to v. A feature without a cell has G = 0.
   void add_step_sizes(Cell cell, const TableEntry& entry, double r, double* v) const {
     for (std::size_t b = 0; b < rates_.size(); ++b)
-      v[b] += r * rates_[b] * entry.phi[values_[b]] * entry.phi[values_[b]] / std::sqrt(1.0 + mean_square(cell, b));
+      v[b] += r * rates_[b] * entry.phi[values_[b * outputs_]] * entry.phi[values_[b * outputs_]] / std::sqrt(1.0 + mean_square(cell, b));
   }
   // The mean of G over the outputs of a belief; 0 without a cell.
   double mean_square(Cell cell, std::size_t belief) const {
@@ -294,25 +321,34 @@ class HashedTable final : public Part {
     return sum / static_cast<double>(outputs_);
   }
 
-  // Takes a step of the weights in one cell.
-  void step(float* w, const TableEntry& entry, double r, bool shared) const {
-    const float phi[2] = {static_cast<float>(r * entry.phi[0]), static_cast<float>(r * entry.phi[1])};
-    for (std::size_t k = 0; k < width(); ++k) step(w + k, moves_[k], phi[moves_[k].value], shared ? moves_[k].shared_prior : moves_[k].own_prior);
+  // Takes a step of the weights of all entries. Width is width(), or 0 for any.
+  template <std::size_t Width>
+  void take_steps(const Seen& e) {
+    const std::size_t n = Width ? Width : width();
+    Move usual[Width ? Width : 1];
+    std::copy_n(moves_.data(), Width, usual);
+    const Move* const moves = Width ? usual : moves_.data();
+    for (const TableEntry& entry : *e.entries)  // one after the other: two features may have the same cell
+      for_each_cell(e, entry, [&](Cell cell, double r, std::size_t source) {
+        float* w = weights(cell);
+        for (std::size_t k = 0; k < n; ++k)
+          step(w[k], w[n + k], moves[k], static_cast<float>(r * entry.phi[moves[k].value]), source == kShared ? moves[k].shared_prior : moves[k].own_prior);
+      });
   }
-  // Takes a step of one weight. Its G is width() numbers behind it.
-  void step(float* w, const Move& move, float phi, float prior) const {
-    float& squares = w[width()];
+  // Takes a step of one weight w, whose G is `squares`.
+  static void step(float& w, float& squares, const Move& move, float phi, float prior) {
     const float gradient = phi * move.gradient;
     squares = move.keep * squares + gradient * gradient;
-    *w += move.rate * gradient / std::sqrt(squares + prior * (phi * phi) + kMinSquare);
+    w += move.rate * gradient / std::sqrt(squares + prior * (phi * phi) + kMinSquare);
   }
   // The weights of a pair and their G are where the first belief has its own in the cells of features.
-  void learn_pairs(Vec<PairEntry>& pairs) {
-    Pairs::count(cells_, pairs);
+  void learn_pairs(Vec<PairEntry>& pairs, bool evicted) {
+    Pairs::count(cells_, pairs, evicted);
     for (const PairEntry& pair : pairs)
       for (std::size_t o = 0; pair.cell != Cells::kNone && o < outputs_; ++o) {
         const Move& move = moves_[width() + o];
-        step(weights(pair.cell) + o, move, pair.phi, move.shared_prior);
+        float* w = weights(pair.cell) + o;
+        step(*w, w[width()], move, pair.phi, move.shared_prior);
       }
   }
   // Computes the gradients of every belief and output, 0 for beliefs that take no step, and what they change. Returns whether any takes a step.
@@ -328,7 +364,7 @@ class HashedTable final : public Part {
         gradient_[k] = steps ? omega * steps_.g()[o] : 0.0;
         mean_squares_[k] += (gradient_[k] * gradient_[k] - mean_squares_[k]) * kMeanRate;
         moves_[k] = {static_cast<float>(gradient_[k]), static_cast<float>(rate), static_cast<float>(keep), static_cast<float>(shared_prior * mean_squares_[k]),
-                     static_cast<float>(own_prior * mean_squares_[k]), pairs ? 0 : values_[b]};
+                     static_cast<float>(own_prior * mean_squares_[k]), pairs ? 0 : values_[k]};
       }
     }
     return any_steps;
@@ -336,17 +372,19 @@ class HashedTable final : public Part {
 
   // Updates the typical sizes and the masses.
   void update_statistics(const Seen& e, std::size_t label) {
+    double total = total_[label];
     for (const TableEntry& entry : *e.entries) {
       if (entry.cell == Cells::kNone) continue;
       typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
       const double phi = std::abs(entry.phi[1]);
       mass(entry.cell)[label] += static_cast<float>(phi);
-      total_[label] += phi;
+      total += phi;
     }
+    total_[label] = total;
   }
 
   std::vector<double> rates_, keeps_;
-  std::vector<std::size_t> values_;  // which of the two values of an entry (phi) each belief uses
+  std::vector<std::size_t> values_;  // per belief and output: which of the two values of an entry (phi) it uses
   std::size_t outputs_, classes_;
   Pairs pairs_;
   bool single_, shared_, own_;
