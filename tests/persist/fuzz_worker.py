@@ -3,8 +3,8 @@
     python fuzz_worker.py bytes|contents FOLDER FIRST COUNT
 
 `bytes` changes bytes of the files: each file must be rejected. `contents` changes what the files contain and corrects
-the digest: each file must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that it remains
-after a crash. Prints how many files were rejected and how many accepted.
+the digest: each file must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that
+it remains after a crash. Prints how many files were rejected and how many accepted.
 """
 
 from __future__ import annotations
