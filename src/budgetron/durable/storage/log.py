@@ -39,7 +39,7 @@ class Record:
 
     number: int
     batch: int
-    block: bytes | None  # None: the model rejected it
+    block: bytes | None  # None: the model rejected it, or all its examples were withdrawn
     answer_missing: bool = False  # whether it has an idempotency key whose margins are not stored yet
 
 
