@@ -105,7 +105,7 @@ class Corrections:
         last = None if number is None else self.trail(1, number)[0]
         if last is None or last.withdrawn != (label is WITHDRAWN):
             return None
-        if not last.withdrawn and not _is_same_label(last.new, label):
+        if not last.withdrawn and not is_same_label(last.new, label):
             return None
         return CorrectionResult(last, 0, 0.0, 0)
 
@@ -119,7 +119,7 @@ class Corrections:
         index, row, old = self._locate(payload, position, row)
         if label is not WITHDRAWN:
             model._classes.code(model._who, label)  # rejects a label that the model does not know
-        if label is not WITHDRAWN and _is_same_label(old, label):
+        if label is not WITHDRAWN and is_same_label(old, label):
             raise InputError(f"{WHO}: the example already has the label {shown(label)}.")
         try:
             new_text = None if label is WITHDRAWN else msgspec.json.encode(encode_name(label))
@@ -296,7 +296,7 @@ def _not_learned(position: int) -> InputError:
     return input_error(WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn")
 
 
-def _is_same_label(first: Any, second: Any) -> bool:
+def is_same_label(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)  # 1 and True are equal in Python, but different labels
 
 
