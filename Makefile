@@ -1,7 +1,8 @@
 # make demo   set up, then run the main job on real data
 # make test   set up, then run every check (under ten minutes on two quiet cores)
 # make docs   build the documentation site into site/
-# make test-long, make test-oldest, make portability, make cross, make lint, make coverage, make bench, make clean
+# make install   install the package and the tools of the checks
+# make lint, make sanitize, make test-long, make test-oldest, make portability, make cross, make coverage, make bench, make stubs, make clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -15,7 +16,7 @@ SANITIZED := build/sanitized
 # than many tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser test-long test-oldest portability cross lint sanitize stubs coverage docs bench clean
+.PHONY: install demo test browser test-long test-oldest portability cross lint sanitize stubs coverage docs bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +39,8 @@ $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) install --upgrade "pip>=25.1"
 	$(PIP) install --no-compile "$$(echo $(WHEEL)/*.whl)[all]" --group test --group lint --group docs
 	@touch $@
+
+install: $(VENV)/.tested
 
 # The tests of pages use Debian's Chromium. Where it cannot be installed, they are skipped, with a message.
 BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)

@@ -1,8 +1,8 @@
 """Learn 2,410 related tasks with about thirteen examples each: will a pupil get a good grade in chemistry?
 
-Chem97 has 31,022 pupils in British schools: average grade at sixteen, age and sex. The label is a grade A or B at
-eighteen. One school has too few pupils to learn from, and one model for all ignores that schools differ. Each pupil is
-predicted, then learned, once.
+Chem97 has 31,022 pupils in British schools: average grade at sixteen, age and sex. The label says whether a pupil gets
+grade A or B at eighteen. One school has too few pupils to learn from, and one model for all ignores that schools
+differ. Each pupil is predicted, then learned, once.
 
     python examples/schools.py [FIGURE.svg]        (needs the extra `data`; the figure also `plot`)
 """

@@ -12,15 +12,16 @@ from one_pass import learn_stream, metrics_of
 from peers import RATES, VOWPAL_RATES, adagrad, vowpal, vowpal_is_installed
 from scipy.special import expit
 from sklearn.datasets import load_digits
-from streams import AWKWARD, MUST_IMPROVE, SHIFTS, Stream, awkward, drifting, grid, grid_edges, kinds, opposed
+from streams import AWKWARD, MUST_IMPROVE, SHIFTS, Stream, awkward, drifting, grid, kinds, opposed
 
 from budgetron import BudgetProjectron, Budgetron, Forgetron, RandomBudgetPerceptron, SharedProjectron, graphs, kernels
+from budgetron.data import synthetic
 
 
 def graph(bench: Bench) -> None:
     """Tasks on a grid: with the graph, with its nodes shuffled, with complete(), and the paper's learners."""
     streams = bench.orders_of(grid)
-    edges = grid_edges()
+    edges = synthetic.grid_edges()
     permuted = np.random.default_rng(0).permutation(100)
     true_graph = graphs.from_edges(edges)
     shuffled = graphs.from_edges([(int(permuted[i]), int(permuted[j])) for i, j in edges])

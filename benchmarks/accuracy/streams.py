@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from budgetron import data
 from budgetron.data import synthetic
-from budgetron.data.synthetic import Shift
+from budgetron.data.synthetic import RelatedTasks, Shift
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def kernel_set(folder: Path, name: str) -> tuple[Stream, NDArray[Any]]:
 
 @lru_cache
 def project_set(name: str) -> Stream:
-    """One of `budgetron datasets`, features as they are."""
+    """A data set that `budgetron datasets` lists, with its features unchanged and its tasks numbered."""
     dataset = data.load(name)
     tasks = np.unique(dataset.tasks, return_inverse=True)[1]
     return Stream(name, dataset.X if name != "school" else np.asarray(dataset.X), dataset.y.astype(np.int64), tasks)
@@ -74,38 +74,26 @@ def in_order(stream: Stream, seed: int, stored: NDArray[Any] | None = None) -> S
 # ---- synthetic streams with a known structure
 
 
-def kinds(seed: int, n_tasks: int = 40, n_kinds: int = 4, n: int = 6000, d: int = 10, noise: float = 0.3) -> Stream:
-    """Tasks of a few kinds, which are unrelated to each other."""
-    rng = np.random.default_rng(seed)
-    weights = rng.normal(size=(n_kinds, d))[np.arange(n_tasks) % n_kinds] + 0.2 * rng.normal(size=(n_tasks, d))
-    X, tasks = rng.normal(size=(n, d)), rng.integers(n_tasks, size=n)
-    y = (X * weights[tasks]).sum(1) + noise * rng.normal(size=n) > 0
-    return Stream(f"kinds, {n_tasks} tasks", X, y.astype(np.int64), tasks)
+def kinds(seed: int, n_tasks: int = 40) -> Stream:
+    """Tasks of four kinds, which are unrelated to each other."""
+    return replace(_related(synthetic.kinds(n_tasks=n_tasks, seed=seed)), name=f"kinds, {n_tasks} tasks")
 
 
-def grid_edges(side: int = 10) -> list[tuple[int, int]]:
-    across = [(a * side + b, a * side + b + 1) for a in range(side) for b in range(side - 1)]
-    return across + [(a * side + b, a * side + b + side) for a in range(side - 1) for b in range(side)]
+def grid(seed: int) -> Stream:
+    """Tasks on a grid of 10 × 10, whose weights vary smoothly."""
+    return _related(synthetic.grid(seed=seed))
 
 
-def grid(seed: int, side: int = 10, n: int = 8000, d: int = 10, noise: float = 0.3) -> Stream:
-    """Tasks on a grid whose weights vary smoothly: drawn with covariance (0.05 I + L)⁻¹."""
-    k, rng = side * side, np.random.default_rng(seed)
-    L = np.zeros((k, k))
-    for i, j in grid_edges(side):
-        L[i, i] += 1
-        L[j, j] += 1
-        L[i, j] -= 1
-        L[j, i] -= 1
-    weights = np.linalg.cholesky(np.linalg.inv(0.05 * np.eye(k) + L)) @ rng.normal(size=(k, d))
-    weights /= weights.std()
-    X, tasks = rng.normal(size=(n, d)), rng.integers(k, size=n)
-    y = (X * weights[tasks]).sum(1) + noise * rng.normal(size=n) > 0
-    return Stream("grid", X, y.astype(np.int64), tasks)
+def _related(drawn: RelatedTasks) -> Stream:
+    dataset = drawn.dataset
+    return Stream(dataset.name, dataset.X, dataset.y.astype(np.int64), dataset.tasks)
 
 
 def opposed(seed: int, d: int = 10, n: int = 100) -> Stream:
-    """The synthetic set of Saha et al. (2011): w₁ = −w₂, w₃ unrelated; n points per task, two thirds to train."""
+    """The training part, 2n examples, of a set like the synthetic one of Saha et al. (2011): w₁ = −w₂, w₃ unrelated.
+
+    Unlike in `synthetic.opposed`, the weights do not have mean 0, and the rows do not have unit length.
+    """
     rng = np.random.default_rng(seed)
     first, third = rng.normal(size=(2, d))
     third -= first * (first @ third) / (first @ first)
@@ -115,7 +103,7 @@ def opposed(seed: int, d: int = 10, n: int = 100) -> Stream:
 
 
 def users(seed: int, n: int = 300_000, k: int = 100_000, d: int = 20) -> Stream:
-    """Many users with few labels each: their weights are shared weights plus small differences."""
+    """Many users with few labels each: their weights are shared weights plus differences half as large."""
     rng = np.random.default_rng(seed)
     X, tasks = rng.normal(size=(n, d)), rng.integers(k, size=n)
     own = 0.5 * np.random.default_rng(1000 + seed).normal(size=(k, d))
@@ -142,11 +130,11 @@ def drifting(name: str, form: str, n: int, seed: int) -> Stream:
 # ---- streams made to be awkward
 
 
-def linear(rng: np.random.Generator, d: int = 10, k: int = 10, alike: float = 0.8, noise: float = 0.05) -> Stream:
-    """Tasks whose weights have the cosine `alike` with each other, on average."""
+def linear(rng: np.random.Generator, d: int = 10, k: int = 10, cosine: float = 0.8, noise: float = 0.05) -> Stream:
+    """k tasks; the weights of two tasks have this cosine on average."""
     n = 6_000
     X, tasks = rng.standard_normal((n, d)), rng.integers(0, k, n)
-    weights = np.sqrt(alike) * rng.standard_normal(d) + np.sqrt(1 - alike) * rng.standard_normal((k, d))
+    weights = np.sqrt(cosine) * rng.standard_normal(d) + np.sqrt(1 - cosine) * rng.standard_normal((k, d))
     truth = (X * weights[tasks]).sum(axis=1) > 0
     return Stream("linear", X, (truth ^ (rng.random(n) < noise)).astype(np.int64), tasks)
 
@@ -204,8 +192,8 @@ AWKWARD: dict[str, Callable[[np.random.Generator], Stream]] = {
         lambda X, rng: (X + 100 * rng.standard_normal(10)) * 10.0 ** rng.uniform(-4, 4, 10)
     ),
     "ten constant columns": _with_changed_rows(lambda X, _: np.hstack([X, np.full_like(X, 7.0)])),
-    "d = 50, nearly alike, 2 % noise": lambda rng: linear(rng, d=50, alike=0.95, noise=0.02),
-    "unrelated tasks": lambda rng: linear(rng, k=20, alike=0.0),
+    "d = 50, nearly alike, 2 % noise": lambda rng: linear(rng, d=50, cosine=0.95, noise=0.02),
+    "unrelated tasks": lambda rng: linear(rng, k=20, cosine=0.0),
     "each row ten noisy copies": _with_changed_rows(
         lambda X, rng: np.hstack([X + 0.1 * rng.standard_normal(X.shape) for _ in range(10)])
     ),
@@ -221,7 +209,7 @@ AWKWARD: dict[str, Callable[[np.random.Generator], Stream]] = {
     "-999 in 0.5 % of the cells": _with_changed_rows(lambda X, rng: np.where(rng.random(X.shape) < 0.005, -999.0, X)),
     "heavy tails": _with_changed_rows(lambda X, _: np.sign(X) * np.expm1(1.5 * X**2)),
 }
-MUST_IMPROVE = (
+MUST_IMPROVE = (  # the streams on which version 0.1 was weak, and which this version must improve
     "heavy tails",
     "a first row of 1e9",
     "-999 in 0.5 % of the cells",
@@ -230,6 +218,6 @@ MUST_IMPROVE = (
 
 
 def awkward(seed: int) -> Iterator[Stream]:
-    """All streams that are made to be awkward, in the order of `AWKWARD`."""
+    """The streams of `AWKWARD`, in this order. The first one is not awkward, for comparison."""
     for name, make in AWKWARD.items():
         yield replace(make(np.random.default_rng(seed)), name=name)

@@ -1,4 +1,4 @@
-"""Sparse text: the inverted index compared with SciPy's CSR product, and the hashed table with Vowpal Wabbit."""
+"""Speed on sparse text: RandomBudgetPerceptron compared with SciPy's sparse product, Budgetron with Vowpal Wabbit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from budgetron import Budgetron, RandomBudgetPerceptron, kernels
 
 
 def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """mtrbp on text, d=200,000, about 120 non-zeros per row."""
+    """RandomBudgetPerceptron on text with 200,000 features, about 120 of them non-zero in a row."""
     for budget in (1000,) if quick else (1000, 5000):
         stream = text(6 * budget)
         for name, kernel in (
@@ -38,7 +38,7 @@ def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
 
 def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """The hashed table, compared with Vowpal Wabbit reading the same examples from a file."""
+    """Budgetron, whose weights are in a hashed table, and Vowpal Wabbit, which reads the same examples from a file."""
     row = Row(
         name="linear-text",
         work="Budgetron in 32 MiB on sparse text, block calls",
@@ -66,7 +66,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
             vowpalwabbit.Workspace(f"{options} -d {file}").finish()
 
         def loop() -> float:
-            """The time of Vowpal Wabbit's loop: the time for an empty file, to start and end, is subtracted."""
+            """The time of Vowpal Wabbit's loop: the time with the file, minus the time with an empty one."""
             return seconds(lambda: pass_over(path), WALL_TIME) - seconds(lambda: pass_over(empty), WALL_TIME)
 
         runner = ModelOnStream(Budgetron(budget="32 MiB"), stream, n)

@@ -1,4 +1,4 @@
-// The state of a learner as named arrays. A model file holds these and the stored rows.
+// Named arrays: the state of a learner, which a model file holds together with the stored rows, or the arguments and the answer of a query.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 """Start a Ray cluster of two nodes on this machine, with token authentication, and kill parts of it.
 
-`ray_scenarios` uses it. Workers run only on the second node and on added ones, so the head node is never killed.
+`ray_scenarios` uses it. The head node has no CPUs, so workers run only on the other nodes, and the tests kill only
+those.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def two_nodes(cpus=2):
     head["_system_config"] = FAST_HEALTH_CHECKS
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE_BYTES)
+        add_node(cluster, cpus)
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
         yield cluster
     finally:
@@ -63,7 +64,7 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # there is no /proc on this system, or the process ended after `os.kill`
+    except FileNotFoundError:  # no /proc on this system, or the process ended just now: then the next call returns True
         return False
 
 

@@ -88,15 +88,14 @@ def test_dividing_a_block_by_shard_keeps_the_order_and_all_rows(shards):
 @given(st.data())
 def test_shares_add_up_to_the_budget(data):
     weights = data.draw(st.lists(st.floats(0, 100), min_size=1, max_size=12))
-    least = data.draw(st.integers(1, 5))
-    total = data.draw(st.integers(least * len(weights), 500))
-    shares = divide(total, weights, least)
-    assert sum(shares) == total and min(shares) >= least
-    capacities = divide(total, [1] * len(weights), least)
+    total = data.draw(st.integers(len(weights), 500))
+    shares = divide(total, weights)
+    assert sum(shares) == total and min(shares) >= 1
+    capacities = divide(total, [1] * len(weights))
     mistakes = data.draw(st.lists(st.integers(0, 99), min_size=len(weights), max_size=len(weights)))
-    assert sum(rebalanced_shares(total, capacities, mistakes, least)) == total
+    assert sum(rebalanced_shares(total, capacities, mistakes)) == total
     stored = [data.draw(st.integers(0, capacity)) for capacity in capacities]
-    reduced = unused_only(rebalanced_shares(total, capacities, mistakes, least), capacities, stored)
+    reduced = unused_only(rebalanced_shares(total, capacities, mistakes), capacities, stored)
     assert sum(reduced) <= total and all(now >= n for now, n in zip(reduced, stored, strict=True))
 
 

@@ -15,7 +15,7 @@ from child_signals import default_signals
 from host_streams import close_without_snapshot
 
 from budgetron import Budgetron, Forgetron
-from budgetron.durable import DiskRefused, Host, KeyReused, NotCopied, NotInLog, repair, restore, verify
+from budgetron.durable import DiskRefused, Host, KeyReused, NotCopied, NotInLog, Request, repair, restore, verify
 from budgetron.errors import Closed, InputError, StorageError
 
 MODELS = {"budgetron": lambda: Budgetron("64 KiB", kernel=None), "forgetron": lambda: Forgetron(20)}
@@ -111,6 +111,40 @@ def test_the_first_record_can_be_corrected_while_it_is_in_the_log(tmp_path):
     host.close()
 
 
+def test_records_rejected_before_the_first_snapshot_do_not_prevent_corrections(tmp_path):
+    """The first snapshot deletes the records that the model rejected before it, so numbers are missing in the log."""
+    sent = [list(request) for request in requests(3)]
+    rejected = Request(sent[0][0], ["maybe"] * 5, sent[0][2], classes=["no", "yes"])
+    X, y, tasks = sent[0]
+    host = Host.open(tmp_path, MODELS["budgetron"])
+    with pytest.raises(InputError, match="maybe"):
+        host.learn(X, ["maybe"] * 5, tasks, classes=["no", "yes"])
+    commit = [rejected, Request(X, y, tasks, classes=["no", "yes"]), rejected, Request(*sent[1]), rejected]
+    answers = host.learn_many(commit)
+    assert [isinstance(answer, InputError) for answer in answers] == [True, False, True, False, True]
+    first, second = answers[1].position, answers[3].position
+    host.learn(*sent[2])
+    assert [number for (number,) in host._state.log.db.rows("SELECT number FROM log")] == [first, second, second + 2]
+    sent[0][1][0], sent[1][1][3] = other_label(sent[0][1][0]), other_label(sent[1][1][3])
+    assert host.correct(first, sent[0][1][0], 0).snapshot == 0
+    assert host.correct(second, sent[1][1][3], 3).snapshot == 0
+    assert np.array_equal(probe_margins(host.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
+    with pytest.raises(InputError, match="rejected or withdrawn"):
+        host.withdraw(first + 1, 0)
+    close_without_snapshot(host)
+    with Host.open(tmp_path) as again:
+        assert np.array_equal(probe_margins(again.model), probe_margins(model_of_requests(MODELS["budgetron"], sent)))
+
+
+def test_corrections_of_the_first_records_of_a_trained_model_are_rejected(tmp_path):
+    host = Host.open(tmp_path, model=model_of_requests(MODELS["budgetron"], requests(1, seed=7)))
+    X, y, tasks = next(requests(1))
+    host.learn(X, y, tasks)
+    with pytest.raises(NotInLog, match="already trained"):
+        host.correct(1, other_label(y[0]), 0)
+    host.close()
+
+
 def test_corrections_of_records_that_left_the_log_are_rejected(tmp_path):
     host, sent = learned_host(tmp_path, snapshot_every=10)
     before = host.content()
@@ -181,6 +215,29 @@ def test_a_repeated_correction_changes_nothing(tmp_path):
     assert again.correction == first.correction and again.replayed_examples == 0
     host.withdraw(4, 1)
     assert host.withdraw(4, 1).correction.withdrawn and len(host.corrections()) == 2
+    host.close()
+
+
+def test_a_retry_without_row_is_one_only_if_the_record_has_one_example(tmp_path):
+    host, sent = learned_host(tmp_path)
+    label = other_label(sent[3][1][0])
+    host.correct(4, label, 0)
+    with pytest.raises(InputError, match="because the record has 5 examples"):
+        host.correct(4, label)
+    host.withdraw(5, 0)
+    with pytest.raises(InputError, match="because the record has 5 examples"):
+        host.withdraw(5)
+    for row in range(1, 5):
+        host.withdraw(5, row)
+    with pytest.raises(InputError, match="rejected or withdrawn"):
+        host.withdraw(5)
+    alone = host.learn(sent[0][0][:1], ["yes"], [0]).position
+    host.correct(alone, "no")
+    assert host.correct(alone, "no").replayed_examples == 0
+    host.withdraw(alone)
+    assert host.withdraw(alone).replayed_examples == 0
+    host.snapshot()  # deletes the record from the log
+    assert host.withdraw(alone).replayed_examples == 0
     host.close()
 
 

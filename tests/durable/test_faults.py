@@ -220,6 +220,23 @@ def test_a_directory_that_cannot_be_created_is_rejected(tmp_path):
         Host.open(tmp_path / "file" / "host", MODELS["random"])
 
 
+def test_nothing_is_acknowledged_without_the_first_snapshot(tmp_path, monkeypatch):
+    """A replay without a snapshot would depend on the arguments of `Host.open`. A retry writes nothing new."""
+    host = Host.open(tmp_path, MODELS["budgetron"])
+    X, y, tasks = blocks(20)[0]
+
+    def failing(content):
+        raise DiskRefused("full")
+
+    monkeypatch.setattr(host._state.snapshots, "write", failing)
+    for _ in range(3):
+        with pytest.raises(DiskRefused):
+            host.learn(X, y, tasks, key="k")
+    monkeypatch.undo()
+    assert host.learn(X, y, tasks, key="k").repeated and host.snapshot_record == 1
+    host.close()
+
+
 def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     host = learned_host(tmp_path, 40)
     block = blocks(20, seed=5)[0]

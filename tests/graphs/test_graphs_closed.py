@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from budgetron import graphs
+from budgetron import Forgetron, graphs
 from budgetron.graphs.task_ids import NOT_A_TASK
 
 few = settings(max_examples=40, deadline=None)
@@ -127,3 +127,13 @@ def test_clusters_are_found_for_all_kinds_of_names(names):
     # A task outside the mapping is its own cluster, and no cluster number is a task id.
     assert (clusters[500:] == task_ids[500:]).all()
     assert not set(cluster_of_label.values()) & set(task_ids.tolist())
+
+
+def test_clusters_that_name_none_of_the_tasks_are_logged(caplog) -> None:
+    X, y = np.random.default_rng(0).normal(size=(200, 2)), np.arange(200) % 2
+    graph = graphs.clusters({"7": "a", "8": "a"})
+    Forgetron(budget=5, graph=graph).partial_fit(X, y, tasks=[7, 8] * 100)
+    assert "none of the tasks of the first 200 rows is in its clusters" in caplog.text
+    caplog.clear()
+    Forgetron(budget=5, graph=graph).partial_fit(X, y, tasks=["7", "9"] * 100)
+    assert "clusters" not in caplog.text

@@ -1,10 +1,10 @@
 """Change model files at random and load them, under a memory limit. `test_fuzz` runs this in a separate process.
 
-    python fuzz_worker.py bytes|inside FOLDER FIRST COUNT
+    python fuzz_worker.py bytes|contents FOLDER FIRST COUNT
 
-`bytes` changes bytes of the files: each file must be rejected. `inside` changes their content and corrects the digest:
-each file must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that it remains
-after a crash. Prints how many files were rejected and how many accepted.
+`bytes` changes bytes of the files: each file must be rejected. `contents` changes what the files contain and corrects
+the digest: each file must be rejected, or be a model that predicts and learns. The current file is FOLDER/now, so that
+it remains after a crash. Prints how many files were rejected and how many accepted.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def fits(value, dtype):
     return isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 
-def changed_inside(rng, content):
+def changed_contents(rng, content):
     """The file with changed content and a correct digest."""
     text, arrays = unpack(content)
     record = json.loads(text)
@@ -200,7 +200,7 @@ def main(kind, folder, first, count):
     for number in range(first, first + count):
         rng = random.Random(number)
         content = rng.choice(contents)
-        now.write_bytes((changed_bytes if kind == "bytes" else changed_inside)(rng, content))
+        now.write_bytes((changed_bytes if kind == "bytes" else changed_contents)(rng, content))
         engine = rng.choice([None, None, None, "numpy"])
         started = time.process_time()
         try:
@@ -209,7 +209,7 @@ def main(kind, folder, first, count):
             assert str(error).startswith("load: ") and " must be " in str(error) and "; got " in str(error), error
             rejected += 1
         else:
-            assert kind == "inside", f"number {number} was accepted"
+            assert kind == "contents", f"number {number} was accepted"
             use_model(model)
             accepted += 1
         seconds = time.process_time() - started

@@ -4,7 +4,7 @@ This module has the group of commands, the exit codes, and the conversion of exc
 a command's module before that command is called, so that `budgetron --help` and shell completion stay quick.
 
 exit code 0     success
-          1     the command ran, and its check failed (a damaged file, for instance)
+          1     the command ran, and its check failed (a damaged file, for instance); or the reader closed the pipe
           2     wrong input; the message says what is accepted and what to change
           3     operational failure: a disk, the network, a worker or a missing package
           130   stopped by Ctrl-C, SIGTERM or SIGHUP; with --save, the model so far has been saved

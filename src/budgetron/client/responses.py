@@ -66,11 +66,14 @@ class ServiceError(BudgetronError):
 
 
 class ServiceRefused(ServiceError, InputError):
-    """The request was wrong (4xx). A retry would fail in the same way."""
+    """The request was wrong (4xx, except 408 and 429). A retry would fail in the same way."""
 
 
 class ServiceFailed(ServiceError, OperationalError):
-    """The service failed (5xx, 408 or 429), after all retries. The request itself may be correct."""
+    """The service failed (5xx, 408 or 429). The request itself may be correct.
+
+    Failures that a retry may cure were retried first.
+    """
 
 
 class Unreachable(OperationalError, ConnectionError):

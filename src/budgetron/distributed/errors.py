@@ -6,7 +6,10 @@ from budgetron.errors import BudgetronError, OperationalError
 
 
 class Unfinished(OperationalError):
-    """A request is on disk, but not all shards have learned it. It will be learned before any other request."""
+    """A request is on disk, but not all shards have learned it. It will be learned before any other request.
+
+    Other requests raise this too until then, and are not written. The message says which of the two happened.
+    """
 
 
 class InShards(BudgetronError):

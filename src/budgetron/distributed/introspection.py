@@ -1,12 +1,11 @@
-"""Statistics of a sharded model, and changes of its workers and of the shares of the budget.
+"""`Introspection`: statistics of a sharded model, and methods that change its workers and divide the budget.
 
-`Introspection` is a base class of `ShardedModel`. It neither learns nor predicts.
+It is a base class of `ShardedModel`, and neither learns nor predicts.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,9 @@ from budgetron.distributed.split.shares import check_policy, rebalanced_shares, 
 from budgetron.distributed.workers.worker import ShardStatistics
 from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.errors import InputError, input_error, shown
+from budgetron.learners.estimators.forgetron import Forgetron
+
+_NO_WORKERS = f"{WHO}: the model has learned nothing yet, or was closed. Call partial_fit, or use ShardedModel.open."
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,11 @@ class Shard(ShardStatistics):
     worker: str = ""
 
 
-class Introspection(ABC):
-    """Properties and methods that are available after the first block."""
+class Introspection:
+    """Statistics, workers and shares. Most properties and methods need running workers.
+
+    The workers start with the first block, or with `ShardedModel.open`, and end with `close`.
+    """
 
     learner: Any
     shards: int
@@ -65,7 +70,10 @@ class Introspection(ABC):
         return shard
 
     def busy_tasks(self, n: int = 10) -> list[tuple[Hashable, int, int]]:
-        """The n tasks with the most examples since this model was opened, as (task, examples, shard)."""
+        """The n tasks with the most examples since this model was opened, as (task, examples, shard).
+
+        The counts are approximate if there are more than 20,000 tasks; see `BusyTasks`.
+        """
         self._check_fitted()
         top = [(task, count) for task, count in self._busy_tasks.top(n) if task is not None]
         shards = self._placement.shards_of_tasks([task for task, _ in top]).tolist() if top else []
@@ -74,8 +82,8 @@ class Introspection(ABC):
     def rebalance(self) -> list[int]:
         """Move shares of the budget to the shards that make mistakes. Needs ``shares="demand"``.
 
-        Returns the new capacities. Shards that lose a share evict examples first, and each change is on disk before the
-        next one starts, so the total never exceeds the budget.
+        Returns the new capacities. Shards that lose capacity come first and evict examples. A model with a directory
+        writes each change to disk before the next one starts. So the total never exceeds the budget.
         """
         self._check_fitted()
         if check_policy(self.shares, self.learner.budget) != "demand":
@@ -86,8 +94,8 @@ class Introspection(ABC):
             mistakes = [shard.n_mistakes for shard in statistics]
             new_mistakes = [now - before for now, before in zip(mistakes, self._mistakes, strict=True)]
             capacities = [int(shard.capacity or 0) for shard in statistics]
-            new_capacities = rebalanced_shares(self.learner.budget, capacities, new_mistakes, self._min_capacity())
-            if type(self.learner).__name__ == "Forgetron":
+            new_capacities = rebalanced_shares(self.learner.budget, capacities, new_mistakes)
+            if isinstance(self.learner, Forgetron):
                 # A Forgetron evicts examples only when it makes a mistake, so only unused capacity can be moved.
                 new_capacities = unused_only(new_capacities, capacities, [shard.n_stored for shard in statistics])
             # Shards that shrink come first, so that the total never exceeds the budget.
@@ -97,9 +105,6 @@ class Introspection(ABC):
                     self._workers.call_owner(shard, "resize", new_capacities[shard])
             self._mistakes, self._examples_since_maintenance = mistakes, 0
         return new_capacities
-
-    def _min_capacity(self) -> int:
-        return 1
 
     # ---- statistics
 
@@ -146,8 +151,7 @@ class Introspection(ABC):
     @property
     def n_features_in_(self) -> int:
         """The number of features."""
-        if not self._is_fitted:
-            raise AttributeError(f"{WHO} has learned nothing yet")
+        self._require_attribute()
         return int(self._validator.prototype.n_features_in_)
 
     @property
@@ -164,7 +168,7 @@ class Introspection(ABC):
 
     @property
     def capacity_(self) -> int | None:
-        """How many examples all shards together may store, or None without a budget."""
+        """How many examples all shards together may store, or None without a limit. 0 if the learner stores none."""
         capacities = [shard.capacity for shard in self._statistics()]
         return None if None in capacities else sum(capacity or 0 for capacity in capacities)
 
@@ -175,7 +179,7 @@ class Introspection(ABC):
 
     @property
     def budget_share_(self) -> dict[Hashable, float]:
-        """Each task's share of the stored examples, largest first."""
+        """Each task's share of the stored examples, largest first. Empty if the learner stores no examples."""
         stored: dict[Hashable, int] = {}
         for shard in self._statistics(by_task=True):
             stored |= shard.stored_by_task
@@ -196,13 +200,13 @@ class Introspection(ABC):
         return weights
 
     def _statistics(self, by_task: bool = False) -> list[ShardStatistics]:
-        if not self._is_fitted:
-            raise AttributeError(f"{WHO} has learned nothing yet")
+        self._require_attribute()
         statistics = [shard for shards in self._workers.call_all("statistics", by_task) for shard in shards]
         return sorted(statistics, key=lambda shard: shard.shard)
 
     @property
     def _is_fitted(self) -> bool:
+        """Whether the workers are running: the model has learned a block, and is not closed."""
         return hasattr(self, "_workers")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -210,6 +214,9 @@ class Introspection(ABC):
 
     def _check_fitted(self) -> None:
         if not self._is_fitted:
-            raise InputError(
-                f"{WHO}: the model has learned nothing yet, or was closed. Call partial_fit, or use ShardedModel.open."
-            )
+            raise InputError(_NO_WORKERS)
+
+    def _require_attribute(self) -> None:
+        """Like `_check_fitted`, for attributes whose absence `hasattr` must report, as for every scikit-learn model."""
+        if not self._is_fitted:
+            raise AttributeError(_NO_WORKERS)

@@ -79,10 +79,11 @@ class ShardLearning(ShardDeciding):
     ) -> Margins:
         """Learn the rows in order, and return the margin of each row just before it was learned.
 
-        With a directory, everything is on disk when this returns. `key` is an idempotency key: a second call with the
-        same key and rows returns the first answer and learns nothing, so a call that failed can be retried. Shards that
-        learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard stores
-        the answers of its last 100,000 messages; the margins of older rows are NaN.
+        With a directory, everything is on disk when this returns, and `key` is an idempotency key: a second call with
+        the same key and rows returns the first answer and learns nothing, so a call that failed can be retried. Shards
+        that learned their rows before a call failed do not learn them again, even if `block` has changed. Each shard
+        stores the answers of its last 100,000 messages, at most 64 MiB; the margins of older rows are NaN. Without a
+        directory, `key` has no effect.
         """
         examples = self._get_validator().convert(X, y, tasks, sample_weight, offset)
         validated = self._validate(ConvertedRequest(examples, key, classes))

@@ -3,8 +3,8 @@
     task → component → shard → worker
 
 A shard is a learner with its own share of the budget. Tasks of different components never influence each other, so each
-shard computes exactly the margins of a local learner with that budget on the rows of its tasks, whatever the number
-of workers.
+shard computes exactly the margins of a local learner with that budget and the same kernel on the rows of its tasks,
+whatever the number of workers. (With ``gamma="scale"``, the first block determines one γ for all shards.)
 
 Learning is in `learning`, files are in `on_disk`, statistics in `introspection`. This file has the parameters,
 prediction, and the start and end of the workers.

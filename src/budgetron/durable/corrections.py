@@ -1,8 +1,8 @@
-"""Corrections: change or withdraw the label of an example that is still in the log, and learn later records again.
+"""Corrections: change the label of an example that is still in the log, or withdraw the example.
 
-The model is computed again in memory, from the last snapshot before the record, with the other label. Then one
-transaction writes the changed record, the new model as a snapshot, and a line of the audit trail. After a crash, all of
-these are on disk or none. Snapshots that contain the wrong label are deleted.
+The model is computed again in memory: from the last snapshot before the record, or from a new model if there is none,
+and with the changed record. Then one transaction writes the changed record, the new model as a snapshot, and a line of
+the audit trail. After a crash, all of these are on disk or none. Snapshots that contain the wrong example are deleted.
 
 `Host.correct` and `Host.withdraw` call this under the commit lock. Meanwhile, learning waits, and predictions use the
 old model. The stored answers to idempotency keys do not change, so a retry of the corrected request learns nothing.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from sklearn.base import clone
 from budgetron.durable import blocks
 from budgetron.durable.errors import NotInLog, damaged_log
 from budgetron.durable.hosted_model import HostedModel, hosted_model_from
-from budgetron.durable.storage.log import Log
+from budgetron.durable.storage.log import Log, Record
 from budgetron.durable.storage.log_schema import TRAIL_CHECKSUM
 from budgetron.durable.storage.snapshots import Snapshots
 from budgetron.errors import InputError, error_message, input_error, is_integer, shown
@@ -30,7 +31,7 @@ from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 WHO = "Host"
 WITHDRAWN: Any = object()  # passed in place of a label: the example is withdrawn
-MAX_REASON = 500  # the longest `who` and `reason`, in characters
+MAX_TEXT = 500  # the longest `who` and `reason`, in characters
 _SET_CHECKSUM = f"UPDATE correction SET crc = {TRAIL_CHECKSUM} WHERE number = ?"
 
 
@@ -44,7 +45,7 @@ class Correction:
 
     number: int
     position: int  # the number of the record
-    row: int
+    row: int  # the index of the example in its request
     old: Any
     new: Any
     withdrawn: bool
@@ -58,7 +59,7 @@ class PreparedCorrection:
     """A correction that is computed in memory, but not yet written."""
 
     hosted: HostedModel
-    base: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
+    base: int  # the number of the snapshot from which the replay began; 0 if it began with a new model
     position: int
     block: bytes | None  # the changed record; None if its only example was withdrawn
     line: tuple[Any, ...]  # the new line of the audit trail
@@ -68,12 +69,16 @@ class PreparedCorrection:
 
 @dataclass(frozen=True)
 class CorrectionResult:
-    """The acknowledgement of a correction. It is on disk, and the model is as if it had learned the correct label."""
+    """The acknowledgement of a correction.
+
+    The correction is on disk, and the model is as if it had learned the correct label, or had never learned the
+    withdrawn example. For a retry, `replayed_examples`, `seconds` and `snapshot` are 0, because nothing was replayed.
+    """
 
     correction: Correction
     replayed_examples: int
     seconds: float
-    snapshot: int  # the last record in the snapshot that the replay began with; 0: it began with a new model
+    snapshot: int  # the number of the snapshot from which the replay began; 0 if it began with a new model
 
 
 class Corrections:
@@ -83,16 +88,24 @@ class Corrections:
         self._log, self._snapshots = log, snapshots
 
     def find_repeated(self, position: Any, row: Any, label: Any) -> CorrectionResult | None:
-        """The acknowledgement of the example's last correction, if this call is a retry of it; otherwise None."""
+        """The acknowledgement of the example's last correction, if this call is a retry of it; otherwise None.
+
+        Without `row`, the record must have one example. A record that has left the log is assumed to have one.
+        """
+        # `prepare` rejects the calls for which this returns None before the query.
+        if not is_integer(position) or not 1 <= position <= self._log.position:
+            return None
+        if row is None and self._has_several_examples(int(position)):
+            return None
         row = 0 if row is None else row
-        if not (is_integer(position) and is_integer(row) and 1 <= position <= self._log.position and 0 <= row < 2**31):
-            return None  # `prepare` rejects it
+        if not is_integer(row) or not 0 <= row < 2**31:
+            return None
         query = "SELECT max(number) FROM correction WHERE position = ? AND place = ?"
         (number,) = self._log.db.one(query, (int(position), int(row)))
         last = None if number is None else self.trail(1, number)[0]
         if last is None or last.withdrawn != (label is WITHDRAWN):
             return None
-        if not last.withdrawn and not _is_same_label(last.new, label):
+        if not last.withdrawn and not is_same_label(last.new, label):
             return None
         return CorrectionResult(last, 0, 0.0, 0)
 
@@ -100,13 +113,13 @@ class Corrections:
         """Compute the model with another label, or without the example. The current `model` does not change."""
         began = time.perf_counter()
         for name, text in (("who", who), ("reason", reason)):
-            if not isinstance(text, str) or len(text) > MAX_REASON:
-                raise input_error(WHO, name, f"a text of at most {MAX_REASON} characters", shown(text))
+            if not isinstance(text, str) or len(text) > MAX_TEXT:
+                raise input_error(WHO, name, f"a text of at most {MAX_TEXT} characters", shown(text))
         payload = self._read_block(position)
         index, row, old = self._locate(payload, position, row)
         if label is not WITHDRAWN:
             model._classes.code(model._who, label)  # rejects a label that the model does not know
-        if label is not WITHDRAWN and _is_same_label(old, label):
+        if label is not WITHDRAWN and is_same_label(old, label):
             raise InputError(f"{WHO}: the example already has the label {shown(label)}.")
         try:
             new_text = None if label is WITHDRAWN else msgspec.json.encode(encode_name(label))
@@ -123,7 +136,7 @@ class Corrections:
         return int(self._log.db.one("SELECT count(*) FROM correction")[0])
 
     def trail(self, limit: int = 1000, last: int = 2**62) -> list[Correction]:
-        """The audit trail, newest first, up to number `last`."""
+        """At most `limit` lines of the audit trail, newest first. Lines after number `last` are left out."""
         query = (
             "SELECT number, position, place, old, new, who, reason, at FROM correction WHERE number <= ? "
             "ORDER BY number DESC LIMIT ?"
@@ -141,6 +154,8 @@ class Corrections:
         if not is_integer(position) or not 1 <= position <= log.position:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         row = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
+        if row is None and log.db.one("SELECT 1 FROM log WHERE number < ?", (int(position),)):
+            raise _not_learned(position)  # trimming deletes all earlier records too, so this one was rejected
         if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
@@ -148,12 +163,22 @@ class Corrections:
             )  # fmt: skip
         block, crc = row
         if block is None or position in log.unwritten.rejected:
-            raise input_error(
-                WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn"
-            )
+            raise _not_learned(position)
         if zlib.crc32(block, int(position) & 0xFFFFFFFF) != crc:
             raise damaged_log(log.path, f"record {position} does not match its checksum")
         return bytes(block)
+
+    def _withdrawn_rows(self, position: int) -> list[int]:
+        query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
+        return [row for (row,) in self._log.db.rows(query, (position,))]
+
+    def _has_several_examples(self, position: int) -> bool:
+        """Whether a record has, or had before withdrawals, more than one example. False if it has left the log."""
+        record = self._log.db.one("SELECT block FROM log WHERE number = ?", (position,))
+        if record is None:
+            return False
+        labels = None if record[0] is None else blocks.decode_block(record[0]).examples.labels
+        return (0 if labels is None else len(labels)) + len(self._withdrawn_rows(position)) > 1
 
     def _locate(self, payload: bytes, position: int, row: Any) -> tuple[int, int, Any]:
         """The index of an example in its record, its row in the request, and its label.
@@ -164,8 +189,7 @@ class Corrections:
         if logged.kind in ("forget", "point"):
             what = "forgets a task" if logged.kind == "forget" else "sets the operating point"
             raise input_error(WHO, "position", "a record with examples", f"{position}, which {what}")
-        query = "SELECT place FROM correction WHERE position = ? AND new IS NULL ORDER BY place"
-        withdrawn_rows = [row for (row,) in self._log.db.rows(query, (position,))]
+        withdrawn_rows = self._withdrawn_rows(position)
         labels = logged.examples.labels
         assert labels is not None
         n = len(labels) + len(withdrawn_rows)
@@ -184,11 +208,12 @@ class Corrections:
     def _replay(self, model: Any, position: int, changed: bytes | None) -> tuple[HostedModel, int, int]:
         """Learn the log again with the changed record.
 
-        Returns the model, the last record of the snapshot that the replay began with, and the number of examples.
+        Returns the model, the number of the snapshot from which the replay began (0 for a new model), and the number of
+        examples.
         """
         hosted, base = self._base_model(model, position)
         n = 0
-        for record in self._log.records_after(base):
+        for record in self._records_after(base):
             block = changed if record.number == position else record.block
             if block is None or record.number in self._log.unwritten.rejected:
                 continue
@@ -203,14 +228,15 @@ class Corrections:
         if not hosted.is_fitted or not np.array_equal(hosted.model.classes_, model.classes_):
             raise InputError(
                 f"{WHO}: the correction would remove one of the classes {shown(model.classes_.tolist())}, because the "
-                "example is the only one of its class. Learn another example of that class first."
+                "example is the only one of its class in the first block, which determines the classes. Learn the "
+                "correct label as a new example."
             )
         return hosted, base, n
 
     def _base_model(self, model: Any, position: int) -> tuple[HostedModel, int]:
-        """A model without the record, and the number of the last record that it has learned.
+        """The model from which a replay begins, and the number of the last record that it has learned.
 
-        It is the last snapshot before the record, or a new model if the log has all records since the first.
+        This is the last snapshot before the record at `position`, or a new model if the log is complete.
         """
         for number in self._snapshots.numbers:
             if number < position:
@@ -221,26 +247,29 @@ class Corrections:
                 fresh.operating_point = model.operating_point.fresh()
             return HostedModel(fresh), 0
         raise NotInLog(
-            f"{WHO}: record {position} cannot be corrected, because it is part of the first snapshot of a model that "
-            "began from a file. Learn the correct label as a new example."
+            f"{WHO}: record {position} cannot be corrected, because the oldest snapshot contains it, and the log does "
+            "not have everything that the model learned before: the model was already trained when it was hosted, or "
+            "the log was trimmed. Learn the correct label as a new example."
         )
 
     def _log_is_complete(self) -> bool:
         """Whether a replay of the log from a new model gives the current model.
 
-        The log must have all records since the first, and the model must not have learned anything before that.
+        The log must have everything that the oldest snapshot has learned. Missing numbers do not show this, because
+        records that were rejected before the first snapshot are missing too. So the examples are counted.
         """
-        first = self._snapshots.numbers[-1]
-        if self._log.db.one("SELECT min(number) FROM log") != (1,):
-            return False
-        hosted = hosted_model_from(self._snapshots.read(first))
-        records = [record for record in self._log.records_after(0) if record.number <= first]
+        oldest = self._snapshots.numbers[-1]
+        hosted = hosted_model_from(self._snapshots.read(oldest))
         if hosted.columns is not None:
             return False
-        learned = [record.block for record in records
-                   if record.block is not None and record.number not in self._log.unwritten.rejected]  # fmt: skip
+        learned = [record.block for record in self._records_after(0) if record.number <= oldest
+                   and record.block is not None and record.number not in self._log.unwritten.rejected]  # fmt: skip
         labels = (blocks.decode_block(block).examples.labels for block in learned)
         return int(hosted.model.n_seen_) == sum(0 if y is None else len(y) for y in labels)
+
+    def _records_after(self, base: int) -> Iterator[Record]:
+        """The records of the log after a snapshot, or all of them if `base` is 0."""
+        return self._log.records_after(base, gaps_until=self._snapshots.numbers[-1])
 
     # ---- writing
 
@@ -263,7 +292,11 @@ class Corrections:
         return CorrectionResult(line, prepared.replayed_examples, time.perf_counter() - prepared.began, prepared.base)
 
 
-def _is_same_label(first: Any, second: Any) -> bool:
+def _not_learned(position: int) -> InputError:
+    return input_error(WHO, "position", "a record that was learned", f"{position}, which was rejected or withdrawn")
+
+
+def is_same_label(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)  # 1 and True are equal in Python, but different labels
 
 

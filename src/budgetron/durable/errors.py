@@ -1,7 +1,7 @@
 """The exceptions of durable models, and the translation of SQLite and file system errors into them.
 
-After any of these the model and the log are as they were before the call. HTTP statuses are not decided here: the
-service maps the classes to statuses.
+After any of these the model and the log are as they were before the call, except after `NotCopied`, and if only the
+first snapshot could not be written. HTTP statuses are not decided here: the service maps the classes to statuses.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class NothingLearned(InputError):
 
 
 class NotInLog(InputError):
-    """The record can no longer be corrected, because it is part of a snapshot and was deleted from the log."""
+    """The record can no longer be corrected: it was deleted from the log, or no snapshot from before it is left."""
 
 
 class KeyReused(InputError):

@@ -127,8 +127,9 @@ class Host(HostChanges):
         X : array, sparse matrix, data frame, or list of dicts
         y, tasks : one label and one task per row
         key : str, optional
-            An idempotency key. A second call with the same key and rows returns the first answer and learns nothing,
-            so a call that failed or timed out can be retried. The last 100,000 keys are stored.
+            An idempotency key. A second call with the same key and rows returns the first answer and learns nothing, so
+            a call that failed or timed out can be retried. The last 100,000 keys are stored, or fewer if their answers
+            take more than 64 MiB.
         classes : labels, optional
             All labels that may occur; needed with the first block if it does not contain them all.
         sample_weight : one weight per row, optional
@@ -139,7 +140,8 @@ class Host(HostChanges):
         InputError
             If the model rejects the rows, or the key was used with other rows. No row is learned.
         StorageError
-            If the rows could not be written to disk. No row is learned.
+            If the rows could not be written to disk. No row is learned, except in two cases: after `NotCopied`, and if
+            only the first snapshot failed. Retry with the same key, which learns nothing twice.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
         return self._commit_queued([entry])[0]
@@ -232,9 +234,10 @@ class Host(HostChanges):
                 rejection = entry.answer if in_order and isinstance(entry.answer, Exception) else None
         try:
             state.write_snapshot_if_due()
-        except Exception as error:  # Only the first snapshot raises: without it the first block is not acknowledged.
-            for entry in new:
-                entry.answer = error
+        except Exception as error:  # Only the first snapshot raises: without it nothing is acknowledged, also no retry.
+            for entry in entries:
+                if not isinstance(entry.answer, Exception):
+                    entry.answer = error
         try:
             state.confirm()
         except StorageError as error:

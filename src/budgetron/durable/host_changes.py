@@ -37,14 +37,15 @@ class HostChanges(HostReads):
         who, reason : str
             For the audit trail, see `corrections`.
 
-        The model is loaded from the last snapshot before the record, and all later records are learned again.
-        Meanwhile learning waits and predictions use the old model. After a crash, the correction is on disk completely
-        or not at all.
+        The last snapshot before the record is loaded, and all later records are learned again. If there is no such
+        snapshot, the log is learned again from its beginning, with a new model. Meanwhile learning waits and
+        predictions use the old model. After a crash, the correction is on disk completely or not at all.
 
         Raises
         ------
         NotInLog
-            If the record is part of a snapshot and no longer in the log. Nothing changes.
+            If the record is no longer in the log, or the log does not have everything that the model learned before it.
+            Nothing changes.
         InputError
             If there is no such example, or the model rejects the label. Nothing changes.
         """

@@ -55,7 +55,7 @@ class HostReads:
 
     @property
     def position(self) -> int:
-        """The number of the last record in the log. Rejected records are counted too."""
+        """The number of the last record that was logged. Rejected records are counted too."""
         return self._state.log.position
 
     @property

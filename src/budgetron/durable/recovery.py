@@ -34,7 +34,7 @@ class Recovery:
 
 
 def recover(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] | None) -> Recovery:
-    """Recover the model as it was when the last commit was acknowledged."""
+    """Recover the model as it was after the last commit that is on disk, whether it was acknowledged or not."""
     recovery = from_snapshot(log, snapshots, make_model)
     replay(log, recovery)
     log.check_acknowledged()

@@ -109,9 +109,10 @@ class Learned:
     Attributes
     ----------
     position : int
-        The number of the record in the log.
+        The number of the record in the log; of the last one, if several records have rows of this request.
     margins : array
-        The margins of the rows just before they were learned.
+        The margins of the rows just before they were learned. NaN if they were learned before this call and are no
+        longer stored.
     repeated : bool
         Whether the request had been learned before under the same idempotency key.
     classes : array or None

@@ -102,7 +102,7 @@ class Versions:
     def save(self, name: str, content: bytes) -> None:
         """Store a model file under a new name. The same content under the same name is accepted again."""
         if not _NAME.fullmatch(name) or name == STATE or name.startswith("candidate-"):
-            accepted = 'letters, digits, ".", "_" and "-", at most 64, and not candidate-…'
+            accepted = '1 to 64 letters, digits, ".", "_" and "-", not a sign first, and not candidate-… or state.json'
             raise input_error("versions", "the name", accepted, shown(name))
         before = self._read(name + SUFFIX)
         if before == content:

@@ -1,8 +1,8 @@
 """Progressive validation: predict each example, then learn it, and count errors per task, overall and over time.
 
 `progressive` evaluates a learner on a complete stream, `Validator` on a stream that arrives in pieces, and `Comparison`
-evaluates several learners at once.
-The command line, the service and the report use their results. Memory does not grow with the length of the stream.
+evaluates several learners at once. The command line, the service and the report use their results. Memory does not grow
+with the length of the stream.
 
 >>> import numpy as np
 >>> from budgetron import SharedProjectron, evaluate, kernels

@@ -1,4 +1,4 @@
-"""Compute the row that each example adds to the counts, given its margin and its label. `Tally` uses it."""
+"""Turn margins and labels into rows of counts: errors, losses and so on, one row per example. `Tally` adds them up."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def _multiclass_increments(
     confusion: ConfusionCounts,
 ) -> Counted:
     """As `count_increments`, for more than two classes."""
-    rows_of_all = np.arange(len(truth))
-    # With delayed labels, the first examples are predicted before anything was learned. They have a single margin of 0,
-    # which counts for all classes.
+    all_rows = np.arange(len(truth))
+    # With delayed labels, the first examples are predicted before anything was learned. Each of them has one margin, 0,
+    # which stands for a margin of 0 in every class.
     margins = part.margins if part.margins.ndim == 2 else np.zeros((len(truth), n_classes))
     predicted = margins.argmax(axis=1)
     confusion.add(truth, predicted, n_classes)
     # The margins of the wrong classes; the prediction is a mistake unless the true class exceeds all of them.
     wrong_margins = margins.copy()
-    wrong_margins[rows_of_all, truth] = -np.inf
+    wrong_margins[all_rows, truth] = -np.inf
     losses, scores = None, margins
     if calibration is not None:
         log_probability = log_softmax(margins, axis=1)
         probability = np.exp(log_probability)
         calibration.add(probability.max(axis=1), predicted == truth)
         # Σ_c (p_c − y_c)² = Σ_c p_c² + 1 − 2 p_true, because y is 1 for the true class only.
-        squares = np.square(probability).sum(axis=1) + 1.0 - 2.0 * probability[rows_of_all, truth]
-        losses = -log_probability[rows_of_all, truth], squares
+        squares = np.square(probability).sum(axis=1) + 1.0 - 2.0 * probability[all_rows, truth]
+        losses = -log_probability[all_rows, truth], squares
         scores = one_against_rest(margins)
-    mistakes = margins[rows_of_all, truth] <= wrong_margins.max(axis=1)
+    mistakes = margins[all_rows, truth] <= wrong_margins.max(axis=1)
     return Counted(increments(truth, predicted, mistakes, n_classes, losses), truth, scores)

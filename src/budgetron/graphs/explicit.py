@@ -43,7 +43,7 @@ class Explicit(TaskGraph):
     dense : A⁻¹, or None.
     matrix : A as a SciPy CSR array if `dense` is None, otherwise None.
     singular : whether `matrix` is a Laplacian. It has no inverse, so its pseudoinverse is used.
-    cache : recently computed columns of A⁻¹. Everything else in a graph is immutable.
+    cache : recently computed columns of A⁻¹ and A⁻². Everything else in a graph is immutable.
 
     >>> from budgetron import graphs
     >>> graphs.from_edges([(1, 2), (2, 3)], tasks=[9])

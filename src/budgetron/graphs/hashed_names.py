@@ -1,4 +1,4 @@
-"""Hash names to numbers, with a table that remembers the latest names. Used for names of tasks and of features.
+"""Hash names to numbers, with a table of names that were hashed before. Used for names of tasks and of features.
 
 The hash is stable: the same in every process and on every machine. The compiled engine uses the same tables.
 """

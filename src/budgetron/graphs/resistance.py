@@ -46,7 +46,8 @@ def similarity_matrix(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> F
 def relatedness(graph: TaskGraph, tasks: Iterable[Any] | None = None) -> Floats:
     """Return the normalised similarities (A⁻¹)_ij / √((A⁻¹)_ii (A⁻¹)_jj) of each pair of tasks.
 
-    1 means that the learner treats both as one task; 0 means that neither learns from the other.
+    1 means that the learner treats both as one task; 0 means that neither learns from the other; a negative number
+    means that each learns the opposite of the other's labels.
 
     Parameters
     ----------

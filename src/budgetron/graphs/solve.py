@@ -1,8 +1,9 @@
-"""Solve A c = b on a large sparse graph by conjugate gradients, and cache columns of A⁻¹.
+"""Solve A c = b on a large sparse graph by conjugate gradients, and cache columns of A⁻¹ and A⁻².
 
+A is I + L for the Laplacian L of the graph, or L itself (`singular`), whose pseudo-inverse A⁺ takes the place of A⁻¹.
 A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it takes tens of
-gigabytes. Conjugate gradients only multiply by A. No eigenvalue of A = I + L is below 1, so a few dozen products are
-enough unless the weights are large. The preconditioner is the diagonal of A. (The compiled engine first eliminates
+gigabytes. Conjugate gradients only multiply by A. No eigenvalue of I + L is below 1, so a few dozen products are enough
+unless the weights are large. The preconditioner is the diagonal of A. (The compiled engine first eliminates
 tasks with few neighbours; see src/core/algebra/sparse_inverse.hpp.)
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 from budgetron.graphs.taskgraph import Floats, read_only
 
 TOLERANCE = 1e-13
-"""The largest relative residual of a solution, unless rounding errors are larger."""
+"""The largest relative residual of a solution, unless rounding errors are larger, or three attempts do not reach it."""
 
 
 def solve(matrix: Any, b: Floats, singular: bool = False) -> Floats:
@@ -27,12 +28,14 @@ def solve(matrix: Any, b: Floats, singular: bool = False) -> Floats:
         # A Laplacian maps constant vectors to 0, so only the part of b with mean 0 has a solution.
         b = b - b.mean()
     scale = matrix.diagonal()
-    scale[scale == 0] = 1.0  # an isolated task of a Laplacian has a zero row, and b is 0 there
-    rounding = 4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))  # ‖A‖ ≤ 2 max A_ii for a Laplacian
+    scale[scale == 0] = 1.0  # the Laplacian of a single task is 0, and so is b
+    # A residual computed in floating point has an error of a few eps · ‖A‖ · ‖c‖, here 4, and ‖A‖ ≤ 2 max A_ii.
+    rounding = 4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))
     c = np.zeros_like(b)
     residual, norm = b.copy(), float(np.linalg.norm(b))
     # The iteration updates its residual instead of computing it, so rounding errors accumulate. If the true residual
-    # is still too large, the iteration starts again from the true residual, at most twice.
+    # is still too large, the iteration starts again from the true residual, at most twice. The last solution is
+    # returned even if its residual is too large.
     for _ in range(3):
         c += _conjugate_gradients(matrix, residual, scale, 0.3 * TOLERANCE * norm)
         if singular:
@@ -49,13 +52,13 @@ def _conjugate_gradients(matrix: Any, b: Floats, scale: Floats, goal: float) -> 
     c, residual = np.zeros_like(b), b.copy()
     z = residual / scale
     direction, energy = z.copy(), float(residual @ z)
-    # In exact arithmetic len(b) steps are enough; rounding errors need more.
+    # In exact arithmetic len(b) steps are enough; with rounding errors it may take more.
     for _ in range(10 * len(b) + 100):
         if np.linalg.norm(residual) <= goal:
             break
         image = matrix @ direction
         curvature = float(direction @ image)
-        if not curvature > 0:  # impossible for a positive definite A, so the rest is rounding error
+        if not curvature > 0:  # A is positive definite, or semidefinite and b in its range, so this is rounding error
             break
         step = energy / curvature
         c += step * direction

@@ -113,8 +113,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def resize(self, budget: int | str) -> None:
         """Change the budget of a fitted model. Surplus examples are evicted by the learner's own rule.
 
-        Learners that store examples take a number of examples. A `Budgetron` stores none: it changes the sizes of its
-        parts, and takes a size in bytes too.
+        Learners that store examples take a number of examples; a `Forgetron` cannot go below the number of its stored
+        examples. A `Budgetron` stores none: it changes the sizes of its parts, and takes a size in bytes too. A
+        `FourierSgd`, and a model of another learner with a budget in bytes or without one, cannot be resized.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron

@@ -3,7 +3,7 @@
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
 //
-// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t its row for the new example t.
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t the kernel values of the new example t with S.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Projectron and Projectron++. When the budget B is used up, they project all further examples or, with `evict`, evict an example.
 //
-// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t its row for the example t.
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, k_t the kernel values of the example t with S.
 //
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα
 //   on a mistake, δ ≤ η, or |S| = B without eviction:         β ← β + y_t α

@@ -1,6 +1,6 @@
 // SecondOrderPerceptron: the multitask second-order Perceptron in dual form, with or without a budget.
 //
-// S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its row for the new example t, and
+// S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its values of the new example t with S, and
 // P = K_SS⁻¹. α and δ² are the projection of x_t onto the stored examples and its squared distance from it (span.hpp).
 //
 //   R = (aI + K_SS)⁻¹,   β = R y_S

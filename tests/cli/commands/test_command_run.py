@@ -271,3 +271,14 @@ def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
     compared = as_json("compare", path, "--learners", "Budgetron,Forgetron", "--budgets", "20")
     assert compared["compared_by"] == "auc" and compared["best"].startswith("Budgetron, 20")
     assert "compared by AUC" in budgetron("compare", path, "--learners", "Budgetron", "--budgets", "20").stdout
+
+
+def test_clusters_must_name_tasks_of_the_file(mail: Path, tmp_path: Path, budgetron) -> None:
+    clusters = tmp_path / "c.csv"
+    options = ["--learner", "Forgetron", "--graph", f"clusters:{clusters}"]
+    clusters.write_text("eve,1\nfay,1\n")
+    refused = budgetron("run", mail, *options, code=2).output
+    assert "names tasks such as ['fay', 'eve'], but column 'user' has [" in refused and "--task COLUMN" in refused
+    assert "the stream has no task column" in budgetron("run", mail, *options, "--drop", "user", code=2).output
+    clusters.write_text("ann,1\nbob,1\n")
+    assert "does not name 1 of the 3 tasks" in budgetron("run", mail, *options).stderr

@@ -50,7 +50,9 @@ def test_labels_are_corrected_or_withdrawn_by_key_by_id_and_by_position(service,
     client.post("/v1/feedback", json={"id": prediction_id, "label": "ham"})
     done = client.post("/v1/corrections", json={"key": "all", "row": 3, "label": "ham", "reason": "typo"}).json()
     assert done["correction"]["old"] == "spam" and done["replayed"] == 21 and done["seconds"] > 0
-    assert client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True}).json()["status"] == "withdrawn"
+    for _ in range(2):  # a retry gets the same answer
+        answer = client.post("/v1/feedback", json={"id": prediction_id, "withdraw": True})
+        assert answer.status_code == 200 and answer.json()["status"] == "withdrawn"
     answer = client.post("/v1/feedback", json={"id": prediction_id, "label": "ham", "correct": True})
     assert "withdrawn" in expect_error(answer, 409, "conflict")
     with budgetron.Client(service.url) as caller:

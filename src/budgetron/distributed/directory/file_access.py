@@ -1,7 +1,7 @@
 """Read and write files in a folder, or under any URL that fsspec supports (s3://, gs://, memory://, …).
 
-`save` and `load` of sharded models use it, in the coordinator and in the workers. A file is written completely or
-not at all.
+`save` and `load` of sharded models use it, in the coordinator and in the workers. In a folder and in an object store, a
+file is written completely or not at all.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ written last. `OnDisk` is a base class of `ShardedModel`.
 from __future__ import annotations
 
 import secrets
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from budgetron.learners.inspection.explanation import Explanation
 from budgetron.learners.learner import Learner
 
 
-class OnDisk(Introspection):
+class OnDisk(Introspection, ABC):
     """The methods of a sharded model that read and write files."""
 
     directory: Any
@@ -54,7 +54,7 @@ class OnDisk(Introspection):
             )  # fmt: skip
 
     def snapshot(self) -> None:
-        """Write a snapshot of every shard into the directory, and trim the logs."""
+        """Write a snapshot of every shard into the directory, and trim the logs. Without a directory, do nothing."""
         self._check_fitted()
         for shard in range(self.shards):
             self._workers.call_owner(shard, "snapshot")
@@ -106,6 +106,9 @@ class OnDisk(Introspection):
     @classmethod
     def load(cls, source: Any, **options: Any) -> Self:
         """Load the model that `save` wrote. It learns and predicts exactly as the saved model would have.
+
+        A `ReplicatedModel` has one exception: what its replicas learned between the last exchange and the save is never
+        exchanged. Save it just after an exchange, or call `exchange` before.
 
         `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
         current state is loaded, and the process that owns the directory is not disturbed.

@@ -1,8 +1,8 @@
 """Placement of the components of the task graph in shards, and of shards on workers.
 
 Component → shard is fixed for the life of the model; shard → worker changes as workers are added and removed. Tasks of
-different components have similarity 0 and never influence each other. A shard has all tasks of its components, so the
-shards together predict exactly as one model would.
+different components have similarity 0 and never influence each other. A shard has all tasks of its components, so
+without a budget the shards together predict exactly as one model would. With a budget, each shard has its own share.
 
     explicit graphs   largest component first, each to the shard with the fewest tasks so far
     all other graphs  shard = h(component) mod n, where n is the number of shards and h the hash splitmix64

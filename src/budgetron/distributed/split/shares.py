@@ -1,6 +1,6 @@
-"""Divide a budget among shards or replicas. The budget is the total: the shares add up to it.
+"""Divide a budget among shards or replicas. The budget is the total, which the shares never exceed.
 
-    fixed     every shard has an equal share for the life of the model: each shard is a learner of B/n examples
+    fixed     every shard has an equal share for the life of the model; the remainder goes to the first shards
     demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a shard
               does not lose everything after a time without mistakes. Shards shrink before others grow, so that the
               total is never exceeded.
@@ -25,8 +25,8 @@ Plan = Callable[[int | str | None], Settings]  # returns the settings of a model
 INERTIA = 0.5  # the part of a share that one rebalancing does not move
 
 
-def divide(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
-    """Divide a total into integer shares in proportion to the weights, each at least `least`.
+def divide(total: int, weights: Sequence[float]) -> list[int]:
+    """Divide a total into integer shares in proportion to the weights, each at least 1.
 
     >>> divide(10, [1, 1, 1]), divide(10, [8, 1, 0]), divide(10, [0, 0])
     ([4, 3, 3], [8, 1, 1], [5, 5])
@@ -34,16 +34,16 @@ def divide(total: int, weights: Sequence[float], least: int = 1) -> list[int]:
     w = np.asarray(weights, dtype=np.float64)
     if not w.sum() > 0:
         w = np.ones(len(w))
-    exact = np.full(len(w), float(least))
-    open_shares = np.ones(len(w), dtype=bool)  # those that are not clamped to the minimum
+    exact = np.ones(len(w))
+    open_shares = np.ones(len(w), dtype=bool)  # those that are not clamped to 1
     while open_shares.any():  # Clamp shares to the minimum and redistribute the rest.
-        free = total - least * int((~open_shares).sum())
+        free = total - int((~open_shares).sum())
         weight = w[open_shares].sum()
         exact[open_shares] = free * w[open_shares] / weight if weight > 0 else free / open_shares.sum()
-        short = open_shares & (exact < least)
+        short = open_shares & (exact < 1)
         if not short.any():
             break
-        exact[short] = least
+        exact[short] = 1
         open_shares &= ~short
     # Without 1e-9 a share of 3 that was computed as 2.9999999999 would be rounded down to 2.
     shares = np.floor(exact + 1e-9).astype(np.int64)
@@ -101,7 +101,7 @@ def count_text(n: int, part: str) -> str:
     return f"{n} {part}" if n == 1 else f"{n} {part}s"
 
 
-def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[int], least: int = 1) -> list[int]:
+def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[int]) -> list[int]:
     """The capacities after a rebalancing: half by the old capacities, half by the mistakes since the last one.
 
     >>> rebalanced_shares(40, [10, 10, 10, 10], [0, 0, 0, 60])
@@ -113,7 +113,7 @@ def rebalanced_shares(total: int, capacities: Sequence[int], mistakes: Sequence[
         return list(capacities)
     demand = np.asarray(mistakes, dtype=np.float64) / sum(mistakes)
     current = np.asarray(capacities, dtype=np.float64) / sum(capacities)
-    return divide(total, (INERTIA * current + (1 - INERTIA) * demand).tolist(), least)
+    return divide(total, (INERTIA * current + (1 - INERTIA) * demand).tolist())
 
 
 def check_policy(shares: object, budget: object) -> str:

@@ -1,5 +1,6 @@
-"""`Worker`: owns some shards. Each shard is a model in its own `Host`. A worker runs in a thread or as a Ray actor.
+"""`Worker`: owns some shards. A worker runs in a thread or as a Ray actor.
 
+Each shard is a model in its own `Host`, or only in memory if there is no directory.
 Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
 the shard's log. Correctness depends on the check in the log, because a worker that is cut off from the coordinator does
 not know that it has lost the shard.
@@ -209,7 +210,10 @@ class Worker:
         return [_statistics(shard, owned, by_task) for shard, owned in sorted(self._owned.items())]
 
     def resize(self, shard: int, epoch: int, capacity: int) -> int:
-        """Change the capacity of a shard, on disk before this returns. The learner evicts examples by its own rule."""
+        """Change the capacity of a shard. The learner evicts examples by its own rule.
+
+        With a directory, the change is on disk before this returns.
+        """
         owned = self._owned_shard(shard, epoch)
         if owned.host is None:
             owned.in_memory.resize(capacity)
@@ -226,7 +230,7 @@ class Worker:
             return shared_part(model._engine)
 
     def receive(self, shard: int, epoch: int, part: SharedPart) -> None:
-        """Replace the shared part of a shard, on disk before this returns. Safe to repeat."""
+        """Replace the shared part of a shard; with a directory, on disk before this returns. Safe to repeat."""
         owned = self._owned_shard(shard, epoch)
         hosted = HostedModel(owned.in_memory) if owned.host is None else hosted_model_from(owned.host.content())
         with hosted.model._guard:

@@ -1,4 +1,4 @@
-"""Repair a damaged host: go back to its last good state, and lose later records.
+"""Repair a damaged host: go back to its last good state. Later records are lost.
 
 `budgetron repair` calls this while no process serves the directory. The damaged database is kept, because other tools
 may be able to read more of it.

@@ -1,7 +1,7 @@
 """`Follower`: a warm standby. It learns the records of a copy (`replicator`) as they are added, and can take over.
 
-It has its own directory. Its model in memory and its database on disk are at most one poll behind the copy, so a
-takeover has to read only the last records. The service starts one with `--standby-of`.
+It has its own directory. While it can read the copy, its model in memory and its database on disk are at most one poll
+behind, so a takeover has to read only the last records. The service starts one with `--standby-of`.
 """
 
 from __future__ import annotations

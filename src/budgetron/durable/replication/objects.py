@@ -80,7 +80,7 @@ class Base(msgspec.Struct, array_like=True):
 
 
 class CopiedRecord(msgspec.Struct, array_like=True):
-    """A record of the log with its idempotency key. `block` is None if the model rejected it."""
+    """A record of the log with its idempotency key. `block` is None if it was rejected or withdrawn."""
 
     number: int
     block: bytes | None
@@ -93,7 +93,11 @@ class CopiedRecord(msgspec.Struct, array_like=True):
 
 
 class Segment(msgspec.Struct, array_like=True):
-    """Consecutive records of the log. `rejected`: records of earlier segments that the model turned out to reject."""
+    """Consecutive records of the log.
+
+    `rejected` are records of earlier segments that the model turned out to reject. Readers do not need them, because
+    their model rejects the same records.
+    """
 
     version: int
     rejected: list[int]

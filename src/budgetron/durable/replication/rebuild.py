@@ -53,7 +53,9 @@ def cut(folder: Path, position: int) -> None:
         if not snapshots or position > log.position:
             oldest = min(log.snapshots, default=0)
             accepted = f"a record of the log, {oldest} to {log.position}"
-            remedy = "Earlier records are part of a snapshot. A copy (serve --replicate-to) has earlier states."
+            remedy = "" if position > log.position else (
+                "Earlier records are part of a snapshot. A copy (serve --replicate-to) has earlier states."
+            )
             raise input_error("restore", "--at", accepted, str(position), remedy)
         db = log.db
         with db.writing():

@@ -1,7 +1,7 @@
 """`Replicator`: copies the database of a host to a store, every second or before each acknowledgement.
 
-It reads the database through its own connection, so a slow store does not delay learning. It never writes to the
-database.
+It reads the database through its own connection, so a slow store does not delay learning, unless every acknowledgement
+waits for the copy (`every=0`). It never writes to the database.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Such URLs begin with s3://, gs://, sftp:// or memory://, for example.
 
-Objects never change, with one exception: the small object `head` of each epoch says how far the copy goes, and is
-replaced with every copy. A store must guarantee two things: a reader sees an object completely or not at
-all, and a listing shows every finished write.
+Objects never change, with two exceptions per epoch: the small object `head` says how far the copy goes, and is replaced
+with every copy; the list of versions is replaced when they change. A store must guarantee two things: a reader sees an
+object completely or not at all, and a listing shows every finished write.
 """
 
 from __future__ import annotations

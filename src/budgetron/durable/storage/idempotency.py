@@ -7,8 +7,9 @@ A key names one of two things:
                 position, a number that rises along the stream. Rows up to the last learned position are skipped,
                 whichever request they are in. Different rows at the same positions raise `KeyReused`.
 
-`key_tables` has the tables. They are written in the transaction that logs the rows, so a key is known exactly when its
-rows are on disk. The log of a `Host` and the journal of a `ShardedHost` both use them.
+`key_tables` has the tables. A key is written in the transaction that logs its rows, so it is never stored without them,
+nor they without it. Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost`
+both use these tables.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from __future__ import annotations
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
-MAX_KEYS = 100_000  # only the latest keys are stored; an older key that is sent again counts as a new one
+# Every snapshot deletes older keys. A deleted key that is sent again counts as a new one.
+MAX_KEYS = 100_000
 MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored for the keys
 LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character
 STREAM_SCHEMA = """

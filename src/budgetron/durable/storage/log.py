@@ -39,7 +39,7 @@ class Record:
 
     number: int
     batch: int
-    block: bytes | None  # None: the model rejected it
+    block: bytes | None  # None: the model rejected it, or all its examples were withdrawn
     answer_missing: bool = False  # whether it has an idempotency key whose margins are not stored yet
 
 
@@ -177,22 +177,27 @@ class Log:
 
     # ---- reading
 
-    def records_after(self, start: int) -> Iterator[Record]:
-        """Iterate over the log in order. Raises `DamagedLog` where a record is missing or its bytes have changed."""
+    def records_after(self, start: int, gaps_until: int = 0) -> Iterator[Record]:
+        """Iterate over the log in order. Raises `DamagedLog` where a record is missing or its bytes have changed.
+
+        Records up to the number `gaps_until` may be missing. Pass the number of the oldest snapshot to read a log from
+        its beginning: records that were rejected before the first snapshot are deleted (`log_schema`).
+        """
         query = (
             "SELECT number, batch, crc, block, "
             "EXISTS (SELECT 1 FROM answer WHERE answer.number = log.number AND margins IS NULL) "
             "OR EXISTS (SELECT 1 FROM stream_block WHERE stream_block.number = log.number AND margins IS NULL) "
             "FROM log WHERE number > ? ORDER BY number"
         )
-        last = start
+        last = max(start, gaps_until)
         for number, batch, crc, block, answer_missing in self.db.rows(query, (start,)):
-            if self.snapshots and number != last + 1:  # before the first snapshot, gaps are normal (`log_schema`)
+            # Before the first snapshot, gaps are normal (`log_schema`).
+            if self.snapshots and number > gaps_until and number != last + 1:
                 raise damaged_log(self.path, f"record {last + 1} is missing")
             if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:
                 raise damaged_log(self.path, f"record {number} does not match its checksum")
             yield Record(number, batch, block, bool(answer_missing))
-            last = number
+            last = max(number, gaps_until)
         if self.snapshots and last < self.position:
             raise damaged_log(self.path, f"it ends at record {last}, but record {self.position} was written")
 

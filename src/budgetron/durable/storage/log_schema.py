@@ -1,7 +1,8 @@
 """The tables of a host's database, and the migrations from earlier formats.
 
     owner      epoch of the owner, number of the last record, numbers of the newest snapshot and the one before
-    log        record number, first record number of the same commit, CRC-32, bytes of the block (NULL: it was rejected)
+    log        record number, first record number of the same commit, CRC-32, bytes of the block (NULL: it was rejected,
+               or all its examples were withdrawn)
     answer, stream_block, stream_forgotten      idempotency keys; see `key_tables`
     snapshot   the number of the last record that the model file contains, and the file in parts; see `snapshots`
     correction the audit trail: record number, row, old and new label as JSON (NULL: withdrawn), who, why, when

@@ -1,7 +1,8 @@
 """The snapshots of a host: model files in the database of the log, and when a new one is due.
 
-The database has the last two snapshots, and the log after the older one, so that recovery can start from either. A
-snapshot and the trimming of the log are one transaction.
+The database has at most two snapshots, and the log after the older one, so that recovery can start from either. It has
+earlier records, too, until the second snapshot, and after a correction. A snapshot and the trimming of the log are one
+transaction.
 
 `Host` and `recovery` call this. It treats the model as bytes.
 """
@@ -97,10 +98,10 @@ class Snapshots:
             values = (number, part, content[start : start + _PART_BYTES])
             db.execute("INSERT INTO snapshot VALUES (?, ?, ?)", values)
 
-    def _trim(self, before: int) -> None:
-        """Delete older snapshots, and the records that this snapshot contains."""
-        self._log.db.execute("DELETE FROM snapshot WHERE number < ?", (before,))
-        self._log.db.execute("DELETE FROM log WHERE number <= ?", (before,))
+    def _trim(self, oldest: int) -> None:
+        """Delete the snapshots before the snapshot `oldest`, and the records that it contains."""
+        self._log.db.execute("DELETE FROM snapshot WHERE number < ?", (oldest,))
+        self._log.db.execute("DELETE FROM log WHERE number <= ?", (oldest,))
 
     def _start_counting(self, numbers: list[int]) -> None:
         self.numbers = self._log.snapshots = numbers

@@ -1,9 +1,9 @@
 """Infer the types of a file's columns from its first rows: number, category, date or text; label and task by name.
 
-label     the column that the caller named; otherwise the first column named label, y, target or class; otherwise the
-          last column
-task      the column that the caller named; otherwise the first column named task, user, customer or device (also with
-          _id); otherwise all rows belong to one task
+label     the column that the caller named; otherwise the column named label; otherwise y, target or class, in this
+          order; otherwise the last column
+task      the column that the caller named; otherwise the column named task (also with _id); otherwise user, customer or
+          device, in this order; otherwise all rows belong to one task
 number    at least 95 % of the values are numbers, missing values aside. A row with another value, or with an infinite
           number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
           values.

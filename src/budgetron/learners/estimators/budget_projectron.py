@@ -2,7 +2,7 @@
 
 S are the stored examples, β their weights, B the budget, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
 
-    H = Gram matrix of S in the multitask kernel, k_t its row for x_t
+    H = Gram matrix of S in the multitask kernel, k_t = the kernel values of x_t with S
     on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
       δ ≤ η:   β ← β + y_t α
       else:    S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1, with P = H⁻¹ of the B + 1 instances:

@@ -3,7 +3,7 @@
 BSGD, BPA, BOGD, NOGD and Ahpatron are presets of it. S are the stored examples, β their weights, B the budget.
 
     every example:   β ← (1 − η_t λ) β                  weights shrink: `regularization` λ
-    y f < 1:         S ← S ∪ {t},  β_t = τ y_t          the step τ follows from `step`, `rate` and `regularization`
+    y f < `margin`:  S ← S ∪ {t},  β_t = τ y_t          the step τ follows from `step`, `rate` and `regularization`
     |S| = B + 1:     back to B examples, as `maintenance` says
 
 The rule is in `src/core/rules/budget_sgd/`, and in NumPy in `budgetron/engine/reference/rules/budget_sgd/`.
@@ -46,8 +46,8 @@ def _exemptions(model: BudgetSgd) -> Mapping[str, str]:
 class BudgetSgd(Learner):
     """Stochastic gradient descent on the hinge loss, within a budget: one learner for a family of published ones.
 
-    An example is learned whenever its margin is below 1, so also after a correct prediction with a small margin. `step`
-    sets the size of a step; `maintenance` sets how an example is removed when the budget is full. The published
+    An example is learned if its margin is below `margin`, so also after a correct prediction with a small margin.
+    `step` sets the size of a step; `maintenance` sets how an example is removed when the budget is full. The published
     learners are presets:
 
     =================  ===========================================================================================
@@ -102,7 +102,7 @@ class BudgetSgd(Learner):
         Whether a passive-aggressive step may skip an example, if storing it would lose more than it gains.
     eta : float, default=0.01
         With ``"project"`` and ``"project-smallest"``: an example closer than this to the span of the stored examples is
-        projected on it instead of being stored. The largest norm of an example is 1.
+        projected on it instead of being stored. With a normalised kernel, the largest norm of an example is 1.
     ridge : float, default=0.0005
         With ``"halve"``: added to the diagonal of the Gram matrix.
     rank : float, default=0.2

@@ -1,9 +1,10 @@
 """FourierSgd: stochastic gradient descent on random Fourier features. FOGD (Lu et al. 2016) is a preset of it.
 
     z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D
-    y f < 1:   w ← w + (η/D) y z(x)
+    y f < m:   w ← w + (η/D) y z(x)
 
-u_q are D random frequencies, γ is the parameter of the Gaussian kernel, f = w·z(x), and η is the parameter `rate`.
+u_q are D random frequencies, γ is the parameter of the Gaussian kernel, f = w·z(x), η is the parameter `rate` and m the
+parameter `margin`.
 The rule is in `src/core/rules/fourier_sgd.cpp`, and in NumPy in `budgetron/engine/reference/rules/fourier_sgd.py`.
 """
 

@@ -35,9 +35,9 @@ def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:
 class LinearPerceptron(LinearWeights, Learner):
     """Linear multitask Perceptron: one weight vector per task, and no stored examples.
 
-    It makes the same mistakes as `Perceptron` with a linear kernel and the same graph. But the time per example does
-    not grow with the stream, and the memory is one vector per task. With `norm` it is the multitask p-norm Perceptron,
-    which makes fewer mistakes if only a few of many columns matter.
+    Without `norm`, it makes the same mistakes as `Perceptron` with a linear kernel and the same graph. But the time per
+    example does not grow with the stream, and the memory is one vector per task. With `norm` it is the multitask p-norm
+    Perceptron, which makes fewer mistakes if only a few of many columns matter.
 
     Parameters
     ----------

@@ -1,13 +1,15 @@
 """Projectron and Projectron++ (Orabona, Keshet, Caputo 2009), with a hard budget.
 
-S are the stored examples, β their weights, H their Gram matrix, k_t its row for x_t, δ the distance of x_t to their
-span.
+S are the stored examples, β their weights, H their Gram matrix, k_t the kernel values of x_t with them, and δ is the
+distance of x_t from their span.
 
     α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
-    on a mistake, δ ≤ η:   β ← β + y_t α                      otherwise:  S ← S ∪ {t},  β_t = y_t
+    on a mistake, δ ≤ η:   β ← β + y_t α
+    on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t
     Projectron++, 0 < y_t f(x_t) < 1:   β ← β + τ y_t α
 
-The rule is in `src/core/rules/projectron.cpp`, and in NumPy in `budgetron/engine/reference/rules/projectron.py`.
+The step τ is at most 1, and 0 if the projection is too far from x_t; the definition in NumPy has its formulas. The rule
+is in `src/core/rules/projectron.cpp`, and in NumPy in `budgetron/engine/reference/rules/projectron.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Projectron(Learner):
     The published rule has no budget: the number of stored examples depends on `eta`. Here it also has a budget, and
     `when_full` says what happens when it is full. The presets ``projectron`` and ``projectron++`` are the published
     rules. The presets ``projectron-lu`` and ``projectron++-lu`` are the rules in the tables of Lu et al. (2016), which
-    store every mistake until the budget is full.
+    store every mistake outside the span of the stored examples until the budget is full.
 
     Parameters
     ----------
@@ -56,16 +58,18 @@ class Projectron(Learner):
         How strongly tasks are related.
     eta : float, default=0.1
         An example closer than this to the span of the stored examples is projected on it instead of being stored.
-        The largest norm of an example is 1.
+        With a normalised kernel, the largest norm of an example is 1, and `eta` must be below it.
     plus : bool, default=False
         Projectron++: also learn from correct predictions with a margin below 1, if their projection is close enough.
         Such examples are not stored.
     convention : {"norm", "squared", "budget"}, default="norm"
         What `eta` is compared with. "norm": the distance, as published. "squared": the squared distance, as in the
-        DOGMA library. "budget": for margin updates, a threshold that follows from the budget, as in Lu et al.
+        DOGMA library. "budget": the distance, for mistakes; the updates of Projectron++ do not use `eta`, but a
+        threshold computed from the budget, as in Lu et al.
     when_full : {"project", "evict"}, default="project"
-        What happens to a mistake when the budget is full. "project": it is projected, and the stored examples stay.
-        "evict": it is stored, and one example is projected on the others and evicted, as in `BudgetProjectron`.
+        What happens to a mistake farther than `eta` when the budget is full. "project": it is projected, and the stored
+        examples stay. "evict": it is stored, and one example is projected on the others and evicted, as in
+        `BudgetProjectron`.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

@@ -2,7 +2,8 @@
 
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C is computed again from all w
 
-C_ji says how much task j learns from a mistake of task i.
+C_ji says how much task j learns from a mistake of task i. This is the rule of Saha et al.; "spectral" relations use C
+for predictions instead.
 The rule is in `src/core/rules/relation_perceptron/`, and in NumPy in
 `budgetron/engine/reference/rules/relation_perceptron.py`.
 """
@@ -44,11 +45,13 @@ class RelationPerceptron(LinearWeights, Learner):
     rate : float, default=0.01
         The step size η of C, for ``"logdet"`` and ``"von-neumann"``.
     start : int, default=100
-        The number of examples after which C is learned. Until then all tasks are independent.
+        The number of examples after which C is learned. Until then all tasks are independent. ``"spectral"`` does not
+        use it.
     power : float, default=2.0
         The p of ``"spectral"``, from 1 (independent tasks) to 64. A larger p ties tasks together more strongly.
     n_tasks : int or None, default=None
-        The number of tasks k, which scales steps and C as published. None counts tasks as they appear.
+        The number of tasks k, which scales steps and C as published. None counts the tasks with at least one mistake.
+        ``"spectral"`` does not use it.
     as_printed : bool, default=False
         Use the update exactly as it is printed in the paper: C is not normalised, and it is inverted for
         ``"covariance"`` and ``"batch"``. This diverges easily.

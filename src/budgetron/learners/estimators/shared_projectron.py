@@ -7,8 +7,8 @@
                r = argmin over the old of ‖((β_1)_j … (β_k)_j)‖ / √P_jj,   γ_j = −P_jr / P_rr,
                (β_l)_j += γ_j (β_l)_r  for every l and j ≠ r,   S ← S ∖ {r}
 
-S are the stored examples, B is the budget, η the parameter `eta`, k' the row of H for x_t, and A⁻¹ the graph's coupling
-of tasks. The engines store C with β = A⁻¹C, one row per task that made a mistake. The rule is in
+S are the stored examples, B is the budget, η the parameter `eta`, k' the values of K' of x_t with S, and A⁻¹ the
+graph's coupling of tasks. The engines store C with β = A⁻¹C, one row per task that made a mistake. The rule is in
 `src/core/rules/shared_projectron/`, and in NumPy in `budgetron/engine/reference/rules/shared_projectron.py`.
 """
 

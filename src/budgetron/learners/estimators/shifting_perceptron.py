@@ -28,8 +28,8 @@ class ShiftingPerceptron(Learner):
     """Perceptron that forgets: at every mistake all weights shrink, and with a budget the oldest example is evicted.
 
     It has two presets. ``shifting-perceptron`` is the Shifting Perceptron, which stores every mistake and forgets more
-    and more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate. It has a mistake
-    bound even if the best classifier changes over time (`theory.guarantee`).
+    and more slowly. ``fixed-shrink-forgetron`` stays within a budget and forgets at a constant rate. The second one has
+    a mistake bound even if the best classifier changes over time (`theory.guarantee`).
 
     Parameters
     ----------

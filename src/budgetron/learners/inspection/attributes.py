@@ -60,7 +60,7 @@ class Inspection:
 
     @property
     def n_mistakes_(self) -> int:
-        """How many examples were predicted wrong before they were learned."""
+        """How many examples were predicted wrong, or with a margin of 0, before they were learned."""
         return self._fitted_engine().n_mistakes
 
     @property

@@ -1,9 +1,12 @@
 """Change the budget of a fitted model. A smaller budget evicts stored examples by the learner's own rule.
 
     RandomBudgetPerceptron            evicts at random, with the learner's own generator
-    BudgetProjectron, SharedProjectron
+    ShiftingPerceptron                evicts the oldest example
+    BudgetSgd                         evicts as its parameter `maintenance` says
+    BudgetProjectron, Projectron, SharedProjectron, SecondOrderPerceptron
                                       project the example of least loss on the others and evict it, as in learning
     Budgetron                         stores no examples: its parts change their sizes (`Rule.resized`)
+    FourierSgd                        cannot change: its random features are fixed
     Forgetron                         cannot go below the number of stored examples: its eviction shrinks all weights,
                                       and its mistake bound allows that only after a mistake
 

@@ -73,7 +73,7 @@ class Consumption:
         try:
             first = await asyncio.to_thread(self.model.host.end_of_stream, source.key)
             log("consume", model=self.model.name, stream=self.name, first=first)
-            waiting: list[Numbered] = []  # the first examples of a new model wait until they have two labels
+            waiting: list[Numbered] = []  # the first examples of a new model wait until they have enough labels
             tally = Tally()
             async for messages, self.lag in source.read(first):
                 waiting += self._decode(messages, tally)

@@ -1,9 +1,9 @@
 """The first lines of a stream for a new model. Their form and labels decide what the model will accept.
 
 A block is learned together, so a new model knows all labels of its first block. A stream therefore waits until its
-lines have enough labels for a model. Lines of a less frequent form are rejected, so that one bad first line does not
-decide the form. `ndjson` and `consumption` use these functions until the model has learned its
-first block.
+lines have enough labels for a model, but at most until a block is full or the stream ends. Lines of a less frequent
+form are rejected, so that one bad first line does not decide the form. `ndjson` and `consumption` use these functions
+until the model has learned its first block.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def labels_of(block: list[Numbered]) -> list[Any]:
 
 
 def _form(example: Any) -> tuple[Any, ...]:
+    """What all lines of a first block must have in common. `_form_words` says the same in words."""
     features = example.features
     width = len(features) if isinstance(features, list) else None
     return type(features), width, example.task is None, isinstance(example.label, str), example.offset is UNSET
@@ -52,4 +53,5 @@ def _form_words(example: Any) -> str:
     shape = f"{len(features)} numbers" if isinstance(features, list) else "features by name"
     task = "no task" if example.task is None else "a task"
     task += "" if example.offset is UNSET else ", an offset"
-    return f"{shape}, {task} and a {'string' if isinstance(example.label, str) else 'number'} as label"
+    label = {str: "a string", bool: "true or false"}.get(type(example.label), "a number")
+    return f"{shape}, {task} and {label} as label"

@@ -1,7 +1,7 @@
-"""POST corrections changes or withdraws a label that is still in the log; GET corrections lists past corrections.
+"""POST corrections changes a label that is still in the log, or withdraws its example; GET lists past corrections.
 
-A correction runs in the writer thread, between two commits. It learns all records since the corrected one again.
-Meanwhile, new labels wait, and predictions use the old model.
+A correction runs in the writer thread, between two commits. It learns again all records since the last snapshot before
+the corrected one. Meanwhile, new labels wait, and predictions use the old model.
 """
 
 from __future__ import annotations

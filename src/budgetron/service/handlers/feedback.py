@@ -3,7 +3,7 @@
     the first label    learned like an example of POST learn
     the same again     `repeated`, with the first answer; nothing is learned
     another label      `conflict` (409): the first label stays, unless the request says "correct": true
-    "withdraw": true   the model is rebuilt without the example
+    "withdraw": true   the model is rebuilt without the example; the same again: nothing changes
     an unknown id      `unknown` (404): never issued, or evicted (see `service.model.pending`)
 """
 
@@ -16,6 +16,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from budgetron.durable import KeyReused
+from budgetron.durable.corrections import is_same_label
 from budgetron.errors import error_message, input_error
 from budgetron.service.handlers.correcting import apply_correction
 from budgetron.service.handlers.learning import request_of
@@ -83,9 +84,11 @@ async def _change(call: Call, prediction_id: str, label: Any) -> FeedbackAnswer 
             raise HTTPProblem(404, "unknown", message)
         return None
     if pending.label == WITHDRAWN:
+        if withdraw:  # a retry
+            return FeedbackAnswer(prediction_id, "withdrawn", pending.position, pending.margin)
         message = "feedback: the label was withdrawn. Send the example with its correct label to POST learn."
         raise HTTPProblem(409, "conflict", message)
-    if not withdraw and pending.label is not None and _is_same_label(pending.label, label):
+    if not withdraw and pending.label is not None and is_same_label(pending.label, label):
         return FeedbackAnswer(prediction_id, "repeated", pending.position, pending.margin)
     new_label = None if withdraw else label
     async with call.record_action("POST feedback", model.name):
@@ -119,13 +122,9 @@ async def _learn(model: ServedModel, verdict: Verdict) -> FeedbackAnswer:
 
 
 def _answer_again(verdict: Verdict, pending: PendingPrediction) -> FeedbackAnswer:
-    if pending.label is not None and not _is_same_label(pending.label, verdict.label):
+    if pending.label is not None and not is_same_label(pending.label, verdict.label):
         return _conflict(verdict)
     return FeedbackAnswer(verdict.id, "repeated", pending.position, pending.margin)
-
-
-def _is_same_label(first: Any, second: Any) -> bool:
-    return type(first) is type(second) and bool(first == second)  # 1 and true are different labels
 
 
 def _conflict(verdict: Verdict) -> FeedbackAnswer:

@@ -10,7 +10,7 @@
 
 An acknowledged block is on disk. One block is learned while the next one is read. No further blocks are read ahead, so
 a client that sends faster has to wait, and memory stays bounded. When the stream pauses, the lines so far are learned
-at once. Only a new model waits until they have two labels (see `beginning`).
+at once. Only a new model waits until they have enough labels (see `beginning`).
 
 With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
 of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different

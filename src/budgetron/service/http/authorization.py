@@ -1,4 +1,7 @@
-"""Authorization by API keys and their roles. Without keys, only clients on this machine are accepted."""
+"""Authorization by API keys and their roles.
+
+Without keys, only clients on this machine are accepted, unless the service was started with --without-keys.
+"""
 
 from __future__ import annotations
 

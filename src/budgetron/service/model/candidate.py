@@ -1,8 +1,8 @@
 """`Candidate`: a second model that learns the same labels as the model in use, and is compared with it.
 
-It reads the records of the host's log after their commit, so it never delays a label and needs no log of its own. After
-a restart, it is loaded as it was at the last snapshot, and learns the later records again. With a share above 0 it
-answers the predictions for that share of the tasks.
+It reads the records of the host's log after they were acknowledged, so it needs no log of its own. Labels that arrive
+while it learns wait for it. After a restart, it is loaded as it was last saved, at the last snapshot or later, and
+learns the later records again. With a share above 0 it answers the predictions for that share of the tasks.
 """
 
 from __future__ import annotations

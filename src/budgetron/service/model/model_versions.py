@@ -26,7 +26,7 @@ class ModelVersions:
     """The versions of one model.
 
     `replacing` resets the statistics while the model is replaced. `listen` registers a function to call after each
-    commit. It is registered only while there is a candidate, because it delays labels.
+    commit. It is registered only while there is a candidate, because the next commit waits for it.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Statistics of running models: for the live page (`statistics`) and for Prometheus (`metrics`)."""
+"""Statistics of running models, for the live page (`statistics`) and Prometheus (`metrics`); slow log; traces."""

@@ -20,7 +20,7 @@
      "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
 
 Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
-from zero with the service, unlike the model.
+from zero with the service, and again when the model is replaced.
 """
 
 from __future__ import annotations

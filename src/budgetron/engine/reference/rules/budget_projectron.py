@@ -1,6 +1,6 @@
 """BudgetProjectron: mtbprj, the multitask Budget Projectron; without a budget it is the Projectron.
 
-    H = Gram matrix of S in K,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
+    H = Gram matrix of S in K,  k_t = kernel values of x_t with S,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α
     on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t
         if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:

@@ -1,6 +1,7 @@
 """Projectron and Projectron++. Once the budget is full, they project all further examples, or evict stored ones.
 
-    H = Gram matrix of S,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
+    H = Gram matrix of S,  k_t = kernel values of x_t with S
+    α = H⁻¹k_t,  δ² = K_tt − k_tᵀα,  p = k_tᵀα = K_tt − δ²
     on a mistake, δ ≤ η:   β ← β + y_t α
     on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If |S| = B:  β ← β + y_t α, or evict as `BudgetProjectron` does
     Projectron++, 0 < y_t f(x_t) < 1, with ℓ = 1 − y_t f(x_t):   β ← β + τ y_t α

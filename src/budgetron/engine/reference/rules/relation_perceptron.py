@@ -3,23 +3,28 @@
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   f_i(x) = w_i·x
     during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
-w_i are the weights of task i, G_ij = w_i·w_j, and Σ is the sum of the G of all mistakes. The right column is the update
-as printed in SRDV11, with A = C⁻¹.
+w_i are the weights of task i, G_ij = w_i·w_j, and Σ is the sum of the G of all mistakes after the first `start`
+examples. The right column is the update as printed in SRDV11, with A = C⁻¹.
 
-    logdet          C = κI + ηΣ                                A ← (A⁻¹ + ηG)⁻¹
-    von Neumann     C = κ exp(ηΣ)                              A ← exp(log A − ηG)
-    covariance      C = cov(w), over the columns               A ← cov(w), if `as_printed`
-    batch           C = G^½ / tr G^½                           A ← G^½ / tr G^½, if `as_printed`
-    spectral        f_i(x) = Σ_j C_ij v_j·x,  v_i ← v_i + y x,  C = tr(G^p)^{1/p−1} G^{p−1},  G of the v
-                    This is the 2p-norm matrix Perceptron of CCG10, one task per step.
+    logdet          C = κI + ηΣ                                          A ← (A⁻¹ + ηG)⁻¹
+    von Neumann     C = κ exp(ηΣ)                                        A ← exp(log A − ηG)
+    covariance      C_ij = covariance of w_i and w_j over the features   A_ij ← that covariance, if `as_printed`
+    batch           C = G^½ / tr G^½                                     A ← G^½ / tr G^½, if `as_printed`
+
+Spectral relations are another rule, which uses C when it predicts: the 2p-norm matrix Perceptron of CCG10, one task per
+step. `start` and the scaling below do not apply to it.
+
+    on a mistake of task i:   v_i ← v_i + y x;   f_i(x) = (C_i1 v_1 + … + C_ik v_k)·x
+    C = tr(G^p)^{1/p−1} G^{p−1},   G_ij = v_i·v_j
 
 SRDV11: Saha, Rai, Daumé and Venkatasubramanian. Online Learning of Multiple Tasks and Their Relationships. 2011.
 CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 
 Unless `as_printed`, C is scaled to the trace κk. Without scaling its size would have no limit: a larger C makes w
-larger, and a larger w makes C larger. With `as_printed`, C is frozen once its trace exceeds 10^12 κk. If the
-parameter `tasks` is set, κ and k are this number, as in the paper; otherwise κ = 1, and k is the number of tasks with
-at least one mistake. If C_ii is (nearly) 0, because task i has no weights yet, its steps use C_ii = κ.
+larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and the
+previous C stays. If the parameter `tasks` is set, κ and k are this number, as in the paper, but k grows if more tasks
+make a mistake. Otherwise κ = 1, and k is the number of tasks with at least one mistake. If C_ii is (nearly) 0, because
+task i has no weights yet, its steps use C_ii = κ.
 
 With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ. For logdet and von Neumann, Σ is sketched by frequent
 directions: Σ ≈ L Lᵀ with r columns. For covariance and batch, F has the eigenvectors of the r largest eigenvalues.
@@ -73,8 +78,8 @@ class RelationPerceptron(Rule):
         super().check(settings)
         p = settings.parameters
         inverted = p.as_printed and p.relations in (COVARIANCE, BATCH)
-        require(p.rank is None or not (inverted or p.relations == SPECTRAL), "rank",
-                "null for spectral relations, and with as_printed for covariance and batch", str(p.rank))  # fmt: skip
+        accepted = "null for spectral relations, and for covariance and batch relations with as_printed"
+        require(p.rank is None or not (inverted or p.relations == SPECTRAL), "rank", accepted, str(p.rank))
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
@@ -82,13 +87,7 @@ class RelationPerceptron(Rule):
         fields = super().layout(settings, arrays) | vector_fields(settings, arrays)
         # Only the core saves G: it updates G by a matrix of rank two at every mistake instead of computing it again.
         fields |= optional({"gram": Field("float64", (n, n))}, arrays)
-        if p.relations == SPECTRAL:
-            return fields
-        if p.rank is not None:
-            own = {"factor": Field("float64", (n, p.rank)), "base": Field("float64")}
-            return fields | own | ({"sketch": Field("float64", (n, p.rank))} if p.relations <= VON_NEUMANN else {})
-        own = {"relations": Field("float64", (n, n))}
-        return fields | own | ({"sigma": Field("float64", (n, n))} if p.relations <= VON_NEUMANN else {})
+        return fields | relation_fields(p, n)
 
     @classmethod
     def verify(cls, settings: Settings, arrays: Arrays) -> None:
@@ -150,7 +149,7 @@ class RelationPerceptron(Rule):
         return r
 
     def column(self, r: int) -> Array:
-        """Return column r of C."""
+        """Return column r of C. If C_rr is (nearly) 0, it is κ instead, because otherwise task r would never learn."""
         if self.p.rank is None:
             c = self.C[:, r].copy()
         else:
@@ -169,12 +168,12 @@ class RelationPerceptron(Rule):
             vectors = (vectors - vectors.mean(axis=2, keepdims=True)) / np.sqrt(max(d - 1, 1))
         W = vectors.reshape(n, -1)
         if self.p.rank is None:
-            self.relate_all(W @ W.T)
+            self.relate_full(W @ W.T)
         else:
-            self.relate_sketch(W, self.p.rank)
+            self.relate_low_rank(W, self.p.rank)
 
-    def relate_all(self, G: Array) -> None:
-        """Compute C as a full matrix, for the tasks with weights. `other_trace` is its trace over the other tasks."""
+    def relate_full(self, G: Array) -> None:
+        """Compute C as a full matrix."""
         n, kappa, eta, missing = len(G), self.unit, self.p.rate, self.n_tasks - len(G)
         if self.p.relations == LOGDET:
             self.sigma = self.sigma + G
@@ -197,19 +196,25 @@ class RelationPerceptron(Rule):
         self.set_relations(C, other_trace)
 
     def set_relations(self, C: Array, other_trace: float) -> None:
-        """Scale C and use it from now on. `other_trace` is its trace over the tasks that have no weights yet."""
-        trace = float(np.trace(C)) + other_trace
+        """Scale C and use it from now on.
+
+        C has the tasks with weights. If the parameter `tasks` is set, other tasks are expected, whose part of C is not
+        stored: `other_trace` is the trace of that part.
+        """
+        if scale := self.scale_for(float(np.trace(C)) + other_trace):
+            self.C = C * scale
+
+    def scale_for(self, trace: float) -> float:
+        """Return the factor by which a new C with this trace is scaled, or 0 if the old C stays."""
         target = self.unit * self.n_tasks
         if self.p.as_printed:
-            if trace <= LARGEST_TRACE * target:
-                self.C = C
-        elif trace > 0:
-            self.C = C * (target / trace)
+            return 1.0 if trace <= LARGEST_TRACE * target else 0.0
+        return target / trace if trace > 0 else 0.0
 
-    def relate_sketch(self, W: Array, r: int) -> None:
+    def relate_low_rank(self, W: Array, r: int) -> None:
         """Compute C = base·I + F Fᵀ with r columns, from the weights W (n, n_outputs · d)."""
-        kappa, eta, k = self.unit, self.p.rate, self.n_tasks
-        if self.p.relations <= VON_NEUMANN:
+        kappa, eta = self.unit, self.p.rate
+        if uses_sigma(self.p):
             U, values = frequent_directions(np.concatenate([self.sketch, W], axis=1), r)
             self.sketch = padded(U * np.sqrt(values), r)
             if self.p.relations == LOGDET:
@@ -225,12 +230,8 @@ class RelationPerceptron(Rule):
             U, sizes = U[:, :r], sizes[:r]
             root = sizes if self.p.relations == COVARIANCE else np.sqrt(sizes / max(float(sizes.sum()), 1e-300))
             base, factor = 0.0, padded(U * root, r)
-        trace, target = base * k + float((factor**2).sum()), kappa * k
-        if self.p.as_printed:
-            if trace <= LARGEST_TRACE * target:
-                self.base, self.factor = base, factor
-        elif trace > 0:
-            self.base, self.factor = base * target / trace, factor * np.sqrt(target / trace)
+        if scale := self.scale_for(base * self.n_tasks + float((factor**2).sum())):
+            self.base, self.factor = base * scale, factor * np.sqrt(scale)
 
     def spectral(self) -> Array:
         """Return C of the 2p-norm rule; it does not depend on the size of the weights."""
@@ -238,9 +239,8 @@ class RelationPerceptron(Rule):
         values, U = np.linalg.eigh(W @ W.T)
         z = np.maximum(values, 0.0) / max(float(values.max(initial=0.0)), 1e-300)
         p = self.p.power
-        powers = z ** (p - 1) if p > 1 else np.ones_like(z)
         total = float((z**p).sum())
-        return np.asarray((U * powers) @ U.T * (total ** (1 / p - 1) if total > 0 else 0.0))
+        return np.asarray((U * z ** (p - 1)) @ U.T * (total ** (1 / p - 1) if total > 0 else 0.0))
 
     @property
     def n_tasks(self) -> int:
@@ -269,20 +269,10 @@ class RelationPerceptron(Rule):
         self.C, self.sigma = (without(without(matrix, r, axis=0), r, axis=1) for matrix in (self.C, self.sigma))
         self.factor, self.sketch = (without(matrix, r, axis=0) for matrix in (self.factor, self.sketch))
 
-    def _own(self) -> dict[str, Any]:
-        """Return the arrays of a state that belong to this kind of relations."""
-        if self.p.relations == SPECTRAL:
-            return {}
-        if self.p.rank is None:
-            own: dict[str, Any] = {"relations": self.C, "sigma": self.sigma}
-        else:
-            own = {"factor": self.factor, "sketch": self.sketch, "base": self.base}
-        dropped = () if self.p.relations <= VON_NEUMANN else ("sigma", "sketch")
-        return {name: np.copy(value) if isinstance(value, np.ndarray) else value
-                for name, value in own.items() if name not in dropped}  # fmt: skip
-
     def state(self) -> dict[str, Any]:
-        return super().state() | self.rows.state() | self._own()
+        values = {"relations": self.C, "sigma": self.sigma, "factor": self.factor, "sketch": self.sketch}
+        own = {name: values[name].copy() if name in values else self.base for name in relation_fields(self.p, 0)}
+        return super().state() | self.rows.state() | own
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
@@ -298,8 +288,25 @@ class RelationPerceptron(Rule):
         return self.rows.nbytes + sum(m.nbytes for m in (self.C, self.sigma, self.factor, self.sketch))
 
 
+def relation_fields(p: Parameters, n: int) -> Layout:
+    """Return the fields of the saved C, and of Σ if C is computed from it, for n tasks."""
+    if p.relations == SPECTRAL:
+        return {}
+    shape = (n, n if p.rank is None else p.rank)
+    names = ["relations"] if p.rank is None else ["factor"]
+    if uses_sigma(p):
+        names.append("sigma" if p.rank is None else "sketch")
+    fields = {name: Field("float64", shape) for name in names}
+    return fields if p.rank is None else fields | {"base": Field("float64")}
+
+
+def uses_sigma(p: Parameters) -> bool:
+    """Whether C is computed from Σ, which then has to be stored."""
+    return p.relations in (LOGDET, VON_NEUMANN)
+
+
 def frequent_directions(columns_: Array, r: int) -> tuple[Array, Array]:
-    """Return the r largest left singular vectors, and their squared singular values minus the (r + 1)-th one."""
+    """Return the left singular vectors of the r largest singular values σ_i, and σ_i² − σ_{r+1}²."""
     U, sizes, _ = np.linalg.svd(columns_, full_matrices=False)
     squares = sizes**2
     next_square = float(squares[r]) if len(squares) > r else 0.0

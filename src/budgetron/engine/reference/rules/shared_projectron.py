@@ -1,7 +1,7 @@
 """SharedProjectron: mtbprj-2, the Budget Projectron whose projection ignores tasks.
 
     f_l(x) = Σ_j (β_l)_j K'(x_j, x)
-    H = Gram matrix of S in K' alone,  k_t its row for x_t,  α = H⁻¹k_t,  δ² = K'_tt − k_tᵀα
+    H = Gram matrix of S in K' alone,  k_t = values of K' of x_t with S,  α = H⁻¹k_t,  δ² = K'_tt − k_tᵀα
     on a mistake, δ ≤ η:   (β_l)_j ← (β_l)_j + α_j y_t (A⁻¹)_{l,i_t} for all l
     on a mistake, δ > η:   S ← S ∪ {t},  (β_l)_t = y_t (A⁻¹)_{l,i_t} for all l
         if |S| = B + 1, with P = H⁻¹ of the B + 1 instances:
