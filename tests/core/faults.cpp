@@ -194,6 +194,7 @@ void check_growing(Growing what) {
   c.parameters.set("max_frequencies", std::uint64_t{120});
   c.parameters.set("max_filter_frequencies", std::uint64_t{120});
   c.parameters.set("own_cells", std::uint64_t{0});
+  c.parameters.set("bins", std::uint64_t{0});  // so that the last belief is one of AdaGrad
   c.parameters.set("rows_may_grow", std::uint64_t{1});
   current = &c;
   const std::size_t n = 300, begin = 127;

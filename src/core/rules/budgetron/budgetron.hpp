@@ -48,7 +48,10 @@ class Budgetron final : public Learner {
   explicit Budgetron(const Config& config);
 
   State query(const Query& query) override;
-  void forget(std::int64_t id) override { rows_.forget(id); }
+  void forget(std::int64_t id) override {
+    rows_.forget(id);
+    for (const auto& part : parts_) part->forget(id);
+  }
   void end_reserve() noexcept override;
   void task_weights(Task, double*) const override {}
   void coefficients(double*) const override {}

@@ -179,7 +179,7 @@ class TaskCoefficients {
         simd().axpy_squares(coefficients, gamma, n, block, count, squares);
         count = 0;
       }
-    simd().axpy_squares(coefficients, gamma, n, block, count, squares);
+    if (count) simd().axpy_squares(coefficients, gamma, n, block, count, squares);
   }
 
   void slot_removed(std::size_t slot, std::size_t last) {

@@ -133,6 +133,12 @@ class BinnedColumns final : public Part {
     });
   }
 
+  void forget(std::int64_t task_id) noexcept override {
+    if (!has_own()) return;
+    std::fill_n(own_.data() + bias_cell(task_id) * 2 * shape_.outputs, 2 * shape_.outputs, 0.0f);
+    for (std::size_t bin = 0; bin < shape_.columns * kCoarse; ++bin) std::fill_n(own_.data() + own_cell(task_id, bin) * 2 * shape_.outputs, 2 * shape_.outputs, 0.0f);
+  }
+
   bool is_linear() const override { return false; }
   std::size_t bytes(std::size_t) const override { return (slots_.size() + own_.size() + pairs_.size()) * sizeof(float) + edges_.size() * sizeof(double); }
 
@@ -210,18 +216,19 @@ class BinnedColumns final : public Part {
   template <class Use>
   void for_each_own_bias(const Seen& e, Use use) const {
     for (std::size_t k = 0; has_own() && k < e.n_related; ++k)
-      use(own_.data() + mix64(~e.related[k].id) % biases_ * 2 * shape_.outputs, e.related[k].coefficient, e.related[k].own ? kOwn : kRelated);
+      use(own_.data() + bias_cell(e.related[k].id) * 2 * shape_.outputs, e.related[k].coefficient, e.related[k].own ? kOwn : kRelated);
   }
   // use(weights, coefficient, source, column) for the own weights of every related task.
   template <class Use>
   void for_each_own(const Seen& e, Use use) const {
-    for (std::size_t k = 0; has_own() && k < e.n_related; ++k) {
-      const std::uint64_t task = mix64(~e.related[k].id);
-      for (std::size_t j = 0; j < shape_.columns; ++j) {
-        const std::uint64_t h = mix64(mix64(static_cast<std::uint64_t>(j * kCoarse + coarse(e, j))) ^ task);
-        use(own_.data() + (biases_ + h % (shape_.cells - biases_)) * 2 * shape_.outputs, e.related[k].coefficient, e.related[k].own ? kOwn : kRelated, j);
-      }
-    }
+    for (std::size_t k = 0; has_own() && k < e.n_related; ++k)
+      for (std::size_t j = 0; j < shape_.columns; ++j)
+        use(own_.data() + own_cell(e.related[k].id, j * kCoarse + coarse(e, j)) * 2 * shape_.outputs, e.related[k].coefficient, e.related[k].own ? kOwn : kRelated, j);
+  }
+  std::size_t bias_cell(std::int64_t id) const { return static_cast<std::size_t>(mix64(~id) % biases_); }
+  // `bin` numbers the coarse bins of all columns.
+  std::size_t own_cell(std::int64_t id, std::size_t bin) const {
+    return biases_ + static_cast<std::size_t>(mix64(mix64(static_cast<std::uint64_t>(bin)) ^ mix64(~id)) % (shape_.cells - biases_));
   }
   // use(weights, column, other column) for every pair of columns.
   template <class Use>

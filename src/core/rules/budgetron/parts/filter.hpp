@@ -240,6 +240,11 @@ class Filter final : public Part {
     const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;
   }
+  void forget(std::int64_t task_id) noexcept override {
+    if (cells_.empty()) return;
+    std::fill_n(cell(task_id), shape_.outputs, 0.0f);
+    cell(task_id)[shape_.outputs] = static_cast<float>(own_prior());
+  }
   std::size_t bank() const override { return shape_.bank; }
   bool stays() const override { return belief_.rate > 0; }
   double lapse() const override { return belief_.lapse; }

@@ -82,6 +82,11 @@ class FourierAdaGrad final : public Part {
     }
   }
 
+  void forget(std::int64_t task_id) noexcept override {
+    for (std::size_t o = 0; own_cells_ && o < outputs_; ++o)
+      for (Vec<float>* values : {&own_w_, &own_squares_}) std::fill_n(values->data() + o * own_cells_ + run_of(task_id), columns_ + 2 * planned_, 0.0f);
+  }
+
   std::size_t frequencies() const override { return frequencies_; }
   std::size_t max_frequencies() const override { return max_frequencies_; }
   // With more frequencies, this part needs more examples before it predicts better than the filters. So it may grow to the limit as soon as

@@ -101,6 +101,8 @@ class Part {
   virtual std::size_t row_width() const { return 0; }  // how many numbers it stores per task
   // Writes the prior of a task to this part's numbers in the row of the task.
   virtual void begin_row(double* /*row*/, std::int64_t /*task_id*/) const {}
+  // Clears the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too.
+  virtual void forget(std::int64_t /*task_id*/) noexcept {}
 
   virtual void margins(const Seen& e, double* f) const = 0;  // beliefs × outputs
   virtual void variances(const Seen& e, double* v) = 0;      // one per belief

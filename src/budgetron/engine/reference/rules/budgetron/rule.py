@@ -329,8 +329,10 @@ class Budgetron(BudgetronDeclaration):
         return of_parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's row. Its cells in hashed arrays stay, since they may belong to other tasks too."""
+        """Remove the task's row, and clear its own weights in hashed arrays, except those of a table (`HashedTable`)."""
         self.rows.forget(task_id)
+        for part in self.parts:
+            part.forget(task_id)
 
     # ---- state
 

@@ -103,6 +103,16 @@ class FourierAdaGrad:
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
 
+    def forget(self, task_id: int) -> None:
+        if self.starts:
+            start = self._start(task_id)
+            run = slice(start, start + self.columns + 2 * self.planned)
+            self.own_w[:, run] = self.own_squares[:, run] = 0
+
+    def _start(self, task_id: int) -> int:
+        """Return where the run of a task begins: at a hash of its id, so that no table of tasks has to be stored."""
+        return int(mix64(np.int64(task_id)) % np.uint64(self.starts))
+
     def features(self, e: Seen, frequencies: int) -> Array:
         """Return the linear features, and the Fourier features of this many frequencies."""
         return np.concatenate([e.linear, e.banks[0][: 2 * frequencies] / np.sqrt(max(frequencies, 1))])
@@ -114,8 +124,7 @@ class FourierAdaGrad:
             return phi, []
         runs = []
         for r, task_id, _ in e.related:
-            # The run of a task begins at a hash of its id, so that no table of tasks has to be stored.
-            start = int(mix64(np.int64(task_id)) % np.uint64(self.starts))
+            start = self._start(task_id)
             runs.append((self.root * r, slice(start, start + len(phi))))
         return phi, runs
 

@@ -88,6 +88,11 @@ class BinnedColumns:
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
 
+    def forget(self, task_id: int) -> None:
+        if self.cells:
+            self.own[self._bias_cell(task_id)] = 0
+            self.own[self._own_cells(task_id, np.arange(self.columns * COARSE))] = 0
+
     # ---- where the weights are
 
     def _bins(self, e: Seen) -> tuple[Integers, Integers]:
@@ -104,19 +109,21 @@ class BinnedColumns:
 
     def _own_biases(self, e: Seen) -> list[tuple[float, int]]:
         """Return the coefficient of every related task, and where its bias is."""
-        biases = np.uint64(self.cells // BIASES)
-        return [(r, int(mix64(~np.int64(task_id)) % biases)) for r, task_id, _ in e.related if self.cells]
+        return [(r, self._bias_cell(task_id)) for r, task_id, _ in e.related if self.cells]
 
     def _own(self, e: Seen) -> list[tuple[float, Integers]]:
         """Return the coefficient of every related task, and where its weights are, one per column."""
-        if not self.cells:
-            return []
+        bins = np.arange(self.columns) * COARSE + self._bins(e)[1]
+        return [(r, self._own_cells(task_id, bins)) for r, task_id, _ in e.related if self.cells]
+
+    def _bias_cell(self, task_id: int) -> int:
+        return int(mix64(~np.int64(task_id)) % np.uint64(self.cells // BIASES))
+
+    def _own_cells(self, task_id: int, bins: Integers) -> Integers:
+        """Return where the own weights of a task are; `bins` are numbers of coarse bins among those of all columns."""
         biases = self.cells // BIASES
-        h = mix64(np.arange(self.columns) * COARSE + self._bins(e)[1])
-        return [
-            (r, biases + (mixed(h, mix64(~np.int64(task_id))) % np.uint64(self.cells - biases)).astype(np.int64))
-            for r, task_id, _ in e.related
-        ]
+        h = mixed(mix64(bins), mix64(~np.int64(task_id)))
+        return biases + (h % np.uint64(self.cells - biases)).astype(np.int64)
 
     def _pairs(self, e: Seen) -> tuple[Integers, Integers, Integers]:
         """Return where the weights of all pairs are, and the two columns of each."""

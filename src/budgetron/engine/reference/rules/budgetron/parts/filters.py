@@ -118,6 +118,11 @@ class Filter:
         features = 8 * width if self.bank else 0
         return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
 
+    def forget(self, task_id: int) -> None:
+        if len(self.cells):
+            cell = self.cell_of(task_id)
+            cell[:-1], cell[-1] = 0, self.own_prior
+
     # ---- margins and variances
 
     def features(self, e: Seen) -> Array:

@@ -62,6 +62,9 @@ class Latent:
         u, c, w, s = np.split(part, ends)
         return u, c.reshape(r, r), w.reshape(self.outputs, self.columns), s
 
+    def forget(self, task_id: int) -> None:
+        pass
+
     def begin_row(self, row: Array, task_id: int) -> None:
         u, c, w, s = self.own_of(row)
         # The point is a hash of the task id, so an evicted task starts again at the same point, in both engines.

@@ -74,6 +74,9 @@ class Part(Protocol):
     def begin_row(self, row: Array, task_id: int) -> None:
         """Write this part's prior into its numbers of a new row."""
 
+    def forget(self, task_id: int) -> None:
+        """Clear the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too."""
+
     def margins(self, e: Seen) -> Array:
         """Return f, (beliefs, outputs)."""
 

@@ -125,6 +125,9 @@ class HashedTable:
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
 
+    def forget(self, task_id: int) -> None:
+        """Clear nothing: a cell has no record of its feature and its task, so it is not known which are the task's."""
+
     # ---- finding cells
 
     def _entries(self, e: Seen) -> Entries:

@@ -154,7 +154,7 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    binned = _with_bins(settings, limit)
+    binned = _with_bins(settings, limit) if has_fourier else settings  # `kernel=None` asks for linear models
     # From the largest model to the smallest. Tasks keep their rows rather than bins.
     fewer = _bayesian(binned)
     several = (binned, fewer, _one_bandwidth(binned), _one_bandwidth(fewer))
