@@ -34,7 +34,7 @@ class CholeskyGram final : public Gram {
     return delta2;
   }
 
-  double diagonal(std::size_t j) const override { return diagonal_[j]; }
+  const double* diagonal() const override { return diagonal_.data(); }
 
   void settle() override {}  // updates are never pending
 

@@ -30,7 +30,7 @@ class Gram {
   virtual std::size_t size() const = 0;
   // Computes α of an instance with kernel row k and K_tt = kk, and returns its δ². Rounding may make δ² negative.
   virtual double project(const double* k, double kk, double* alpha) = 0;
-  virtual double diagonal(std::size_t j) const = 0;          // P_jj
+  virtual const double* diagonal() const = 0;                // P_jj of all slots j
   virtual void settle() = 0;                                 // applies pending updates; project() does so too
   virtual void column(std::size_t r, double* h) = 0;         // P_·r; call settle() or project() first
   // The instance that was just projected gets a new slot, the last one.

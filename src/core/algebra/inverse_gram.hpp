@@ -27,7 +27,7 @@ class InverseGram final : public Gram {
     return kk - simd().dot(k, alpha, n_);
   }
 
-  double diagonal(std::size_t j) const override { return diagonal_[j]; }
+  const double* diagonal() const override { return diagonal_.data(); }
 
   // Uses the arithmetic of project(), so that P does not depend on which of the two applies an update.
   void settle() override {

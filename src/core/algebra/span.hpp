@@ -51,10 +51,12 @@ class Span {
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
   // √P_jj for the B + 1 instances, or without `delta2` for the B stored ones. 1/√P_jj is the distance of j from the span of the others.
-  double root_diagonal(std::size_t j, double delta2) const {
-    return std::sqrt(gram_->diagonal(j) + alpha[j] * alpha[j] / delta2);
+  double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal()[j]); }
+  // The function with `delta2`, for loops over all slots j. It makes no virtual call, so that compilers can vectorise such a loop.
+  auto root_diagonals(double delta2) const {
+    return [p = gram_->diagonal(), a = alpha.data(), delta2](std::size_t j) { return std::sqrt(p[j] + a[j] * a[j] / delta2); };
   }
-  double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal(j)); }
+  double root_diagonal(std::size_t j, double delta2) const { return root_diagonals(delta2)(j); }
 
   void append(const double* k, double kk, double delta2) {
     gram_->append(k, kk, alpha.data(), delta2);
@@ -90,8 +92,8 @@ class Span {
       settle();
       std::size_t nearest = 0;
       for (std::size_t j = 1; j < gram_->size(); ++j)
-        if (gram_->diagonal(j) > gram_->diagonal(nearest)) nearest = j;
-      if (1.0 > gram_->diagonal(nearest) * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error (K_jj is about 1)
+        if (gram_->diagonal()[j] > gram_->diagonal()[nearest]) nearest = j;
+      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error (K_jj is about 1)
       evict(nearest);
     }
   }

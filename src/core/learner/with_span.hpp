@@ -91,7 +91,7 @@ class WithSpan : public Base {
       delta2 = span_.project(k, kk, rows());
     }
     if (this->full()) {
-      const std::size_t r = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
+      const std::size_t r = cheapest(span_.root_diagonals(delta2));
       replace_projected(r, example, kk, delta2, step, size, scratch);
     } else {
       span_.append(k, kk, delta2);

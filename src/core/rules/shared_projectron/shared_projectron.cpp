@@ -92,7 +92,7 @@ class SharedProjectron final : public Learner {
     }
     std::size_t slot;
     if (full()) {
-      slot = cheapest([&](std::size_t j) { return span_.root_diagonal(j, delta2); });
+      slot = cheapest(span_.root_diagonals(delta2));
       span_.replace(slot, k, kk, delta2);
       beta_.distribute(slot, span_.gamma.data(), size(), workspace());
       replace(slot, example);
@@ -153,13 +153,14 @@ class SharedProjectron final : public Learner {
 
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
-    auto& scores = span_.scores;
-    beta_.squared_norms(size(), scores.data());
+    double* scores = span_.scores.data();
+    const std::size_t n = size();
+    beta_.squared_norms(n, scores);
     // The squares are updated step by step, so a square that should be 0 may be a small rounding error. Such squares count as 0.
-    const double negligible = 1e-14 * *std::max_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(size()));
-    for (std::size_t j = 0; j < size(); ++j)
+    const double negligible = 1e-14 * *std::max_element(scores, scores + n);
+    for (std::size_t j = 0; j < n; ++j)
       scores[j] = scores[j] > negligible ? std::sqrt(scores[j]) / root_diagonal(j) : 0.0;
-    return argmin_oldest(scores.data(), size());
+    return argmin_oldest(scores, n);
   }
 
   void evict(std::size_t r) {
