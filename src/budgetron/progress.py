@@ -43,7 +43,7 @@ class ProgressLine:
         parts += [words] if words else []
         if share is not None:
             parts.append(f"{min(share, 1.0):.0%}")
-            parts += [f"{_clock(seconds * (1 - share) / share)} left"] if 0.01 < share < 1 else []
+            parts += [f"{clock_time(seconds * (1 - share) / share)} left"] if 0.01 < share < 1 else []
         self._write("  ".join(parts))
 
     def end(self) -> None:
@@ -60,7 +60,8 @@ class ProgressLine:
         sys.stderr.flush()
 
 
-def _clock(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
+    """Format a duration: 0:07, 12:30 or 1:02:03."""
     minutes, rest = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -76,7 +76,7 @@ def test_a_weight_column_gives_the_model_that_the_library_gives(
     assert "--weight must be left out with --resume" in refused
 
 
-def test_options_set_the_number_format_and_the_missing_values(tmp_path: Path, budgetron, as_json) -> None:
+def test_options_set_the_number_format_and_the_missing_values(tmp_path: Path, budgetron) -> None:
     file = tmp_path / "s.csv"
     file.write_text("a;b;label\n" + "1,234;-999;0\n2,345;1;1\n" * 40)
     assert "--decimal , or --decimal . to read it as numbers" in budgetron("run", file).stderr

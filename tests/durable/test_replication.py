@@ -94,7 +94,7 @@ def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
         restore(url, tmp_path / "then", position=99)
 
 
-def test_a_directory_is_cut_back_to_a_record(tmp_path, url, copied):
+def test_a_directory_is_cut_back_to_a_record(tmp_path, copied):
     host, _, states = copied
     host.close()
     with pytest.raises(InputError, match="part of a snapshot"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from budgetron import Forgetron, evaluate, io, progress
-from budgetron.progress import ProgressLine, _clock
+from budgetron.progress import ProgressLine, clock_time
 
 X = np.random.default_rng(0).normal(size=(3000, 2))
 Y = (X[:, 0] > 0).astype(int)
@@ -53,4 +53,4 @@ def test_a_shorter_line_covers_a_longer_one(capsys, always_due):
         line.show(5)
     longer, shorter = capsys.readouterr().err.rstrip("\n").split("\r")[1:]
     assert len(longer) == len(shorter)
-    assert [_clock(seconds) for seconds in (0, 59.6, 3661)] == ["0:00", "1:00", "1:01:01"]
+    assert [clock_time(seconds) for seconds in (0, 59.6, 3661)] == ["0:00", "1:00", "1:01:01"]

@@ -78,7 +78,7 @@ def test_bytes_read_and_total_bytes_are_reported(tmp_path):
     assert read_all(b"a,label\n1,x\n2,y\n")[0].bytes_total is None
 
 
-def test_rows_of_a_pipe_are_available_at_once(tmp_path):
+def test_rows_of_a_pipe_are_available_at_once():
     columns = read_all(b"a,label\n1,0\n2,1\n")[0].columns
     program = "import sys, time; sys.stdout.write('a,label\\n3,1\\n'); sys.stdout.flush(); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stdin=subprocess.PIPE) as run:
@@ -188,7 +188,7 @@ def test_invalid_vowpal_wabbit_lines_are_skipped(line):
     assert stream.n_rows == 2 and stream.bad[0].number == 3
 
 
-def test_every_parquet_type_is_read(tmp_path):
+def test_every_parquet_type_is_read():
     import datetime
     import decimal
 

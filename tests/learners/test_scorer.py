@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, TunedThresholdClassifierCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,12 +17,6 @@ TASKS = RNG.integers(3, size=240)
 X = RNG.normal(size=(240, 3))
 Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the third task is the reverse of the others
 FOLDS = KFold(3)
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def expected(metric):

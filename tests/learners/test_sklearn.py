@@ -7,7 +7,6 @@ import warnings
 import makers
 import numpy as np
 import pytest
-import sklearn
 from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -21,12 +20,6 @@ N = 240
 TASKS = RNG.integers(3, size=N)
 X = RNG.normal(size=(N, 4))
 Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the third task is the reverse of the others
-
-
-@pytest.fixture
-def routing():
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def made(learner):

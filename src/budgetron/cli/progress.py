@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from budgetron.cli.formatting import UNDEFINED, decimal, percent, rate
+from budgetron.progress import clock_time
 
 if TYPE_CHECKING:
     from budgetron.evaluate import Figures
@@ -51,7 +52,7 @@ class Line:
         if done is not None:
             # The estimate is shown only after 2 % or two seconds: before that it jumps.
             left = self.seconds * (1 - done) / max(done, 1e-9)
-            words.append(f"{_clock(left)} left" if done > 0.02 or self.seconds > 2 else f"{UNDEFINED} left")
+            words.append(f"{clock_time(left)} left" if done > 0.02 or self.seconds > 2 else f"{UNDEFINED} left")
         total = None if done is None else 1.0
         self._display.update(self._bar, total=total, completed=done or 0, words="  ".join(words))
 
@@ -95,9 +96,3 @@ def _share(n: int, limit: int | None, stream: Stream | None) -> float | None:
     by_bytes = min(stream.bytes_read / total, 1.0) if stream is not None and total else None
     known = [share for share in (by_rows, by_bytes) if share is not None]
     return max(known) if known else None
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -49,14 +49,14 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
 
 def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
     """State the expected cost of the decisions, and the cost of constant decisions."""
-    asked = f"; asks about {_percent(description['expected_asked'])}" if description["expected_asked"] else ""
+    asked = f"; asks about {percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:
         max_error = description["max_error"]
-        limit = f" (at most {_percent(max_error)} per label)" if max_error is not None else ""
-        return f"{_percent(description['expected_cost'])} of all examples{limit}{asked}"
-    always = ", ".join(f"always {label}: {_decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
-    return f"{_decimal(description['expected_cost'])} per example{asked}; {always}"
+        limit = f" (at most {percent(max_error)} per label)" if max_error is not None else ""
+        return f"{percent(description['expected_cost'])} of all examples{limit}{asked}"
+    always = ", ".join(f"always {label}: {decimal(cost)}" for label, cost in zip(labels, constant, strict=True))
+    return f"{decimal(description['expected_cost'])} per example{asked}; {always}"
 
 
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
@@ -68,17 +68,19 @@ def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
 
 def _so_far(so_far: dict[str, Any]) -> str:
     share = so_far["wrong"] / so_far["decided"] if so_far["decided"] else None
-    cost = "" if so_far["cost"] is None else f", cost {_decimal(so_far['cost'])} per example"
-    return f"{so_far['decided']:,} decided, {_percent(share)} of them wrong; {so_far['asked']:,} asked{cost}"
+    cost = "" if so_far["cost"] is None else f", cost {decimal(so_far['cost'])} per example"
+    return f"{so_far['decided']:,} decided, {percent(share)} of them wrong; {so_far['asked']:,} asked{cost}"
 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """Format a share as a percentage; a dash if it is undefined."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def _decimal(value: float | None) -> str:
+def decimal(value: float | None) -> str:
+    """Format a number with three decimals; a dash if it is undefined."""
     return "–" if value is None else f"{value:.3f}"

@@ -42,10 +42,6 @@ class ShardedHostedModel(HostedModel):
         self.model, self.columns = model, None
 
     @property
-    def is_fitted(self) -> bool:
-        return bool(self.model._is_fitted)
-
-    @property
     def sparse(self) -> bool:
         return bool(self.model._validator.is_sparse)
 

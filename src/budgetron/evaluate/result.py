@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from budgetron.decisions.words import decimal, percent
 from budgetron.evaluate import plotting
 from budgetron.evaluate.curve import Point
 from budgetron.evaluate.drift import Alarm
@@ -85,21 +86,21 @@ class Validation:
         overall = self.overall
         counted = f"{overall.n:,} examples of {len(self.per_task):,}{'' if self.others is None else ' + other'} tasks: "
         errors = (
-            f"{overall.mistakes:,} mistakes, error {_percent(overall.error)}, F {_percent(overall.f_measure)}, "
-            f"precision {_percent(overall.precision)}, recall {_percent(overall.recall)}"
+            f"{overall.mistakes:,} mistakes, error {percent(overall.error)}, F {percent(overall.f_measure)}, "
+            f"precision {percent(overall.precision)}, recall {percent(overall.recall)}"
         )
-        ranked = f"AUC {_decimal(overall.auc)}, average precision {_decimal(overall.average_precision)}"
+        ranked = f"AUC {decimal(overall.auc)}, average precision {decimal(overall.average_precision)}"
         if self.rare is None:
             text = f"{counted}{errors}, {ranked}"
         else:
             # If one label is rare, the error is small for any learner, so the ranking comes first.
-            text = f"{counted}{ranked} ({_percent(self.rare[1])} are {self.rare[0]}), {errors}"
+            text = f"{counted}{ranked} ({percent(self.rare[1])} are {self.rare[0]}), {errors}"
         if overall.log_loss is not None and self.calibration is not None:
             text += (
-                f", log loss {overall.log_loss:.3f}, Brier score {_decimal(overall.brier)}, "
-                f"calibration error {_percent(self.calibration.ece)}"
+                f", log loss {overall.log_loss:.3f}, Brier score {decimal(overall.brier)}, "
+                f"calibration error {percent(self.calibration.ece)}"
             )
-        error, f_measure = _percent(self.macro["error"]), _percent(self.macro["f_measure"])
+        error, f_measure = percent(self.macro["error"]), percent(self.macro["f_measure"])
         return f"{text}\nmean over tasks: error {error}, F {f_measure}"
 
     def plot_curve(self, figure: str = "error", *, ax: Any = None) -> Any:
@@ -149,11 +150,3 @@ class Validation:
 
     def __str__(self) -> str:
         return self.summary()
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
-
-
-def _decimal(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

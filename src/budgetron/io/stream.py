@@ -117,7 +117,7 @@ def read(
             sample = reader.sample()
             _check_rows(file.name, reader, sample)
             columns, sample_end = _infer_columns(reader, sample, options, labelled), _last_line(sample)
-            _log_choices(file.name, reader, columns)
+            _log_choices(file.name, columns)
             if classes is None and labelled:
                 classes = classes_in(columns.plan, sample)
         else:
@@ -292,7 +292,7 @@ def _sample_values(column: Column, texts: CodedColumn) -> NDArray[np.float64]:
     return parse_numbers(texts, NumberFormat(column.format, tuple(column.missing)))
 
 
-def _log_choices(file: str, reader: Reader, columns: Columns) -> None:
+def _log_choices(file: str, columns: Columns) -> None:
     """Log which columns were chosen, and warn about doubtful choices."""
     plan = columns.plan
     what = f"{file}: label {plan.label!r} ({plan.label_note}), task {plan.task!r} ({plan.task_note})"

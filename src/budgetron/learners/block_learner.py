@@ -185,7 +185,7 @@ class BlockLearner(Deciding, Start):
             self._check_rows(rows)
             return Block(rows, task_ids, clusters, tasks, offsets=offsets)
         # `seen` becomes the model's classes only when the block has been learned (`learn_block`).
-        seen = updated_classes(self._who, self._classes, examples.labels)
+        seen = updated_classes(self._classes, examples.labels)
         if classes is not None:
             rejections.check_same_classes(self._who, classes, self._classes.values)
         codes = seen.codes(self._who, examples.labels)

@@ -56,7 +56,7 @@ def test_a_recommendation_worse_than_a_constant_prediction_does_not_hide_the_bes
     assert "None of them" not in result["why"] and result["why"].startswith(f"{result['best']} has the lowest error")
 
 
-def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, tmp_path: Path, as_json, budgetron) -> None:
+def test_learners_that_cannot_run_are_listed_with_the_reason(mail: Path, as_json, budgetron) -> None:
     words = ["compare", mail, "--learners", "Budgetron,Forgetron", "--budgets", "10", "--kernel", "polynomial:2"]
     result = as_json(*words)
     assert [learner["learner"] for learner in result["learners"]] == ["Forgetron"]

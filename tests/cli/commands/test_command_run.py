@@ -107,7 +107,7 @@ def test_nothing_is_overwritten_without_the_option(mail: Path, tmp_path: Path, b
     assert "folder that exists" in budgetron("run", mail, "--save", tmp_path / "no" / "m", code=2).output
 
 
-def test_invalid_lines_stop_the_run_or_are_skipped(mail: Path, tmp_path: Path, budgetron, as_json) -> None:
+def test_invalid_lines_stop_the_run_or_are_skipped(mail: Path, budgetron, as_json) -> None:
     lines = mail.read_text().splitlines()
     lines[10] = "ann,much,0.5,red,ham"
     lines[20] = "bob,0.5"

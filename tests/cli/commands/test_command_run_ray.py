@@ -50,7 +50,7 @@ def live_directory(request, tmp_path):
     return tmp_path / "m", rows(tmp_path / "t.csv", 600)
 
 
-def test_predict_and_inspect_read_a_directory_that_another_process_owns(tmp_path, live_directory):
+def test_predict_and_inspect_read_a_directory_that_another_process_owns(live_directory):
     directory, stream = live_directory
     model_class = ShardedModel if "ShardedModel" in (directory / "sharded.json").read_text() else ReplicatedModel
     with model_class.open(directory, workers=1) as owner:

@@ -161,7 +161,7 @@ def test_an_invalid_single_label_is_refused(learner, graph, model, bad):
 
 
 @pytest.mark.parametrize("bad", [99, "ann", [], None, float("nan")], ids=str)
-def test_an_invalid_single_task_is_refused(learner, graph, model, bad):
+def test_an_invalid_single_task_is_refused(graph, model, bad):
     if bad in (99, "ann", None) and graph.is_open:
         pytest.skip("an open graph accepts any task, and none")
     for call in (
@@ -222,12 +222,12 @@ def test_parameters_of_other_learners_are_refused(learner):
             learner(**{parameter: None})
 
 
-def test_fit_refuses_examples_of_one_class(learner, model):
+def test_fit_refuses_examples_of_one_class(model):
     assert "class" in refused(lambda: model.fit(X[:4], [1, 1, 1, 1], tasks=TASKS[:4]), model)
 
 
 @pytest.mark.parametrize("classes", [[1], [0, 1, 2], ["a", "b"], [0, 0], 3, []], ids=str)
-def test_invalid_classes_are_refused(learner, model, classes):
+def test_invalid_classes_are_refused(model, classes):
     refused(lambda: model.partial_fit(X[:4], [0, 1, 0, 1], tasks=TASKS[:4], classes=classes), model)
     refused(lambda: model.learn_one(X[0], 1, task=0, classes=classes), model)
 

@@ -121,7 +121,7 @@ def test_metrics_limits_and_audit_log_are_not_reachable_through_nginx(deployed, 
             assert inside.get(path).status_code == 200
 
 
-def test_large_headers_and_bodies_are_rejected_by_nginx(deployed, client):
+def test_large_headers_and_bodies_are_rejected_by_nginx(client):
     answer = request_until_admitted(client, "GET", "/v1/model", headers={"X-Large": "x" * 40_000})
     assert answer.status_code in (400, 431)
     too_long = b" " * (8 * 2**20 + 1)

@@ -129,7 +129,7 @@ def classes_of_first_block(who: str, y: NDArray[Any]) -> Classes:
     return _guessed_classes(who, values[0])
 
 
-def updated_classes(who: str, classes: Classes, y: NDArray[Any]) -> Classes:
+def updated_classes(classes: Classes, y: NDArray[Any]) -> Classes:
     """Return the classes after one more block. A guessed negative label is replaced by the real one or confirmed."""
     if classes.settled:
         return classes

@@ -102,7 +102,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_record(options, entries, comparison, chosen)))
     else:
-        _show(options, labelled, entries, comparison, chosen)
+        _show(options, entries, comparison, chosen)
     if labelled.n_bad:
         click.echo(f"{counted(labelled.n_bad, 'bad line')} skipped.", err=True)
     if guard.signal_name or error is not None:
@@ -194,9 +194,7 @@ def metric_words(validation: Validation) -> tuple[str, str]:
     return "the highest AUC", f"AUC {decimal(validation.overall.auc)}"
 
 
-def _show(
-    options: StreamOptions, labelled: Any, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str
-) -> None:
+def _show(options: StreamOptions, entries: dict[str, LearnerSpec], comparison: Comparison, chosen: str) -> None:
     """Print the table of results and the recommendation."""
     out = console()
     results = comparison.results()
