@@ -10,7 +10,8 @@ their covariance and Λ its inverse, the precision:
     Budgetron, filters  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
     Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
-                        of the learned dimensions. Step sizes and variances are not exchanged
+                        of the learned dimensions. Step sizes and variances are not exchanged, and binned columns
+                        are not either: each replica has its own edges
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 The mean is taken instead of the sum, because all replicas estimate the same function, each from its own rows. A sum

@@ -329,7 +329,7 @@ class Budgetron(BudgetronDeclaration):
         return of_parts | {name: np.concatenate(values or [np.zeros(0)]) for name, values in collected.items()}
 
     def forget(self, task_id: int) -> None:
-        """Remove the task's row, and clear its own weights in hashed arrays, except those of a table (`HashedTable`)."""
+        """Remove the task's row, and clear its own weights in hashed arrays except those of a `HashedTable`."""
         self.rows.forget(task_id)
         for part in self.parts:
             part.forget(task_id)
