@@ -143,7 +143,7 @@ class HashedTable final : public Part {
 
   std::size_t width() const { return rates_.size() * outputs_; }
   // Two beliefs and two classes. The loops over the weights of a cell are compiled for this width, too: what does not depend on the feature
-  // then stays in registers, and they take a third of the instructions.
+  // then stays in registers.
   static constexpr std::size_t kUsualWidth = 2;
   float& typical(Cell cell) { return *cells_.numbers(cell); }
   float typical(Cell cell) const { return *cells_.numbers(cell); }
