@@ -155,9 +155,10 @@ def average_precision(positives: Floats, negatives: Floats, exact: bool = False)
     If `exact`, the examples of a bin have the same score, and all have the precision at its end. Otherwise, their order
     within the bin is taken as random.
 
-    c examples come before the bin, a of them positive. In a random order of the bin, its i-th positive comes about
-    r i examples later, r = (p + n + 1)/(p + 1):
-    Σ_{i=1…p} (a + i)/(c + r i) = (p + (a − c/r) (ψ(c/r + p + 1) − ψ(c/r + 1))) / r, and ψ(x + 1) ≈ ln(x + ½).
+    c examples come before the bin, a of them positive. In a random order of the bin, its i-th positive comes about r i
+    examples later, r = (p + n + 1)/(p + 1), so the sum of the precisions is
+    Σ_{i=1…p} (a + i)/(c + r i) = (p + (a − c/r) (ψ(c/r + p + 1) − ψ(c/r + 1))) / r,
+    where ψ is the digamma function, ψ(x + 1) ≈ ln(x + ½).
     """
     p, n = np.flip(positives, axis=-1), np.flip(negatives, axis=-1)
     # True and false positives if all bins down to this one are predicted positive.

@@ -58,7 +58,8 @@ class Budgetron(ComparableTasks, Learner):
         one model for all tasks.
     max_task_rows : int or None, default=None
         How many tasks may have own weights. Beyond that, the tasks that are updated most often keep their own weights,
-        and the others are predicted by the shared weights. None: as many as the budget allows.
+        and the others are predicted by the shared weights. None: as many as a budget in bytes allows; 10,000 if the
+        budget is a number; no limit without a budget.
     class_weight : dict, "balanced" or None, default=None
         Weights of the examples of each class. "balanced" works in `fit` only.
     task_column : int or str, optional
