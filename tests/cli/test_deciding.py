@@ -35,8 +35,11 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}
     threshold = result["high"]
-    # `predict` prints probabilities with six decimals, so they may be a little below the threshold.
-    assert all((row["decision"] == "yes") == (float(row["probability_yes"]) >= threshold - 1e-5) for row in rows[:500])
+    # `predict` prints probabilities with six decimals, so rows closer to the threshold than that are left out.
+    probabilities = [float(row["probability_yes"]) for row in rows]
+    clear = [(row, p) for row, p in zip(rows, probabilities, strict=True) if abs(p - threshold) > 1e-6]
+    assert len(clear) > 0.9 * len(rows)
+    assert all((row["decision"] == "yes") == (p >= threshold) for row, p in clear)
     # Other settings are chosen from the same counts, without learning again.
     careful = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "-q", "--max-error", 0.15).stdout)))
     assert {row["decision"] for row in careful} == {"no", "ask"}
