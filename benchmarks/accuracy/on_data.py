@@ -78,7 +78,7 @@ def text_speed(bench: Bench) -> None:
 
 
 def dense(bench: Bench) -> None:
-    """The classic sets at a number of examples: no worse than version 0.1, or than its known errors if it is not given."""
+    """The classic sets at a number of examples: no worse than version 0.1 (or its known errors, if it is not given)."""
     for name, known in AT_COUNT.items():
         stream, stored = kernel_stream(bench, name)
         streams = bench.orders_of(lambda seed, stream=stream, stored=stored: in_order(stream, seed, stored))
