@@ -121,6 +121,8 @@ def build(compiler: Compiler, name: str, levels: list[str], flags: list[str]) ->
         commands.append([*common, *defined, "-c", source.relative_to(ROOT), "-o", objects[-1]])
     for level in levels:
         vector, march = LEVELS[level]
+        if compiler.system != "Linux":  # Zig has its own names of processors
+            march = [flag.replace("-march=x86-64-", "-mcpu=x86_64_") for flag in march]
         objects.append(folder / f"simd_{level}.o")
         target = [f"-DBUDGETRON_TARGET={level}", f"-DBUDGETRON_VECTOR={vector}", *march]
         commands.append([*common, *target, "-c", "src/core/simd/simd.cpp", "-o", objects[-1]])

@@ -174,3 +174,16 @@ def test_a_budgetron_that_cannot_be_resized_is_as_before():
             model.resize(budget)
     np.testing.assert_array_equal(model.decision_function(X), before)
     assert model.memory_bytes_ == memory and model.budget == "256 KiB"
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize(("before", "after"), [("80 KiB", "800 KiB"), (40, 200), (200, 120)])
+def test_beliefs_neither_appear_nor_disappear(before, after, engine):
+    """New models of these budgets would not all have own weights for bins."""
+    X, y, tasks = stream(300)
+    model = budgetron.Budgetron(before, engine=engine).fit(X, y, tasks=tasks)
+    words = [str(belief) for belief, _ in model.beliefs_]
+    model.resize(after)
+    assert [str(belief) for belief, _ in model.beliefs_] == words
+    model.partial_fit(X, y, tasks=tasks)
+    assert np.isfinite(model.decision_function(X, tasks=tasks)).all()

@@ -93,12 +93,13 @@ def test_a_task_that_was_never_seen_has_nothing_of_its_own(kind):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_features_without_a_cell_add_nothing(kind):
-    """Features that were never learned have no cell."""
-    settings = small_settings("complete", d=500, is_sparse=True, max_task_rows=5)
+    """Features that were never learned have no cell. The table is so large that learned ones keep theirs."""
+    settings = small_settings("complete", d=500, is_sparse=True, max_task_rows=5, cells=4096)
     engine = kind(settings)
     rng = np.random.default_rng(0)
-    X = sparse.random(60, 400, density=0.02, random_state=0, format="csr")
-    X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(60, 500))
+    values = np.zeros((60, 500))
+    values[:, :400] = rng.random((60, 400)) * (rng.random((60, 400)) < 0.02)
+    X = sparse.csr_matrix(values)
     learn_rows(engine, X, rng.integers(2, size=60), rng.integers(3, size=60))
     new = sparse.csr_matrix(([1.0, 2.0, 3.0], [X.indices[0], 450, 451], [0, 3]), shape=(1, 500))
     new.sort_indices()

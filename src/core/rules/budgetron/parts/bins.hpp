@@ -1,19 +1,21 @@
 // The beliefs of a Budgetron on binned columns. A sum of steps describes thresholds and jumps, which linear and Fourier features describe
 // badly.
 //
-// The first E rows of the stream are stored. Sorted within each column, they are the edges of its bins. Column j of a row has a fine bin, the
-// number of edges below x_j, and a coarse bin, the same for every (E/8)-th edge. Until there are E rows, only the biases learn.
+// The first E rows that have a positive weight are stored. Sorted within each column, they are the edges of its bins. Column j of a row has a
+// fine bin, the number of edges below x_j, and a coarse bin, which counts only every (E/8)-th edge. Until there are E rows, only the biases
+// learn.
 //
-//   f_0 = b + b_i + phi sum_j (w_j + v_j) + k n     b_i: bias of task i; w_j, v_j: weights of the fine and the coarse bin of column j
+//   f_0 = b + b_i + phi sum_j (w_j + v_j) + kappa n   b_i: bias of task i; w_j, v_j: weights of the fine and the coarse bin of column j
 //   f_1 = f_0 + phi sum_j u_ij                      u_ij: own weight of task i for the coarse bin of column j
 //   f_2 = f_0 + psi sum_{j,l} w_jl                  w_jl: weight of the coarse bins of two columns together
 //
 // phi = 1/sqrt(2d) for d columns, psi = 1/sqrt(number of pairs). n is the evidence of naive Bayes (table.hpp), over the 2d bins of the row, and
-// k its learned weight. Every belief has a gradient of its own, which its additional weights follow by AdaGrad, with the step of table.hpp:
-// c = 2 for weights that all tasks share, 4 for own weights and pairs.
+// kappa its learned weight. The weights of f_0 follow the gradient of f_0, and the weights that f_1 and f_2 add follow the gradients of f_1 and
+// f_2, by AdaGrad with the step of table.hpp: c = 2 for weights that all tasks share, 4 for own weights and pairs. On a graph, b_i and u_ij are
+// sums over the tasks related to i, as in the other parts.
 //
 // The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a number. The own biases are in the
-// first eighth of it: they matter most, and few tasks share one.
+// first eighth of it, where fewer weights share a number, because they matter most.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "rules/budgetron/features/hashing.hpp"
@@ -31,11 +34,12 @@ namespace budgetron {
 
 class BinnedColumns final : public Part {
  public:
-  static constexpr std::size_t kCoarse = 9;  // coarse bins per column
+  static constexpr std::size_t kCoarseEdges = 8, kCoarse = kCoarseEdges + 1;  // edges and number of the coarse bins of a column
+  static constexpr std::size_t kCellsPerBias = 8;  // one in this many own weights is a bias
   static constexpr double kRate = 0.4, kPairRate = 1.0, kBayesRate = 0.3, kMeanRate = 1.0 / 256.0;
   static constexpr double kSharedPrior = 2.0, kOwnPrior = 4.0, kPairPrior = 4.0;  // c
   static constexpr double kPriorMass = 0.1;  // added to every mass, as in table.hpp
-  static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % takes no step
+  static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % takes no step (if omega is 1)
   static constexpr float kMinSquare = 1e-30f;  // added to G, so that the division is defined where it is 0
 
   struct Shape {
@@ -46,7 +50,7 @@ class BinnedColumns final : public Part {
   };
 
   BinnedColumns(Bytes& bytes, const Shape& shape)
-      : shape_(shape), classes_(std::max<std::size_t>(2, shape.outputs)), biases_(shape.cells / 8), phi_(1.0 / std::sqrt(2.0 * static_cast<double>(shape.columns))),
+      : shape_(shape), classes_(std::max<std::size_t>(2, shape.outputs)), biases_(shape.cells / kCellsPerBias), phi_(1.0 / std::sqrt(2.0 * static_cast<double>(shape.columns))),
         psi_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(1, n_pairs())))), steps_(bytes, shape.outputs), edges_(bytes, shape.columns * shape.edges),
         total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, shape.outputs), bias_squares_(bytes, shape.outputs), bayes_(bytes, 2, 1.0),
         mean_squares_(bytes, count() * shape.outputs, (1.0 - 1.0 / static_cast<double>(classes_)) / static_cast<double>(classes_)), gradient_(bytes, count() * shape.outputs),
@@ -164,9 +168,9 @@ class BinnedColumns final : public Part {
   std::size_t n_pairs() const { return shape_.columns * (shape_.columns - 1) / 2; }
   std::size_t slots_each() const { return shape_.edges + 1 + kCoarse; }  // fine and coarse bins of a column
   std::size_t slot_width() const { return classes_ + 2 * shape_.outputs; }
-  std::size_t coarse(const Seen& e, std::size_t column) const { return e.bins[column] / (shape_.edges / 8); }
+  std::size_t coarse(const Seen& e, std::size_t column) const { return e.bins[column] / (shape_.edges / kCoarseEdges); }
 
-  // The arrays of weights are found by const functions, which margins() and learn() share.
+  // margins() and learn() find weights by the same const functions; learn() changes them through this one.
   static float* writable(Vec<float>& array, const float* found) { return array.data() + (found - array.data()); }
 
   template <class Use>
@@ -311,7 +315,7 @@ class BinnedColumns final : public Part {
   std::size_t classes_, biases_, rows_ = 0;  // rows_: how many of the first rows are stored
   double phi_, psi_;
   Steps steps_;
-  // The edges (columns × edges); the mass of each class; the bias and its sum of g^2; k and its sum of squares; S and the gradient of every
+  // The edges (columns × edges); the mass of each class; the bias and its sum of g^2; kappa and its sum of squares; S and the gradient of every
   // belief and output.
   Vec<double> edges_, total_, bias_, bias_squares_, bayes_, mean_squares_, gradient_;
   Vec<float> slots_, own_, pairs_;

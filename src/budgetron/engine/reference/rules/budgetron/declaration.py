@@ -18,7 +18,7 @@ from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron import calibration
 from budgetron.engine.reference.rules.budgetron.parts import task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
-from budgetron.engine.reference.rules.budgetron.parts.bins import BIASES, BinnedColumns
+from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS, BinnedColumns
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
@@ -134,7 +134,7 @@ class BudgetronDeclaration(Rule):
             require(
                 parameters.shared and parameters.own and not parameters.clustered,
                 "shared and own",
-                "true on an explicit graph",
+                "true, and clustered false, on an explicit graph",
             )
         is_table = parameters.cells % WAYS == 0 and (parameters.cells > 0) == settings.sparse
         require(is_table, "cells", f"a multiple of {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
@@ -145,9 +145,9 @@ class BudgetronDeclaration(Rule):
         require(can_bin, "bins", accepted, str(parameters.bins))
         require(parameters.bins > 0 or not parameters.bin_pairs, "bin_pairs", "false without bins")
         cells_agree = parameters.bin_cells == 0 or (
-            parameters.bins > 0 and parameters.own and parameters.bin_cells >= 2 * BIASES
+            parameters.bins > 0 and parameters.own and parameters.bin_cells >= 2 * CELLS_PER_BIAS
         )
-        require(cells_agree, "bin_cells", f"0, or at least {2 * BIASES} where tasks have own weights",
+        require(cells_agree, "bin_cells", f"0, or at least {2 * CELLS_PER_BIAS} with bins and own weights of tasks",
                 str(parameters.bin_cells))  # fmt: skip
         for name in ("signs", "keeps"):
             as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0

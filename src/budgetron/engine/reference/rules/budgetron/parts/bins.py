@@ -1,23 +1,24 @@
 """The beliefs of a Budgetron on binned columns.
 
-A sum of steps describes thresholds and jumps, which linear and Fourier features describe badly. The first E rows of the
-stream are stored. Sorted within each column, they are the edges of its bins, so that bins contain about equally many
-rows. Column j of a row has a fine bin, the number of edges below x_j, and a coarse bin, the same for every (E/8)-th
-edge. Until there are E rows, only the biases learn.
+A sum of steps describes thresholds and jumps, which linear and Fourier features describe badly. The first E rows that
+have a positive weight are stored. Sorted within each column, they are the edges of its bins, so that bins contain about
+equally many rows. Column j of a row has a fine bin, the number of edges below x_j, and a coarse bin, which counts only
+every (E/8)-th edge. Until there are E rows, only the biases learn.
 
     f₀ = b + b_i + φ Σ_j (w_j + v_j) + κ n     b_i: bias of task i; w_j, v_j: weights of the fine and the coarse bin
     f₁ = f₀ + φ Σ_j u_ij                       u_ij: own weight of task i for the coarse bin of column j
     f₂ = f₀ + ψ Σ_{j,l} w_jl                   w_jl: weight of the coarse bins of two columns together
 
 φ is 1/√(2d) for d columns, and ψ is 1/√(number of pairs). n is the evidence of naive Bayes (`table`) over the 2d bins
-of the row, and κ its learned weight. Every belief has a gradient of its own, which its additional weights follow by
-AdaGrad, with the step of `table`: c is 2 for weights that all tasks share, and 4 for own weights and for pairs.
+of the row, and κ its learned weight. The weights of f₀ follow the gradient of f₀, and the weights that f₁ and f₂ add
+follow the gradients of f₁ and f₂, by AdaGrad with the step of `table`: c is 2 for weights that all tasks share, and 4
+for own weights and for pairs. On a graph, b_i and u_ij are sums over the tasks related to i, as in the other parts.
 
 Coarse bins learn faster, because each sees more examples; fine bins learn the details. Pairs and own weights have
 coarse bins only, because there are many of them.
 
 The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a number. The own
-biases are in the first eighth of it: they matter most, and few tasks share one.
+biases are in the first eighth of it, where fewer weights share a number, because they matter most.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ from budgetron.engine.reference.rules.budgetron.parts.table import (
     step,
 )
 
-COARSE = 9
+COARSE_EDGES = 8
+"""Edges of the coarse bins of each column."""
+COARSE = COARSE_EDGES + 1
 """Coarse bins per column."""
 RATE, PAIR_RATE = 0.4, 1.0
 """Step size λ of all weights but those of pairs, and that of pairs."""
 OWN_PRIOR, PAIR_PRIOR = 4.0, 4.0
 """c of own weights and of pairs."""
-BIASES = 8
-"""One in this many numbers of the own weights is a bias."""
+CELLS_PER_BIAS = 8
+"""One in this many own weights is a bias."""
 
 
 def n_pairs(columns: int) -> int:
@@ -98,7 +101,7 @@ class BinnedColumns:
     def _bins(self, e: Seen) -> tuple[Integers, Integers]:
         """Return the fine and the coarse bin of every column."""
         fine = (self.edges < e.x.values[:, None]).sum(axis=1)
-        return fine, fine // (self.edges.shape[1] // 8)
+        return fine, fine // (self.edges.shape[1] // COARSE_EDGES)
 
     def _slots(self, e: Seen) -> Integers:
         """Return the rows of `slots` of the fine and the coarse bin of every column."""
@@ -117,11 +120,11 @@ class BinnedColumns:
         return [(r, self._own_cells(task_id, bins)) for r, task_id, _ in e.related if self.cells]
 
     def _bias_cell(self, task_id: int) -> int:
-        return int(mix64(~np.int64(task_id)) % np.uint64(self.cells // BIASES))
+        return int(mix64(~np.int64(task_id)) % np.uint64(self.cells // CELLS_PER_BIAS))
 
     def _own_cells(self, task_id: int, bins: Integers) -> Integers:
         """Return where the own weights of a task are; `bins` are numbers of coarse bins among those of all columns."""
-        biases = self.cells // BIASES
+        biases = self.cells // CELLS_PER_BIAS
         h = mixed(mix64(bins), mix64(~np.int64(task_id)))
         return biases + (h % np.uint64(self.cells - biases)).astype(np.int64)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
-from budgetron.engine.reference.rules.budgetron.parts.bins import BIASES
+from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
@@ -307,7 +307,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if tasks and parameters.bins and limit > SMALL_BUDGET:
         # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
         cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
-        sized = sized.with_parameters(bin_cells=min(cells, MAX_CELLS) if cells >= 2 * BIASES else 0)
+        sized = sized.with_parameters(bin_cells=min(cells, MAX_CELLS) if cells >= 2 * CELLS_PER_BIAS else 0)
         share -= 8 * settings.n_outputs * sized.parameters.bin_cells
     if row and tasks:
         fewest = _min_rows(settings)
@@ -353,7 +353,14 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return settings.with_parameters(cells=cells) if cells >= 16 else None
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)
-    return _dense(settings, _compiled(limit, compiled), compiled=True)
+    limit = _compiled(limit, compiled)
+    plan = _dense(settings, limit, compiled=True)
+    if plan is None:
+        return None
+    had_cells, has_cells = settings.parameters.bin_cells > 0, plan.parameters.bin_cells > 0
+    if had_cells != has_cells:  # a belief must neither appear nor disappear
+        plan = plan.with_parameters(bin_cells=2 * CELLS_PER_BIAS if had_cells else 0)
+    return plan if bytes_of(plan, compiled=True) <= limit else None
 
 
 def _compiled(limit: int, compiled: bool) -> int:
