@@ -154,25 +154,31 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    binned = _with_bins(settings, limit) if has_fourier else settings  # `kernel=None` asks for linear models
-    # From the largest model to the smallest. Tasks keep their rows rather than bins.
-    fewer = _bayesian(binned)
-    several = (binned, fewer, _one_bandwidth(binned), _one_bandwidth(fewer))
-    lean = (_lean(binned), _lean(settings))
-    candidates = (*several, *lean, _cells_only(binned), _diagonal(binned))
-    for candidate in (*candidates, smallest(settings)):
-        if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled) > limit // BANK_SHARE:
-            continue
-        plan = _dense(candidate, limit, compiled)
-        rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1)) if candidate in lean else ENOUGH_ROWS
-        rows = min(rows, _wanted_rows(settings))
-        enough = plan is not None and (plan.parameters.max_task_rows >= rows or not shapes.row_bytes(plan))
-        # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs
-        # after the first is not counted, because otherwise the smallest models would have no Fourier features.
-        not_counted = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
-        if enough and bytes_of(_bare(candidate), compiled) - not_counted <= limit // 2:
-            return plan
+    # From the largest model to the smallest, with the number of rows that each should have.
+    fewer = _bayesian(settings)
+    several = (settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer))
+    few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1))
+    candidates = [*((candidate, ENOUGH_ROWS) for candidate in several), (_lean(settings), few_rows)]
+    candidates += [(_cells_only(settings), ENOUGH_ROWS), (_diagonal(settings), ENOUGH_ROWS)]
+    for candidate, rows in candidates:
+        # With bins if they fit; other beliefs are not left out for them. `kernel=None` asks for linear models.
+        for beliefs in (_with_bins(candidate, limit), candidate) if has_fourier else (candidate,):
+            plan = _dense(beliefs, limit, compiled)
+            if plan is not None and _is_balanced(plan, beliefs, min(rows, _wanted_rows(settings)), limit):
+                return plan
     return _dense(smallest(settings), limit, compiled)
+
+
+def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> bool:
+    """Whether a plan has this many rows for tasks, and leaves enough bytes for them and for frequencies."""
+    if candidate.parameters.bandwidths and _bank_bytes(candidate, compiled=True) > limit // BANK_SHARE:
+        return False
+    if shapes.row_bytes(plan) and plan.parameters.max_task_rows < rows:
+        return False
+    # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs after
+    # the first is not counted, because otherwise the smallest models would have no Fourier features.
+    not_counted = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(candidate.n_outputs)
+    return bytes_of(_bare(candidate), compiled=True) - not_counted <= limit // 2
 
 
 def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
