@@ -154,19 +154,28 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    # From the largest model to the smallest, with the number of rows that each should have.
-    fewer = _bayesian(settings)
-    several = (settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer))
     few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1))
-    candidates = [*((candidate, ENOUGH_ROWS) for candidate in several), (_lean(settings), few_rows)]
-    candidates += [(_cells_only(settings), ENOUGH_ROWS), (_diagonal(settings), ENOUGH_ROWS)]
-    for candidate, rows in candidates:
-        # With bins if they fit; other beliefs are not left out for them. `kernel=None` asks for linear models.
-        for beliefs in (_with_bins(candidate, limit), candidate) if has_fourier else (candidate,):
-            plan = _dense(beliefs, limit, compiled)
-            if plan is not None and _is_balanced(plan, beliefs, min(rows, _wanted_rows(settings)), limit):
+    groups: list[tuple[list[Settings], int]] = [
+        (_several(settings), ENOUGH_ROWS),
+        ([_lean(settings)], few_rows),
+        ([_cells_only(settings)], ENOUGH_ROWS),
+        ([_diagonal(settings)], ENOUGH_ROWS),
+    ]
+    # From the largest models to the smallest. Each group is tried with bins and then without. `kernel=None` asks for
+    # linear models, which have no bins.
+    for group, rows in groups:
+        binned = [_with_bins(candidate, limit) for candidate in group if has_fourier]
+        for candidate in (*binned, *group):
+            plan = _dense(candidate, limit, compiled)
+            if plan is not None and _is_balanced(plan, candidate, min(rows, _wanted_rows(settings)), limit):
                 return plan
     return _dense(smallest(settings), limit, compiled)
+
+
+def _several(settings: Settings) -> list[Settings]:
+    """Return the settings with all beliefs, and with fewer kinds of filters."""
+    fewer = _bayesian(settings)
+    return [settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer)]
 
 
 def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> bool:
