@@ -153,6 +153,28 @@ def test_rows_of_the_latest_tasks_stay():
     assert model.memory_bytes_ <= 2**20
 
 
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_resized_budgetron_may_gain_and_lose_own_weights_for_bins(n_classes, engine):
+    """A model with little memory beyond that of its beliefs has none."""
+    rng = np.random.default_rng(8)
+    X, tasks = rng.normal(size=(300, 4)), rng.integers(7, size=300)
+    y = (np.abs(X[:, 0]) + 0.3 * (tasks % 2) > 0.7).astype(int) + (X[:, 1] > 1) * (n_classes - 2)
+    model = budgetron.Budgetron(budget="4 MiB", engine=engine).partial_fit(X, y, tasks=tasks)
+    assert model._engine.settings.parameters.bin_cells > 0
+    for kib in range(2000, 100, -50):
+        try:
+            model.resize(f"{kib} KiB")
+        except InputError:  # too small for the beliefs
+            break
+    assert model._engine.settings.parameters.bin_cells == 0
+    model.partial_fit(X, y, tasks=tasks)
+    model.resize("4 MiB")
+    assert model._engine.settings.parameters.bin_cells > 0
+    model.partial_fit(X, y, tasks=tasks)
+    assert np.mean(model.predict(X, tasks=tasks) == y) > 0.8
+
+
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_a_budgetron_with_a_budget_of_examples_can_grow(is_sparse):
     X, y = rings(2000, is_sparse)
