@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -190,9 +192,35 @@ def test_a_budgetron_that_cannot_be_resized_is_as_before():
     X, y = rings(500)
     model = budgetron.Budgetron(budget="256 KiB").partial_fit(X, y)
     before, memory = model.decision_function(X), model.memory_bytes_
-    for budget, words in (("9 KiB", "enough for the beliefs that the model has"), (None, "a number of examples"),
+    for budget, words in (("9 KiB", "for the beliefs that the model has"), (None, "a number of examples"),
                           ("many", "a size such as")):  # fmt: skip
         with pytest.raises(InputError, match=words):
             model.resize(budget)
     np.testing.assert_array_equal(model.decision_function(X), before)
     assert model.memory_bytes_ == memory and model.budget == "256 KiB"
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_a_budget_that_is_too_small_for_the_beliefs_is_answered_with_one_that_suffices(is_sparse, engine):
+    X, y = rings(100, is_sparse)
+    model = budgetron.Budgetron(budget="4 MiB", engine=engine).partial_fit(X, y, tasks=np.arange(100) % 7)
+    with pytest.raises(InputError, match=r'^Budgetron: budget must be at least "\d+ KiB" for .*; got 1024 by') as error:
+        model.resize("1 KiB")
+    needed = int(re.search(r'at least "(\d+) KiB"', str(error.value))[1])
+    with pytest.raises(InputError, match=f'at least "{needed} KiB"'):
+        model.resize(f"{needed - 1} KiB")
+    model.resize(f"{needed} KiB")
+    assert model.memory_bytes_ <= needed * 2**10
+
+
+def test_a_number_of_examples_that_is_too_small_for_the_beliefs_is_answered_with_one_that_suffices():
+    X, y = rings(100)
+    model = budgetron.Budgetron(budget=300).partial_fit(X, y)
+    with pytest.raises(InputError, match=r"^Budgetron: budget must be at least \d+ for .*; got 1\.") as error:
+        model.resize(1)
+    needed = int(re.search(r"at least (\d+) ", str(error.value))[1])
+    with pytest.raises(InputError, match=f"at least {needed} "):
+        model.resize(needed - 1)
+    model.resize(needed)
+    assert model.budget == needed
