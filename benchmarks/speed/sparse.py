@@ -56,7 +56,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     stream = text(n)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.vw"
-        write_vowpal(stream, path, crossed=True)
+        write_vowpal(stream, path)
 
         empty = Path(folder) / "empty.vw"
         empty.write_text("")
@@ -73,15 +73,12 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
         yield compared(row, runner.learn, loop, n, n, max(3, repetitions), WALL_TIME)
 
 
-def write_vowpal(stream: Stream, path: Path, crossed: bool) -> None:
-    """Write examples in Vowpal Wabbit's text format: words in namespace f and, if crossed, the task in t."""
-    X = stream.X.tocsr() if hasattr(stream.X, "tocsr") else None
+def write_vowpal(stream: Stream, path: Path) -> None:
+    """Write examples in Vowpal Wabbit's text format: words in namespace f, the task in t."""
+    X = stream.X
     with path.open("w") as file:
         for i, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):
-            if X is None:
-                words = " ".join(f"{column}:{value:.6g}" for column, value in enumerate(stream.X[i]))
-            else:
-                part = slice(X.indptr[i], X.indptr[i + 1])
-                pairs = zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
-                words = " ".join(f"{column}:{value:g}" for column, value in pairs)
-            file.write(f"{1 if y else -1} " + (f"|t {task} " if crossed else "") + f"|f {words}\n")
+            part = slice(X.indptr[i], X.indptr[i + 1])
+            pairs = zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
+            words = " ".join(f"{column}:{value:g}" for column, value in pairs)
+            file.write(f"{1 if y else -1} |t {task} |f {words}\n")

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron.errors import input_error, is_integer, is_real
+from budgetron.errors import input_error, is_integer, is_real, shown
 
 Array = NDArray[np.float64]
 
@@ -41,19 +41,41 @@ class Kernel(ABC):
     def of_products(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
         """Return K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
 
+    def checked_values(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
+        """Return `of_products`, after a check of its result, which a kernel of your own may have wrong."""
+        result = self.of_products(dot, sq_a, sq_b)
+        values: Any = np.asarray(result)
+        who, what, shape = type(self).__name__, "the result of of_products", np.shape(dot)
+        are_numbers = values.dtype.kind in "fiub"
+        if not are_numbers or values.shape != shape:
+            kind = f"dtype {values.dtype}" if isinstance(result, np.ndarray) else shown(result)
+            got = f"shape {values.shape}" if are_numbers else kind
+            remedy = "Compute one kernel value for each element of dot, sq_a and sq_b."
+            raise input_error(who, what, f"real numbers of shape {shape}, like its arguments", got, remedy)
+        if np.isnan(values).any():
+            arguments = np.broadcast_arrays(dot, sq_a, sq_b)
+            # If an argument is not finite, NaN is not the kernel's fault.
+            is_wrong = np.isnan(values) & np.isfinite(arguments).all(axis=0)
+            if is_wrong.any():
+                first = [float(argument[is_wrong][0]) for argument in arguments]
+                got = "NaN for dot = {:g}, sq_a = {:g} and sq_b = {:g}".format(*first)
+                remedy = "A kernel must have a finite value for every pair of rows."
+                raise input_error(who, what, "without NaN", got, remedy)
+        return values[()]  # type: ignore[no-any-return]  # of an array without dimensions, the number
+
     def of_self(self, sq: Array) -> Array:
         """Return K'(x, x) as the learner uses it: 1 if normalised (0 if K'(x, x) is 0)."""
-        raw = self.of_products(sq, sq, sq)
+        raw = self.checked_values(sq, sq, sq)
         # Exactly 1, where dividing would leave a rounding error.
         return np.where(raw > 0, 1.0, 0.0) if self.normalize else raw
 
     def row(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
         """Return K' as the learner uses it: divided by √(K'(a,a) K'(b,b)) if normalised."""
-        values = self.of_products(dot, sq_a, sq_b)
+        values = self.checked_values(dot, sq_a, sq_b)
         if not self.normalize:
             return values
         # Two square roots instead of one of the product, which could overflow.
-        scale = np.sqrt(self.of_products(sq_a, sq_a, sq_a)) * np.sqrt(self.of_products(sq_b, sq_b, sq_b))
+        scale = np.sqrt(self.checked_values(sq_a, sq_a, sq_a)) * np.sqrt(self.checked_values(sq_b, sq_b, sq_b))
         normalised: Array = np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
         return normalised
 
@@ -129,6 +151,10 @@ class Gaussian(Kernel):
             )
         # Rounding can make the squared distance of nearly equal rows negative, and the kernel larger than 1.
         return np.exp(-self.gamma * np.maximum(sq_a + sq_b - 2.0 * dot, 0.0))
+
+
+BUILT_IN = (Linear, Polynomial, Gaussian)
+"""The kernels of this module. The compiled core has them too."""
 
 
 def _check_bias(who: str, bias: Any) -> None:

@@ -120,3 +120,9 @@ import budgetron.engine.native
     )
     result = run_at(None, absent)
     assert result.stdout.strip() == "None", result.stderr
+
+
+def test_builtins_of_compilers_are_only_in_files_with_an_alternative_in_plain_cpp():
+    core = Path(__file__).parents[2] / "src" / "core"
+    files = [file for file in core.rglob("*") if file.is_file() and "__builtin_" in file.read_text(encoding="utf-8")]
+    assert {file.relative_to(core).as_posix() for file in files} == {"intrinsics.hpp", "simd/vectors.hpp"}

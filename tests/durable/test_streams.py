@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from host_streams import MODELS, close_without_snapshot, learn_without_host, same_model, stream
 
-from budgetron.durable import Host, KeyReused, Request, StreamRows, row_digests
+from budgetron.durable import Host, KeyReused, Request, StreamRows, restore, row_digests
 from budgetron.errors import InputError
 
 X, Y, TASKS = stream(120)
@@ -114,6 +114,17 @@ def test_the_end_of_a_stream_is_known_after_its_answers_were_deleted(tmp_path, m
         assert host.model.n_seen_ == 120
         assert answers[0].repeated and np.isnan(answers[0].margins).all()
         assert np.isfinite(answers[1].margins[-20:]).all()
+
+
+def test_going_back_to_a_record_learns_the_later_rows_of_a_stream_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)  # less than the records between snapshots
+    with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
+        send_stream(host, range(10, 101, 10))
+    restore(tmp_path, tmp_path, position=7)
+    with Host.open(tmp_path) as host:
+        assert host.model.n_seen_ == 70 and host.end_of_stream("s") == 70
+        send_stream(host, range(10, 121, 10))
+        assert same_model(host.model, learn_without_host(MODELS["random"], [(X, Y, TASKS)], classes=[0, 1])[0])
 
 
 def test_a_restored_model_keeps_the_positions_of_streams(tmp_path):

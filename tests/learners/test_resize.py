@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -153,6 +155,28 @@ def test_rows_of_the_latest_tasks_stay():
     assert model.memory_bytes_ <= 2**20
 
 
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_resized_budgetron_may_gain_and_lose_own_weights_for_bins(n_classes, engine):
+    """A model with little memory beyond that of its beliefs has none."""
+    rng = np.random.default_rng(8)
+    X, tasks = rng.normal(size=(300, 4)), rng.integers(7, size=300)
+    y = (np.abs(X[:, 0]) + 0.3 * (tasks % 2) > 0.7).astype(int) + (X[:, 1] > 1) * (n_classes - 2)
+    model = budgetron.Budgetron(budget="4 MiB", engine=engine).partial_fit(X, y, tasks=tasks)
+    assert model._engine.settings.parameters.bin_cells > 0
+    for kib in range(2000, 100, -50):
+        try:
+            model.resize(f"{kib} KiB")
+        except InputError:  # too small for the beliefs
+            break
+    assert model._engine.settings.parameters.bin_cells == 0
+    model.partial_fit(X, y, tasks=tasks)
+    model.resize("4 MiB")
+    assert model._engine.settings.parameters.bin_cells > 0
+    model.partial_fit(X, y, tasks=tasks)
+    assert np.mean(model.predict(X, tasks=tasks) == y) > 0.8
+
+
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_a_budgetron_with_a_budget_of_examples_can_grow(is_sparse):
     X, y = rings(2000, is_sparse)
@@ -168,7 +192,7 @@ def test_a_budgetron_that_cannot_be_resized_is_as_before():
     X, y = rings(500)
     model = budgetron.Budgetron(budget="256 KiB").partial_fit(X, y)
     before, memory = model.decision_function(X), model.memory_bytes_
-    for budget, words in (("9 KiB", "enough for the beliefs that the model has"), (None, "a number of examples"),
+    for budget, words in (("9 KiB", "for the beliefs that the model has"), (None, "a number of examples"),
                           ("many", "a size such as")):  # fmt: skip
         with pytest.raises(InputError, match=words):
             model.resize(budget)
@@ -177,13 +201,26 @@ def test_a_budgetron_that_cannot_be_resized_is_as_before():
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
-@pytest.mark.parametrize(("before", "after"), [("80 KiB", "800 KiB"), (40, 200), (200, 120)])
-def test_beliefs_neither_appear_nor_disappear(before, after, engine):
-    """New models of these budgets would not all have own weights for bins."""
-    X, y, tasks = stream(300)
-    model = budgetron.Budgetron(before, engine=engine).fit(X, y, tasks=tasks)
-    words = [str(belief) for belief, _ in model.beliefs_]
-    model.resize(after)
-    assert [str(belief) for belief, _ in model.beliefs_] == words
-    model.partial_fit(X, y, tasks=tasks)
-    assert np.isfinite(model.decision_function(X, tasks=tasks)).all()
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+def test_a_budget_that_is_too_small_for_the_beliefs_is_answered_with_one_that_suffices(is_sparse, engine):
+    X, y = rings(100, is_sparse)
+    model = budgetron.Budgetron(budget="4 MiB", engine=engine).partial_fit(X, y, tasks=np.arange(100) % 7)
+    with pytest.raises(InputError, match=r'^Budgetron: budget must be at least "\d+ KiB" for .*; got 1024 by') as error:
+        model.resize("1 KiB")
+    needed = int(re.search(r'at least "(\d+) KiB"', str(error.value))[1])
+    with pytest.raises(InputError, match=f'at least "{needed} KiB"'):
+        model.resize(f"{needed - 1} KiB")
+    model.resize(f"{needed} KiB")
+    assert model.memory_bytes_ <= needed * 2**10
+
+
+def test_a_number_of_examples_that_is_too_small_for_the_beliefs_is_answered_with_one_that_suffices():
+    X, y = rings(100)
+    model = budgetron.Budgetron(budget=300).partial_fit(X, y)
+    with pytest.raises(InputError, match=r"^Budgetron: budget must be at least \d+ for .*; got 1\.") as error:
+        model.resize(1)
+    needed = int(re.search(r"at least (\d+) ", str(error.value))[1])
+    with pytest.raises(InputError, match=f"at least {needed} "):
+        model.resize(needed - 1)
+    model.resize(needed)
+    assert model.budget == needed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from budgetron import Forgetron, Perceptron
-from budgetron.durable import DiskRefused, Host, NothingLearned
+from budgetron.durable import DiskRefused, Host, ModelHost, NothingLearned
 from budgetron.durable.versions import NoVersion, Versions
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.http.wire import Example
@@ -72,6 +72,33 @@ def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
     assert [event.action for event in versions.versions.state.events] == ["activate", "promote"]
     assert versions.candidate is None and not list((tmp_path / "data" / "versions").glob("candidate-*"))
     host.close()
+
+
+class Wrapped:
+    """A host with the members of the interface `ModelHost` only, of another class than `Host`."""
+
+    def __init__(self, host):
+        self._wrapped = host
+
+    def __getattr__(self, name):
+        if name not in dir(ModelHost):
+            raise AttributeError(f"{name} is not in the interface")
+        return getattr(self._wrapped, name)
+
+
+def test_versions_and_candidates_need_only_the_interface_of_a_host(tmp_path, forgetron):
+    with Host.open(tmp_path / "data", Perceptron) as host:
+        versions = ModelVersions("default", Wrapped(host), nullcontext)
+        versions.open()
+        learn(host, versions, 0)
+        versions.save("v1", b"")
+        versions.save("other", forgetron)
+        versions.begin("other", 0.0)
+        learn(host, versions, 1)
+        versions.promote("me")
+        assert type(host.model) is Forgetron
+        versions.rollback("me")
+        assert type(host.model) is Perceptron
 
 
 def test_what_the_candidate_refuses_is_still_learned_by_the_model(tmp_path):

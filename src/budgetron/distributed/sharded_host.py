@@ -286,6 +286,17 @@ class ShardedHost:
         if self.hosted_model.is_fitted:
             self.model.snapshot()
 
+    @property
+    def snapshot_record(self) -> NoReturn:
+        raise _in_shards_error("has no single log")
+
+    @property
+    def oldest_snapshot(self) -> NoReturn:
+        raise _in_shards_error("has no single log")
+
+    def records_after(self, position: int) -> NoReturn:
+        raise _in_shards_error("has no single log")
+
     def content(self) -> NoReturn:
         raise _in_shards_error("has no single model file")
 

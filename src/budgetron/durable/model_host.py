@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from budgetron.durable.corrections import Correction, CorrectionResult
 from budgetron.durable.hosted_model import HostedModel
 from budgetron.durable.requests import Learned, Request
+from budgetron.durable.storage.log import Record
 
 
 class ModelHost(Protocol):
@@ -30,6 +31,12 @@ class ModelHost(Protocol):
 
     @property
     def position(self) -> int: ...
+
+    @property
+    def snapshot_record(self) -> int: ...
+
+    @property
+    def oldest_snapshot(self) -> int: ...
 
     @property
     def replayed_examples(self) -> int:
@@ -62,6 +69,8 @@ class ModelHost(Protocol):
     def record_of(self, key: str) -> int | None: ...
 
     def end_of_stream(self, key: str) -> int: ...
+
+    def records_after(self, position: int) -> list[Record]: ...
 
     def answers_to(self, prefix: str) -> dict[str, Learned]: ...
 

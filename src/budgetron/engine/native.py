@@ -29,7 +29,7 @@ from budgetron.errors import input_error, shown
 from budgetron.graphs import Clique, Explicit, TaskGraph, factor_of
 from budgetron.graphs.hashed_names import feature_columns
 from budgetron.graphs.task_ids import STRING_IDS
-from budgetron.kernels import Gaussian, Kernel, Linear, Polynomial
+from budgetron.kernels import BUILT_IN, Gaussian, Kernel
 
 LEVELS = ("baseline", "v3", "v4")
 """The x86-64 instruction set levels that the core is compiled for; other processors have only the first."""
@@ -64,7 +64,7 @@ hashed_rows = _core.hashed_rows if available else None  # for `budgetron.learner
 
 def supports(rule: str, kernel: Kernel | None) -> bool:
     """Whether the core implements the rule and the kernel. Other kernels, such as subclasses, need the NumPy engine."""
-    return rule in _core.rules() and (kernel is None or type(kernel) in (Linear, Polynomial, Gaussian))
+    return rule in _core.rules() and (kernel is None or type(kernel) in BUILT_IN)
 
 
 class Engine:

@@ -90,6 +90,7 @@ class BlockLearner(Deciding, Start):
     _tasked = False  # whether the model was trained with tasks; if so, every call must name them
     _has_offset: bool | None = None  # whether it was trained with another model's scores; None before the first block
 
+    @validation.with_named_arguments
     def partial_fit(
         self,
         X: Any,
@@ -104,6 +105,7 @@ class BlockLearner(Deciding, Start):
         self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         return self
 
+    @validation.with_named_arguments
     def predict_then_learn(
         self,
         X: Any,
@@ -128,6 +130,7 @@ class BlockLearner(Deciding, Start):
     # `n_jobs` is an argument of the call and not of the constructor, because it describes the machine: a saved model
     # must not carry the core count of the machine it was trained on.
 
+    @validation.with_named_arguments
     def decision_function(
         self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
     ) -> Margins:
@@ -139,6 +142,7 @@ class BlockLearner(Deciding, Start):
         threads = validation.threads(self._who, n_jobs)
         return self.block_margins(self.validate(X, tasks=tasks, offset=offset), threads)
 
+    @validation.with_named_arguments
     def predict(
         self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
     ) -> NDArray[Any]:

@@ -82,6 +82,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # ---- learning
 
+    @validation.with_named_arguments
     def fit(
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
@@ -153,6 +154,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # ---- predicting
 
+    @validation.with_named_arguments
     def explain(
         self,
         x: Any,
@@ -232,6 +234,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Return short names of the parts with random features, by number. Learners with such parts override it."""
         return {}
 
+    @validation.with_named_arguments
     def score(
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> float:

@@ -49,7 +49,7 @@ void cos_sin(const double* __restrict phase, size_t count, double s, double* __r
     cosine = cosine * t - 1.38888888888730564116e-3;
     cosine = cosine * t + 4.16666666666665929218e-2;
     cosine = 1.0 - 0.5 * t + t * t * cosine;
-    const int64_t quarter = __builtin_bit_cast(int64_t, shifted);
+    const int64_t quarter = with_bits_of<int64_t>(shifted);
     const double c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
     out[2 * q] = (quarter + 1) & 2 ? -c : c;
     out[2 * q + 1] = quarter & 2 ? -w : w;
@@ -68,7 +68,7 @@ void adagrad(float* __restrict w, float* __restrict squares, const double* __res
   for (size_t j = 0; j < n; ++j) {
     const float u = static_cast<float>(gradient * x[j]);
     squares[j] += u * u + 1e-30f;
-    w[j] += rate * u / __builtin_sqrtf(squares[j]);
+    w[j] += rate * u / square_root(squares[j]);
   }
 }
 

@@ -38,9 +38,9 @@ inline double exp_of(double x) {
   p = p * r + 0.50000000000000183855;
   p = p * r + 0.99999999999999999976;
   p = p * r + 0.99999999999999999693;
-  const int64_t bits = __builtin_bit_cast(int64_t, p) +
-                       static_cast<int64_t>(static_cast<uint64_t>(__builtin_bit_cast(int64_t, shifted)) << 52);
-  return underflows ? 0.0 : __builtin_bit_cast(double, bits);
+  const int64_t bits = with_bits_of<int64_t>(p) +
+                       static_cast<int64_t>(static_cast<uint64_t>(with_bits_of<int64_t>(shifted)) << 52);
+  return underflows ? 0.0 : with_bits_of<double>(bits);
 }
 
 inline float exp_of(float x) {
@@ -57,9 +57,9 @@ inline float exp_of(float x) {
   p = p * r + 0.500000004712f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const int32_t bits = __builtin_bit_cast(int32_t, p) +
-                       static_cast<int32_t>(static_cast<uint32_t>(__builtin_bit_cast(int32_t, shifted)) << 23);
-  return underflows ? 0.0f : __builtin_bit_cast(float, bits);
+  const int32_t bits = with_bits_of<int32_t>(p) +
+                       static_cast<int32_t>(static_cast<uint32_t>(with_bits_of<int32_t>(shifted)) << 23);
+  return underflows ? 0.0f : with_bits_of<float>(bits);
 }
 
 template <class T>

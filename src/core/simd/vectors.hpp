@@ -4,8 +4,11 @@
 // Both variants add in the same order.
 #pragma once
 
+#include <math.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #if (defined(__AVX512F__) || defined(__FMA__)) && (defined(__GNUC__) || defined(__clang__))
 #include <immintrin.h>
@@ -69,6 +72,13 @@ struct Pack {
 
 // Prefetches the cache line at p. The function in intrinsics.hpp cannot be used: a linker keeps one copy of it for all instruction sets.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
+
+// The number of type To with the same bits as `from`, as std::bit_cast of C++20 returns it.
+template <class To, class From>
+inline To with_bits_of(const From& from) {
+  return __builtin_bit_cast(To, from);
+}
+inline float square_root(float x) { return __builtin_sqrtf(x); }
 
 template <class T>
 inline typename Pack<T>::type load(const T* p) {
@@ -157,6 +167,15 @@ struct Pack {
 };
 
 inline void prefetch(const void*) {}
+
+template <class To, class From>
+inline To with_bits_of(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "both types have the same number of bits");
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+inline float square_root(float x) { return ::sqrtf(x); }  // std::sqrt could be an inline function, of which a linker keeps one copy
 
 template <class T>
 inline Lanes<T> load(const T* p) {

@@ -67,11 +67,12 @@ class KeyTables:
                 what = f"the idempotency key of record {damaged[0]} does not match its checksum"
                 raise damaged_log(self._db.path, what)
 
-    def forget(self, max_keys: int, max_bytes: int) -> None:
+    def forget(self, max_keys: int, max_bytes: int, last_record: int | None = None) -> None:
         """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain.
 
         The position up to which a stream was learned takes few bytes and is stored longer, so that a long stream still
-        resumes correctly.
+        resumes correctly. Blocks of streams after `last_record`, to which `restore` can go back, are not deleted:
+        it is not known afterwards where a stream was at an earlier record.
         """
         for table, size in (
             ("answer", "length(margins)"),
@@ -88,6 +89,7 @@ class KeyTables:
             (last,) = self._db.one(f"SELECT max(coalesce(({by_count}), 0), coalesce(({by_bytes}), 0))",
                                    (max_keys, max_bytes))  # fmt: skip
             if table == "stream_block":
+                last = last if last_record is None else min(last, last_record)
                 self._db.execute(
                     "INSERT INTO stream_forgotten SELECT key, max(last) + 1, max(number), NULL FROM stream_block "
                     "WHERE number <= ? GROUP BY key ON CONFLICT (key) DO UPDATE SET "

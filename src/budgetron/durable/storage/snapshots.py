@@ -58,7 +58,7 @@ class Snapshots:
             if before is not None:
                 self._trim(before)
             log.set_owner("snapshot = ?, previous = ?", log.position, before)
-            log.keys.forget(MAX_KEYS, MAX_KEY_BYTES)
+            log.keys.forget(MAX_KEYS, MAX_KEY_BYTES, log.position if before is None else before)
         log.note_written(log.position)
         self._start_counting([log.position] if before is None else [log.position, before])
 

@@ -6,6 +6,7 @@ It has the same interface as `budgetron.engine.native.Engine` and defines its re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +19,7 @@ from budgetron.engine.reference.examples.rows import Array, Instance, Integers
 from budgetron.engine.reference.rule import Located, Rule
 from budgetron.engine.registry import rule_class
 from budgetron.engine.settings import Settings
-from budgetron.kernels import Kernel
+from budgetron.kernels import BUILT_IN, Kernel
 
 
 class Engine:
@@ -40,6 +41,17 @@ class Engine:
     def learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
               weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
         """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        # A kernel of the user may fail at any row. Then the rows before it must not stay learned.
+        before = None if self.kernel is None or type(self.kernel) in BUILT_IN else deepcopy(self.state())
+        try:
+            return self._learn(X, codes, task_ids, clusters, weights, offsets)
+        except Exception:
+            if before is not None:
+                self.rule = Engine.restore(self.settings, before).rule
+            raise
+
+    def _learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
+               weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
         n = len(codes)
         margins = np.empty((n, self.settings.n_outputs))
         flags = np.zeros(n, dtype=np.uint8)
@@ -86,12 +98,12 @@ class Engine:
         # The comparison below is False for NaN, so NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
-            for t, x in enumerate(self.rule.store.instances(X)):
-                square = np.array(x.square)
-                raw = 0.0 if kernel is None else kernel.of_products(square, square, square)
-                if not (x.square <= largest and float(raw) <= 1e150):
-                    return t
-        return None
+            squares = np.array([x.square for x in self.rule.store.instances(X)])
+            is_good = squares <= largest
+            if kernel is not None and is_good.any():
+                usable = squares[is_good]
+                is_good[is_good] = kernel.checked_values(usable, usable, usable) <= 1e150
+        return None if is_good.all() else int(np.argmin(is_good))
 
     @property
     def kernel(self) -> Kernel | None:

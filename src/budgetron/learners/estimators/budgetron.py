@@ -140,6 +140,7 @@ class Budgetron(ComparableTasks, Learner):
 
     # ---- predicting, with probabilities
 
+    @validation.with_named_arguments
     def predict_proba(
         self, X: Any, *, tasks: Iterable[Any] | None = None, offset: Any = None, n_jobs: int | None = None
     ) -> NDArray[np.float64]:
@@ -290,6 +291,7 @@ class Budgetron(ComparableTasks, Learner):
 
     # ---- weights of classes
 
+    @validation.with_named_arguments
     def fit(
         self, X: Any, y: Any, *, tasks: Iterable[Any] | None = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:

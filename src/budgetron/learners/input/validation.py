@@ -8,9 +8,10 @@ a model, so a rejected call leaves it as it was.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,25 @@ NAME_THE_TASKS = (
     "into a column of X and name it with task_column=."
 )
 NOT_GIVEN: Any = object()  # the default of `y` when predicting; `y=None` is an error
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_named_arguments(method: Method) -> Method:
+    """Decorate a method of a learner that takes arguments by name: a wrong call raises an error with a remedy."""
+
+    @wraps(method)
+    def call(self: Any, *given: Any, **named: Any) -> Any:
+        try:
+            return method(self, *given, **named)
+        except TypeError:
+            error = rejections.wrong_arguments(self._who, method, given, named)
+            if error is None:  # raised inside the method
+                raise
+            raise error from None
+
+    return cast(Method, call)
 
 
 @dataclass(frozen=True)

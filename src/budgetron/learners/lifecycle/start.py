@@ -107,7 +107,8 @@ class Start(Plots):
         if self.kernel is None and not rule_class(self.rule).needs_kernel:
             return None
         if not isinstance(self.kernel, Kernel):
-            raise input_type_error(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel))
+            remedy = "For a kernel of your own, pass an instance of a subclass of budgetron.kernels.Kernel."
+            raise input_type_error(self._who, "kernel", "a kernel from budgetron.kernels", shown(self.kernel), remedy)
         return self.kernel
 
     def _checked_graph(self) -> TaskGraph:

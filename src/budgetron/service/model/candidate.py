@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from budgetron.durable import Host, HostedModel, Learned, Request
+from budgetron.durable import HostedModel, Learned, ModelHost, Request
 from budgetron.durable.blocks import decode_block
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.versions import CandidateState, Versions
@@ -26,7 +26,7 @@ _NO_ANSWERS: Mapping[int, Learned] = {}
 class Candidate:
     """The candidate of one model. Only the writer thread calls `follow` and `save`; any thread may predict."""
 
-    def __init__(self, content: bytes, state: CandidateState, host: Host, versions: Versions) -> None:
+    def __init__(self, content: bytes, state: CandidateState, host: ModelHost, versions: Versions) -> None:
         self.hosted: HostedModel = hosted_model_from(content)
         self.state = state
         self._host, self._versions = host, versions

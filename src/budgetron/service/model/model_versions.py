@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from budgetron.distributed import InShards
-from budgetron.durable import Host, Learned, ModelHost, NotCopied
+from budgetron.durable import Learned, ModelHost, NotCopied
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.versions import AUTOMATIC, CandidateState, NoVersion, Versions
 from budgetron.errors import BudgetronError
@@ -62,8 +62,8 @@ class ModelVersions:
             self._set_candidate(Candidate(content, candidate, host, versions)).follow()
 
     @property
-    def _host(self) -> Host:
-        if not isinstance(self._any_host, Host):
+    def _host(self) -> ModelHost:
+        if self._any_host.in_shards:
             raise InShards(
                 "versions: a model in shards has neither versions nor a candidate, because it is not in one file. To "
                 "keep its state, stop the service and copy its directory."

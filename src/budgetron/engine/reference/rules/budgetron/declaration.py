@@ -256,15 +256,16 @@ class BudgetronDeclaration(Rule):
         cls, who: str, settings: Settings, state: dict[str, Any], budget: memory.Budget, compiled: bool
     ) -> tuple[Settings, dict[str, Any]]:
         if budget.bytes is not None:
-            resized = plan.resized(settings, budget.bytes - memory.name_bytes(budget.bytes), compiled)
+            resized = _resized_to_bytes(settings, budget.bytes, compiled)
         elif budget.examples is not None:
             resized = plan.resized_to_count(settings, budget.examples)
         else:
             raise input_error(who, "budget", "a number of examples, or a size in bytes", "None")
         if resized is None:
-            raise input_error(who, "budget", "enough for the beliefs that the model has",
-                              str(budget.bytes or budget.examples),
-                              "Train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
+            needed = _sufficient(settings, budget, compiled)
+            got = f"{budget.examples}" if budget.bytes is None else f"{budget.bytes} bytes"
+            raise input_error(who, "budget", f"{needed} for the beliefs that the model has", got,
+                              "Or train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
         return resized, resized_state(state, settings, resized)
 
     # ---- memory
@@ -284,6 +285,32 @@ class BudgetronDeclaration(Rule):
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
         return plan.smallest(settings)
+
+
+def _resized_to_bytes(settings: Settings, budget: int, compiled: bool) -> Settings | None:
+    """Return settings for another budget in bytes, without the share of task names; None if it is too small."""
+    return plan.resized(settings, budget - memory.name_bytes(budget), compiled)
+
+
+def _sufficient(settings: Settings, budget: memory.Budget, compiled: bool) -> str:
+    """Return the words for a budget that suffices, where `budget` does not: in examples, or in whole KiB."""
+
+    def suffices(size: int) -> bool:
+        if budget.bytes is None:
+            return plan.resized_to_count(settings, size) is not None
+        return _resized_to_bytes(settings, size * 2**10, compiled) is not None
+
+    # `low` does not suffice, and `high` does.
+    low = (budget.examples or 0) if budget.bytes is None else budget.bytes // 2**10
+    high = low + 1
+    while not suffices(high):
+        if high > memory.LARGEST // 2**11:
+            return "larger"
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return f"at least {high}" if budget.bytes is None else f'at least "{high} KiB"'
 
 
 def _remaining_parts(settings: Settings, arrays: Arrays) -> list[shapes.Shape]:

@@ -368,14 +368,7 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return settings.with_parameters(cells=cells) if cells >= 16 else None
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)
-    limit = _compiled(limit, compiled)
-    plan = _dense(settings, limit, compiled=True)
-    if plan is None:
-        return None
-    had_cells, has_cells = settings.parameters.bin_cells > 0, plan.parameters.bin_cells > 0
-    if had_cells != has_cells:  # a belief must neither appear nor disappear
-        plan = plan.with_parameters(bin_cells=2 * CELLS_PER_BIAS if had_cells else 0)
-    return plan if bytes_of(plan, compiled=True) <= limit else None
+    return _dense(settings, _compiled(limit, compiled), compiled=True)
 
 
 def _compiled(limit: int, compiled: bool) -> int:

@@ -41,7 +41,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
             if f"adagrad{k}_weights" in state:
                 _resize_adagrad(state, f"adagrad{k}", new)
         if "bins_own" in state:
-            state["bins_own"] = np.zeros((new.parameters.bin_cells, 2 * new.n_outputs), np.float32)
+            _resize_bins(state, new)
     limit = new.parameters.max_task_rows
     if limit is not None:
         for name in ("row_id", "row_common", "row_count", "row_values"):
@@ -125,6 +125,25 @@ def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     cells = parameters.own_cells if parameters.own else 0
     for name in ("own_weights", "own_squares"):
         state[f"{part}_{name}"] = np.zeros((new.n_outputs, cells), np.float32)
+
+
+def _resize_bins(state: State, new: Settings) -> None:
+    """Change the own weights of tasks for bins. Without cells there is no belief on them."""
+    cells, had_cells = new.parameters.bin_cells, len(state["bins_own"]) > 0
+    state["bins_own"] = np.zeros((cells, 2 * new.n_outputs), np.float32)
+    if (cells > 0) == had_cells:
+        return
+    # Bins are the last part. Their first belief is that of the shared weights. The second one adds own weights, which
+    # begin at 0. So both predict the same, and sharing or adding up their weights changes no prediction.
+    squares, weights = np.asarray(state["bins_mean_squares"]), np.array(state["belief_weight"])
+    first = len(weights) - len(squares)
+    if had_cells:
+        weights[first] += weights[first + 1]
+        weights, squares = np.delete(weights, first + 1), np.delete(squares, 1, axis=0)
+    else:
+        weights[first] /= 2
+        weights, squares = np.insert(weights, first, weights[first]), np.insert(squares, 1, squares[0], axis=0)
+    state["belief_weight"], state["bins_mean_squares"] = weights, squares
 
 
 def _resize_table(state: State, old: int, new: int, classes: int) -> None:
