@@ -12,6 +12,7 @@ from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import (
     DataCorrupt,
+    DataUnavailable,
     cache_folder,
     download,
     is_intact,
@@ -105,7 +106,7 @@ def is_available(name: str, *, folder: Folder | None = None) -> bool:
 def _read(who: str, entry: Entry, folder: Folder | None, progress: bool) -> tuple[Path | None, dict[str, bytes]]:
     """Return the folder and the verified contents of a data set's files; None and {} if it comes with a package.
 
-    Downloads the files first if there is no folder of the user.
+    If there is no folder of the user, files that are missing or damaged in the cache are downloaded.
     """
     if not entry.files:
         if folder is not None:
@@ -114,10 +115,14 @@ def _read(who: str, entry: Entry, folder: Folder | None, progress: bool) -> tupl
                 f"{os.fspath(folder)!r}. Leave folder out."
             )
         return None, {}
-    files_folder = own_folder(folder)
-    if files_folder is None:
-        files_folder = cache_folder()
-        download(entry.files, files_folder, progress)
+    users_folder = own_folder(folder)
+    files_folder = users_folder or cache_folder()
+    try:
+        return files_folder, {file.name: read_verified(file, files_folder) for file in entry.files}
+    except (DataUnavailable, DataCorrupt):
+        if users_folder is not None:
+            raise
+    download(entry.files, files_folder, progress)
     return files_folder, {file.name: read_verified(file, files_folder) for file in entry.files}
 
 
