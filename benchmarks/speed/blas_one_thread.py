@@ -1,7 +1,7 @@
 """Limits BLAS to one thread, for learners and yardsticks alike.
 
-It must be imported before NumPy, which reads these variables when it loads. Imports are sorted, so its name begins with
-a letter that comes early.
+It must be imported before NumPy, because BLAS reads these variables once, when NumPy loads it. Imports are sorted by
+name, so this module must keep a name that comes before `numpy`.
 """
 
 import os

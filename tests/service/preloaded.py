@@ -67,7 +67,7 @@ def is_possible() -> bool:
     return sys.platform == "linux" and not any(name.startswith("COVERAGE_") for name in os.environ)
 
 
-class _Server:
+class _Forker:
     """The process that has imported the service, one per worker of pytest. It ends with the worker."""
 
     def __init__(self) -> None:
@@ -91,8 +91,8 @@ class _Server:
 
 
 @functools.cache
-def _server() -> _Server:
-    return _Server()
+def _forker() -> _Forker:
+    return _Forker()
 
 
 class ForkedService:
@@ -101,7 +101,7 @@ class ForkedService:
     def __init__(self, arguments) -> None:
         log, write_end = os.pipe()
         request = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
-        self.pid = _server().ask(request, write_end)
+        self.pid = _forker().ask(request, write_end)
         os.close(write_end)
         self.stderr, self.returncode = os.fdopen(log, "rb"), None
         # Some tests send signals from a timer while the test waits. Once the process has been waited for, its id may
@@ -111,7 +111,7 @@ class ForkedService:
     def poll(self):
         with self._lock:
             if self.returncode is None:
-                self.returncode = _server().ask({"poll": self.pid})
+                self.returncode = _forker().ask({"poll": self.pid})
             return self.returncode
 
     def wait(self, timeout=None):

@@ -86,7 +86,8 @@ def running(data, *arguments, **options):
 def free_port():
     """A port for a service that is started again at the same address.
 
-    The port is below the range from which the system assigns ports, so no other connection gets it in between.
+    The port is below the range from which the system assigns ports, so no other connection gets it in between. As long
+    as nothing listens on it, further calls in this process return the same port; `free_ports` returns different ones.
     """
     return free_ports(1)[0]
 
@@ -112,7 +113,7 @@ def rss(pid):
 
 
 def until(condition, seconds=300):
-    """Wait until a function returns a true value, and return that value; fail after a time limit."""
+    """Call a function until it returns a true value, and return that value. Fails after this many seconds."""
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, "the condition did not become true in time"
@@ -120,11 +121,11 @@ def until(condition, seconds=300):
     return value
 
 
-def with_some_limit(attempt):
-    """Call `attempt` with a limit of 1, 8 or 64 seconds, until it passes.
+def with_longer_limits(attempt):
+    """Call `attempt` with a time limit of 1 second; if it fails, with 8 seconds, and then with 64.
 
-    It tests that a slow client is served as long as its pauses are below the limit. A busy machine may make a pause
-    longer than a short limit. If the service is wrong, all attempts fail.
+    The attempts test that a slow client is served as long as its pauses are below the limit. On a busy machine a pause
+    may take longer than a short limit, so one success is enough. If the service is wrong, all attempts fail.
     """
     for seconds in (1.0, 8.0):
         with contextlib.suppress(AssertionError, OSError, httpx.TransportError):
@@ -132,9 +133,21 @@ def with_some_limit(attempt):
     return attempt(64.0)
 
 
+def _address(log):
+    """Read the log of a service until it serves, and return its address. Fails with the log if it ends before."""
+    lines = []
+    for line in log:
+        lines.append(line.decode())
+        with contextlib.suppress(ValueError):  # a line of a traceback
+            event = json.loads(line)
+            if event["event"] == "serving":
+                return event["address"]
+    raise RuntimeError(f"no service: {''.join(lines)}")
+
+
 @contextlib.contextmanager
-def limited(tmp_path, **limits):
-    """The URL of a service with other limits, started with a soft limit of 128 open files."""
+def limited_service(tmp_path, **limits):
+    """The URL of a service with other `Limits` than the defaults, started with a soft limit of 128 open files."""
     script = (
         "import json, sys; from pathlib import Path; import budgetron;"
         "from budgetron.service.run import serve; from budgetron.service.settings import Limits, ServiceSettings;"
@@ -145,8 +158,7 @@ def limited(tmp_path, **limits):
         command = ["sh", "-c", 'ulimit -S -n 128; exec "$0" "$@"', sys.executable, "-c", script, tmp_path]
         process = subprocess.Popen([*command, json.dumps(limits)], stderr=subprocess.PIPE)
     try:
-        events = map(json.loads, process.stderr)
-        yield next(event["address"] for event in events if event["event"] == "serving")
+        yield _address(process.stderr)
     finally:
         process.terminate()
         process.wait(300)

@@ -12,6 +12,7 @@ from budgetron.data.dataset import DataSet
 from budgetron.data.entry import Entry
 from budgetron.data.files import (
     DataCorrupt,
+    DataUnavailable,
     cache_folder,
     download,
     is_intact,
@@ -21,7 +22,7 @@ from budgetron.data.files import (
 from budgetron.data.sets import flights, mlmrev, school, sentiment, spam
 from budgetron.errors import InputError, MissingExtra, input_error, shown
 
-Folder = str | os.PathLike[str] | None
+Folder = str | os.PathLike[str]
 
 _ENTRIES: Mapping[str, Entry] = MappingProxyType(
     {
@@ -43,15 +44,15 @@ def available() -> Mapping[str, Entry]:
     return _ENTRIES
 
 
-def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet:
+def load(name: str, *, folder: Folder | None = None, progress: bool = False) -> DataSet:
     """Load a data set by name, in the order of its source.
 
-    Files are read from `folder`, otherwise from the folder in $BUDGETRON_DATA, otherwise from the cache. Missing files
-    are downloaded into the cache. Data sets that come with a package need no folder.
+    Files are read from `folder`, otherwise from the folder in $BUDGETRON_DATA, otherwise from the cache. Files
+    that are missing or damaged in the cache are downloaded again; a folder of the user is never written to. Data sets
+    that come with a package take no folder.
     """
     entry = _entry("data.load", name)
-    files_folder = fetch(name, folder=folder, progress=progress)
-    contents = {file.name: read_verified(file, files_folder) for file in entry.files} if files_folder else {}
+    _, contents = _read("data.load", entry, folder, progress)
     examples = entry.parse(contents)
     # An installed package may contain another version of the data.
     sizes = (*examples.X.shape, len(set(examples.tasks.tolist())), int(examples.y.sum()))
@@ -76,40 +77,53 @@ def load(name: str, *, folder: Folder = None, progress: bool = False) -> DataSet
     )
 
 
-def fetch(name: str, *, folder: Folder = None, progress: bool = False) -> Path | None:
+def fetch(name: str, *, folder: Folder | None = None, progress: bool = False) -> Path | None:
     """Make sure that the files of a data set are on this machine, and return their folder.
 
-    Returns None for a data set that comes with a package. Files in a folder of the user are only verified. Missing
-    files are downloaded into the cache.
+    Returns None for a data set that comes with a package. Files in a folder of the user are only verified. Files that
+    are missing or damaged in the cache are downloaded.
     """
-    entry = _entry("data.fetch", name)
-    if not entry.files:
-        if folder is not None:
-            raise InputError(
-                f"data.fetch: {name!r} comes with the package {entry.package} and takes no folder; got "
-                f"{os.fspath(folder)!r}. Leave folder out."
-            )
-        return None
-    files_folder = own_folder(folder)
-    if files_folder is None:
-        files_folder = cache_folder()
-        download(entry.files, files_folder, progress)
-    for file in entry.files:
-        read_verified(file, files_folder)
+    files_folder, _ = _read("data.fetch", _entry("data.fetch", name), folder, progress)
     return files_folder
 
 
-def is_available(name: str, *, folder: Folder = None) -> bool:
-    """Return whether `load` would succeed without a download: all files are intact, or the package is installed."""
+def is_available(name: str, *, folder: Folder | None = None) -> bool:
+    """Return whether `load` needs no download: all files are intact, or the package is installed.
+
+    An installed package may contain another version of the data, which `load` rejects.
+    """
     entry = _entry("data.is_available", name)
     if entry.package is not None:
         return find_spec(entry.package) is not None
     try:
-        # The same search as in `fetch`, but nothing is downloaded.
+        # The same search as in `_read`, but nothing is downloaded.
         files_folder = own_folder(folder) or cache_folder()
     except MissingExtra:  # pooch, which knows where the cache is, is not installed
         return False
     return all(is_intact(file, files_folder) for file in entry.files)
+
+
+def _read(who: str, entry: Entry, folder: Folder | None, progress: bool) -> tuple[Path | None, dict[str, bytes]]:
+    """Return the folder and the verified contents of a data set's files; None and {} if it comes with a package.
+
+    If there is no folder of the user, files that are missing or damaged in the cache are downloaded.
+    """
+    if not entry.files:
+        if folder is not None:
+            raise InputError(
+                f"{who}: {entry.name!r} comes with the package {entry.package} and takes no folder; got "
+                f"{os.fspath(folder)!r}. Leave folder out."
+            )
+        return None, {}
+    users_folder = own_folder(folder)
+    files_folder = users_folder or cache_folder()
+    try:
+        return files_folder, {file.name: read_verified(file, files_folder) for file in entry.files}
+    except (DataUnavailable, DataCorrupt):
+        if users_folder is not None:
+            raise
+    download(entry.files, files_folder, progress)
+    return files_folder, {file.name: read_verified(file, files_folder) for file in entry.files}
 
 
 def _entry(who: str, name: str) -> Entry:

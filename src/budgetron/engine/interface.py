@@ -19,7 +19,8 @@ from budgetron.kernels import Kernel
 Reals = NDArray[np.float64]
 Integers = NDArray[np.int64]
 State = dict[str, Any]
-"""Arrays and numbers by name, of the types and shapes that the rule's `layout` declares; mypy cannot know those."""
+"""Arrays and numbers by name: a saved state, with the types and shapes that the rule's `layout` declares, or the answer
+of `query` or `active`."""
 
 
 class Engine(Protocol):
@@ -61,9 +62,10 @@ class Engine(Protocol):
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
-        Returns the same as `learn_one`. Returns NotImplemented if x is neither a row of this model's precision nor a
-        plain dict, if the task is not an integer, a string or None, if only the graph knows its cluster, or if the
-        label is unknown.
+        Returns the same as `learn_one`; or NotImplemented, and then the caller converts the example and calls
+        `learn_one`. An engine may always do so, as the NumPy engine does. The core does so unless x is a plain dict or
+        a row in the model's precision, the task is an integer, a string or None, and the label is known; and if the
+        cluster of the task must be looked up in the graph.
         """
         ...
 
@@ -89,7 +91,10 @@ class Engine(Protocol):
         ...
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's stored examples, and its row of weights if there is one."""
+        """Remove a task's stored examples and its row of weights, and clear its own weights in hashed arrays.
+
+        Weights in the hashed table of sparse rows stay.
+        """
         ...
 
     def state(self) -> State:
@@ -97,7 +102,7 @@ class Engine(Protocol):
         ...
 
     def active(self) -> State:
-        """Return the stored examples, in slot order: key, cluster, arrival, coef and rows."""
+        """Return the stored examples, in slot order: key (their task ids), cluster, arrival, coef and rows."""
         ...
 
     def task_weights(self, task_id: int, cluster: int) -> Reals:

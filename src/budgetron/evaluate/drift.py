@@ -9,12 +9,14 @@ the older part is dropped; n₀ and n₁ are the numbers of losses in the two pa
 is raised. If it is lower, the model has improved.
 
 All tasks share one table with a row of buckets per task, so a block of examples costs only a few array operations. A
-row has at most 32 buckets. When it is full, neighbours are merged, and new buckets become twice as large.
+row has at most 32 buckets. When it is full, two neighbours are merged: old buckets become large, and recent ones stay
+small, so a change is noticed as soon after a million losses as after a thousand.
 
-δ' is the part of δ that one test gets (a union bound). Half of δ is for the row of all examples; the other half is
-divided among the tasks. Within a row, all cuts get equal parts, and the k-th test gets the part 1/(k (k + 1)). So, if
-losses are independent and do not rise, the probability of any false alarm is at most about δ, however long the stream
-is and however many tasks it has. Losses must lie in [0, 1]: errors, or log losses clipped to 8 nats and divided by 8.
+δ' is the part of δ for one cut in one test (a union bound). Half of δ is for the row of all examples; the other half is
+divided equally among `max_tasks` rows, also if fewer tasks occur. Within a row, the k-th test gets the part
+1/(k (k + 1)), and its cuts get equal parts of that. So, if losses are independent and do not rise, the probability of
+any false alarm is at most about δ, however long the stream is and however many tasks it has. Losses must lie in [0, 1]:
+errors, or log losses clipped to 8 nats and divided by 8.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-DELTA = 0.01  # the probability of a false alarm
+DELTA = 0.01  # the largest probability of any false alarm in a whole stream
 LARGEST_LOSS = 8.0  # nats; larger log losses are clipped, because ADWIN needs bounded losses
-_BUCKETS, _SMALLEST = 32, 32  # buckets per row; examples in a bucket before buckets are merged
+_BUCKETS = 32  # per row
+_BUCKET_SIZE = 32  # a bucket is closed, and its row tested, when it has at least this many examples
 _MAX_ALARMS = 100  # only the latest alarms are listed
 OVERALL = 0  # the row of all examples
 
@@ -48,7 +51,7 @@ class Alarm:
     overall: bool
     before: float
     after: float
-    n: int  # examples since the change
+    n: int  # examples since the change; for a task, only its own
     loss: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +74,6 @@ class Adwin:
         self._delta = delta
         self._sums = np.zeros((1, _BUCKETS, 3))  # examples, sum of losses, sum of squares
         self._used = np.zeros(1, dtype=np.intp)  # buckets in use
-        self._size = np.full(1, _SMALLEST, dtype=np.float64)  # examples per new bucket
         self._tests = np.zeros(1)  # tests so far: k
         self._pending = np.zeros((1, 3))  # sums of the bucket that is not full yet
 
@@ -89,7 +91,7 @@ class Adwin:
             if all_in_first:
                 sums[OVERALL] = len(rows) if weights is None else weights.sum()
             self._pending[:, column] += sums
-        due = np.flatnonzero(self._pending[:, 0] >= self._size)
+        due = np.flatnonzero(self._pending[:, 0] >= _BUCKET_SIZE)
         return self._close_buckets(due) if due.size else []
 
     def _grow(self, rows: int) -> None:
@@ -101,7 +103,6 @@ class Adwin:
         new = min(2 * rows, max(self._rows, rows))
         self._sums = np.concatenate([self._sums, np.zeros((new - old, _BUCKETS, 3))])
         self._used = np.concatenate([self._used, np.zeros(new - old, dtype=np.intp)])
-        self._size = np.concatenate([self._size, np.full(new - old, float(_SMALLEST))])
         self._tests = np.concatenate([self._tests, np.zeros(new - old)])
         self._pending = np.concatenate([self._pending, np.zeros((new - old, 3))])
 
@@ -113,12 +114,28 @@ class Adwin:
         self._tests[due] += 1
         changes = self._changes(due)
         full = due[self._used[due] == _BUCKETS]
-        if full.size:  # merge neighbours; new buckets are twice as large
-            self._sums[full, : _BUCKETS // 2] = self._sums[full, 0::2] + self._sums[full, 1::2]
-            self._sums[full, _BUCKETS // 2 :] = 0.0
-            self._used[full] = _BUCKETS // 2
-            self._size[full] *= 2
+        if full.size:
+            self._merge(full)
         return changes
+
+    def _merge(self, full: NDArray[np.intp]) -> None:
+        """Merge two neighbouring buckets of each of these rows, all of whose buckets are in use.
+
+        The chosen pair is the smallest relative to the number of examples from it to the end of the window. So the
+        sizes grow geometrically with age, as in ADWIN's exponential histogram, for a window of any length.
+        """
+        sums = self._sums[full]
+        sizes = sums[:, :, 0]
+        to_the_end = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
+        pair = ((sizes[:, :-1] + sizes[:, 1:]) / to_the_end[:, :-1]).argmin(axis=1)
+        every = np.arange(len(full))
+        sums[every, pair] += sums[every, pair + 1]
+        # Close the gap: buckets after the pair move one place to the left.
+        place = np.arange(_BUCKETS - 1)
+        source = place + (place > pair[:, None])
+        self._sums[full, :-1] = sums[every[:, None], source]
+        self._sums[full, -1] = 0.0
+        self._used[full] -= 1
 
     def _changes(self, due: NDArray[np.intp]) -> list[tuple[int, float, float, int]]:
         """Test all cuts of these rows. If one is significant, drop the buckets before the most significant cut."""
@@ -126,8 +143,8 @@ class Adwin:
         older = np.cumsum(self._sums[due], axis=1)
         total = older[:, -1]
         n0, n1 = older[:, :-1, 0], total[:, :1] - older[:, :-1, 0]
-        # Only cuts between buckets that are in use, with examples on both sides.
-        is_cut = (np.arange(1, _BUCKETS) < self._used[due][:, None]) & (n0 > 0) & (n1 > 0)
+        # Only cuts between buckets that are in use.
+        is_cut = np.arange(1, _BUCKETS) < self._used[due][:, None]
         safe0, safe1 = np.where(is_cut, n0, 1.0), np.where(is_cut, n1, 1.0)
         mean0, mean1 = older[:, :-1, 1] / safe0, (total[:, 1:2] - older[:, :-1, 1]) / safe1
         mean = total[:, 1] / total[:, 0]
@@ -157,8 +174,6 @@ class Adwin:
         self._sums[row, :remaining] = self._sums[row, buckets : buckets + remaining].copy()
         self._sums[row, remaining:] = 0.0
         self._used[row] = remaining
-        if remaining:  # a short window has small buckets again
-            self._size[row] = max(float(_SMALLEST), self._sums[row, :remaining, 0].min())
 
 
 class DriftMonitor:
@@ -187,5 +202,6 @@ def words(alarm: Alarm) -> str:
     """Describe an alarm in one sentence, without the name of its task."""
     means = (alarm.before, alarm.after)
     before, after = (f"{100 * mean:.1f} %" if alarm.loss == "error" else f"{mean:.3f}" for mean in means)
-    ago = f"in the {alarm.n:,} examples before example {alarm.position:,}"
+    whose = "" if alarm.overall else " of the task"
+    ago = f"in the {alarm.n:,} examples{whose} before example {alarm.position:,}"
     return f"the {alarm.loss} rose from {before} to {after} {ago}"

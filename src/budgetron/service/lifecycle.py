@@ -29,10 +29,15 @@ from budgetron.service.settings import ServiceSettings
 
 _KEY_INTERVAL = 2.0  # seconds between two checks of the key file
 _READY_INTERVAL = 1.0  # seconds for which an answer of /readyz is reused, because each check writes to disk
+_WRITER_INTERVAL = 1.0  # seconds between two checks whether a writer thread has ended
 
 
 class Service:
-    """All models of one process. `make_models` maps their names to functions that create them; `open` opens them."""
+    """All models of one process; `open` opens them.
+
+    `make_models` maps the name of each model to a function that creates it, for a directory without a model; or to None
+    if the directory must contain the model.
+    """
 
     def __init__(self, settings: ServiceSettings, make_models: Mapping[str, Callable[[], Any] | None]) -> None:
         self.settings, self._make_models = settings.checked(), make_models
@@ -63,7 +68,7 @@ class Service:
     # ---- start and stop
 
     def start(self) -> None:
-        """Start the periodic tasks. Health checks work from here on."""
+        """Start the periodic tasks."""
         periodic = (self._tick(), self._refresh_keys(), self._restart_ended_writers(), self._scale())
         self._tasks = [asyncio.create_task(task) for task in (self.connections.watch(), *periodic)]
 
@@ -73,7 +78,8 @@ class Service:
             began = time.perf_counter()
             folder, copy = self.settings.data / name, self.settings.copy
             replication = None if copy is None else Replication(name, folder, copy, self.settings.snapshot_every)
-            # In a thread also because Ray, if it were started in the main thread, would handle SIGTERM itself.
+            # In a thread also because of Ray: started in the main thread, it would replace Python's handler of SIGTERM,
+            # so that `run` could not install ours again.
             if replication is None:
                 host = await asyncio.to_thread(open_host, folder, make_model, self.settings)
             else:
@@ -100,7 +106,7 @@ class Service:
         return self.stopping
 
     def stop(self) -> None:
-        """Begin to stop: streams end after their current block, and event streams end."""
+        """Begin to stop: streams of examples end after their current block, and subscriptions to events end at once."""
         self.stopping = True
         self.events.wake()
 
@@ -111,7 +117,7 @@ class Service:
             task.cancel()
         for result in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(result, Exception):  # a task failed earlier; the models must be closed nevertheless
-                log("fault", error=f"periodic task: {result!r}"[:1000])
+                log("fault", error=f"background task: {result!r}"[:1000])
         for name, model in self.models.items():
             model.close()
             log("closed", model=name, position=model.host.position)
@@ -130,7 +136,9 @@ class Service:
             self.events.next_turn()
 
     async def _refresh_keys(self) -> None:
-        while self.api_keys is not None:
+        if self.api_keys is None:
+            return
+        while True:
             await asyncio.sleep(_KEY_INTERVAL)
             before = self.api_keys.error
             self.api_keys.refresh()
@@ -138,16 +146,19 @@ class Service:
                 log("keys", error=self.api_keys.error)
 
     async def _scale(self) -> None:
+        if self.settings.max_workers is None:
+            return
         scalers: dict[str, Autoscaler] = {}
-        while self.settings.max_workers is not None:
+        while True:
             await asyncio.sleep(INTERVAL)
             for name, model in list(self.models.items()):
-                bounds = self.settings.workers, self.settings.max_workers
-                await scale_once(model, scalers.setdefault(name, Autoscaler(*bounds)))
+                if name not in scalers:
+                    scalers[name] = Autoscaler(self.settings.workers, self.settings.max_workers)
+                await scale_once(model, scalers[name])
 
     async def _restart_ended_writers(self) -> None:
         while True:
-            await asyncio.sleep(_READY_INTERVAL)
+            await asyncio.sleep(_WRITER_INTERVAL)
             for model in self.models.values():
                 model.writer.restart_if_ended()
 
@@ -159,7 +170,8 @@ class Service:
             if (began := time.monotonic()) >= self._ready_until:
                 reasons = {name: await self._reason(name) for name in self.names}
                 self._failing = {name: reason for name, reason in reasons.items() if reason}
-                self._ready_until = began + _READY_INTERVAL  # from the start, so that no answer is older
+                # Counted from the start of the check, so that no reused answer is older than the interval.
+                self._ready_until = began + _READY_INTERVAL
             return self._failing
 
     async def _reason(self, name: str) -> str:

@@ -7,7 +7,8 @@
 //
 // Eliminating all tasks of a random graph would fill in the factor: it would take tens of gigabytes for 100,000 tasks of degree 5. So only
 // tasks with up to kDegree neighbours are eliminated, those with the fewest first, within a memory limit that engine/memory.py relies on.
-// G' has fewer tasks than A and is better conditioned. On a tree, every task is eliminated.
+// G' has fewer tasks than A and is better conditioned. On a tree, every task is eliminated, except one per
+// component if A is singular.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +55,9 @@ class SparseInverse {
   bool singular_;
   std::vector<std::int32_t> order_;   // all tasks: the eliminated ones in the order of elimination, then the others
   std::vector<double> pivot_;         // D
-  std::vector<std::int64_t> l_begin_;  // the entries of L: where those of each eliminated task begin, their tasks, their values
-  std::vector<std::int32_t> l_to_;
-  std::vector<double> l_;             // Lᵀ without its diagonal
+  std::vector<std::int64_t> l_begin_;  // where the entries of each eliminated task begin in l_to_ and l_
+  std::vector<std::int32_t> l_to_;    // the other task of each entry, eliminated later or remaining: its position in order_
+  std::vector<double> l_;             // the rows of [Lᵀ  D⁻¹L⁻¹Cᵀ], without the diagonal of Lᵀ
   ConjugateGradients rest_;           // on G'
 };
 

@@ -100,7 +100,7 @@ class PrimalLearner : public Learner {
     const auto& clusters = state.integers.at("task_cluster");
     const auto& vectors = state.reals.at("vectors");
     if (size() != 0 || clusters.size() != tasks.size() || vectors.size() != tasks.size() * width_)
-      throw std::invalid_argument("saved model: wrong number of weights");
+      throw std::invalid_argument("saved model: wrong number of clusters or weights");
     const bool fixed = rows_.size() != 0;
     if (fixed && tasks.size() != rows_.size()) throw std::invalid_argument("saved model: its tasks are not those of its graph");
     if (!fixed) {
@@ -109,7 +109,8 @@ class PrimalLearner : public Learner {
     }
     for (std::size_t r = 0; r < tasks.size(); ++r) {
       const std::uint32_t row = row_of(tasks[r]);
-      if (fixed ? row != r : row != RowTable::kNone) throw std::invalid_argument("saved model: a task occurs twice");
+      if (fixed && row != r) throw std::invalid_argument("saved model: its tasks are not in the order of its graph");
+      if (!fixed && row != RowTable::kNone) throw std::invalid_argument("saved model: a task occurs twice");
       if (!fixed) rows_.add({tasks[r], false}, clusters[r]);
       std::copy_n(vectors.begin() + static_cast<std::ptrdiff_t>(r * width_), width_, rows_.values(r));
     }
@@ -125,6 +126,7 @@ class PrimalLearner : public Learner {
     State answer;
     auto& margins = answer.reals["margins"];
     auto& columns = answer.reals["columns"];
+    // Empty, but present: there are no Fourier features, and no parts.
     answer.reals["fourier"];
     answer.integers["part"];
     answer.integers["part_frequencies"];
@@ -137,17 +139,17 @@ class PrimalLearner : public Learner {
       margins.insert(margins.end(), s.margins.begin(), s.margins.end());
       columns.resize(first + 3 * outputs * (n + 1));
       for (std::size_t at = 0; at < n; ++at) {
-        Rows single = *x.rows;  // a row with only this value
-        single.count = 1;
+        Rows one_value = *x.rows;  // a row with only this value
+        one_value.count = 1;
         const std::int64_t ends[2] = {begin + static_cast<std::int64_t>(at), begin + static_cast<std::int64_t>(at) + 1};
-        single.indptr = ends;
+        one_value.indptr = ends;
         if (!config_.sparse) {
           if (config_.single) dense32[at] = x.rows->dense_f32[i * config_.d + at];
           else dense[at] = x.rows->dense_f64[i * config_.d + at];
-          single.dense_f32 = dense32.data();
-          single.dense_f64 = dense.data();
+          one_value.dense_f32 = dense32.data();
+          one_value.dense_f64 = dense.data();
         }
-        score({&single, 0, 0.0}, {query.task_ids[i], query.clusters[i]}, s);
+        score({&one_value, 0, 0.0}, {query.task_ids[i], query.clusters[i]}, s);
         for (std::size_t o = 0; o < outputs; ++o) columns[first + (outputs + o) * (n + 1) + at] = s.margins[o];
         if (!config_.sparse) dense[at] = dense32[at] = 0;
       }

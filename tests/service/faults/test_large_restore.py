@@ -8,7 +8,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from running import limited, with_some_limit
+from running import limited_service, with_longer_limits
 
 import budgetron
 from budgetron import kernels
@@ -18,7 +18,7 @@ from budgetron import kernels
 def service(tmp_path, max_pause):
     """A client of a service with an own directory, in which a client may be silent for `max_pause` seconds."""
     with (
-        limited(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
+        limited_service(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
         httpx.Client(base_url=url, timeout=600) as client,
     ):
         yield client
@@ -53,7 +53,7 @@ def test_a_model_is_restored_however_long_its_upload_takes(tmp_path, d, budget):
             assert client.get("/v1/model").json()["stored"] == model.n_stored_
             assert client.get("/v1/snapshot").content == content
 
-    with_some_limit(upload)
+    with_longer_limits(upload)
 
 
 @pytest.mark.long
@@ -63,7 +63,7 @@ def test_a_body_of_a_gibibyte_is_read_to_its_end(tmp_path):
             answer = client.put("/v1/snapshot", content=in_pieces(memoryview(bytes(2**30)), 4 * max_pause))
             assert answer.status_code == 422 and "a Budgetron model" in answer.text
 
-    with_some_limit(upload)
+    with_longer_limits(upload)
 
 
 def test_a_snapshot_may_be_read_slowly(tmp_path):
@@ -80,4 +80,4 @@ def test_a_snapshot_may_be_read_slowly(tmp_path):
                     time.sleep(4 * max_pause / 50)
             assert b"".join(pieces) == content
 
-    with_some_limit(download)
+    with_longer_limits(download)

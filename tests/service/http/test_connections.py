@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from running import limited, rss, running
+from running import limited_service, rss, running
 
 from budgetron.service.http import api_keys
 from budgetron.service.http.connections import RESERVED
@@ -73,7 +73,7 @@ def test_large_headers_are_rejected_cheaply_before_authentication(tmp_path, head
 
 
 def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
-    with limited(tmp_path, connections=20) as url, contextlib.ExitStack() as stack:
+    with limited_service(tmp_path, connections=20) as url, contextlib.ExitStack() as stack:
         for _ in range(20):
             stack.enter_context(connect(url))
         with httpx.Client(base_url=url, timeout=300) as client:
@@ -90,7 +90,7 @@ def test_idle_connections_do_not_keep_health_checks_out(tmp_path):
 
 
 def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
-    with limited(tmp_path, connections=5, seconds_to_send=1.0) as url, contextlib.ExitStack() as stack:
+    with limited_service(tmp_path, connections=5, seconds_to_send=1.0) as url, contextlib.ExitStack() as stack:
         idle = [stack.enter_context(connect(url)) for _ in range(5)]
         assert [connection.recv(1) for connection in idle] == [b""] * 5
         with httpx.Client(base_url=url, timeout=300) as client:
@@ -98,7 +98,7 @@ def test_idle_connections_are_dropped_and_others_take_their_place(tmp_path):
 
 
 def test_the_limit_of_open_files_does_not_come_before_that_of_connections(tmp_path):
-    with limited(tmp_path, connections=300) as url, contextlib.ExitStack() as stack:
+    with limited_service(tmp_path, connections=300) as url, contextlib.ExitStack() as stack:
         for _ in range(299):
             stack.enter_context(connect(url))
         with httpx.Client(base_url=url, timeout=300) as client:

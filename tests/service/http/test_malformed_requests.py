@@ -11,7 +11,7 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from running import limited, rss, running, with_some_limit
+from running import limited_service, rss, running, with_longer_limits
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -182,7 +182,7 @@ HEAD = b"POST /v1/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application
 def test_a_body_with_short_pauses_is_read_to_its_end(tmp_path):
     def send(max_pause):
         with (
-            limited(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
+            limited_service(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
             socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=300) as connection,
         ):
             connection.sendall(HEAD + b"Content-Length: 200000\r\n\r\n")
@@ -191,12 +191,12 @@ def test_a_body_with_short_pauses_is_read_to_its_end(tmp_path):
                 time.sleep(max_pause / 4)
             assert connection.recv(65536).startswith(b"HTTP/1.1 400")  # it is not JSON
 
-    with_some_limit(send)
+    with_longer_limits(send)
 
 
 def test_slow_clients_are_dropped(tmp_path):
     """The timeout is two seconds for unfinished headers, an unfinished body, and a response that is not read."""
-    with limited(tmp_path, seconds_to_send=2.0, seconds_to_read=2.0) as url:
+    with limited_service(tmp_path, seconds_to_send=2.0, seconds_to_read=2.0) as url:
         port = urlsplit(url).port
         unfinished = (
             (b"", b""), (b"POST /v1/learn HT", b""), (HEAD, b""),

@@ -126,9 +126,9 @@ class Follower:
                         if number > self._applied[1] or segment.number > self._applied[2]]  # fmt: skip
         position = self.host.position
         for segment in objects:
-            if segment.first > position + 1:
+            if segment.first_record > position + 1:
                 return None
-            position = max(position, segment.last)
+            position = max(position, segment.last_record)
         return objects if position == head.position else None
 
     def _rebuild(self) -> None:

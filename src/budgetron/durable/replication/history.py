@@ -1,6 +1,7 @@
 """Find out which states a copy contains, and which objects make up the state at a record or at a time.
 
-Restores, the follower and `retention` call this. Only listings and the small heads are read here, not the objects.
+`restore`, `verify`, the follower, the replicator and `retention` call this. Only listings and the small heads are read
+here, not the objects. `objects` explains epoch, run, base, segment and head.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from budgetron.durable.replication.objects import (
     run_folder,
 )
 from budgetron.durable.replication.store import Store
-from budgetron.errors import InputError, error_message, input_error
+from budgetron.errors import input_error
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Run:
     missing: bool = False
 
     @property
-    def last(self) -> ObjectName:
+    def last_object(self) -> ObjectName:
         return self.segments[-1] if self.segments else self.base
 
 
@@ -47,12 +48,12 @@ class Plan:
 
 
 def epochs(store: Store) -> list[int]:
-    """The epochs that have written to a copy, in ascending order."""
+    """The numbers of the epochs that have written to a copy, in ascending order."""
     return [int(name) for name in store.names("log") if name.isdecimal()]
 
 
 def read_head(store: Store, epoch: int) -> Head | None:
-    """How far an epoch has copied; None if it has not copied anything."""
+    """How far an epoch has copied; None if it has not copied anything, or `retention` has deleted its head."""
     content = store.get(head_path(epoch))
     if content is None:
         return None
@@ -60,29 +61,30 @@ def read_head(store: Store, epoch: int) -> Head | None:
     return head
 
 
-def last_head(store: Store, before: int = 2**62) -> tuple[int, Head] | None:
-    """The latest epoch that has copied something, and its head."""
+def last_head(store: Store, before: int | None = None) -> tuple[int, Head] | None:
+    """The latest epoch that has a head, and this head; with `before`, the latest one before that epoch."""
     for epoch in reversed(epochs(store)):
-        if epoch < before and (head := read_head(store, epoch)) is not None:
+        if (before is None or epoch < before) and (head := read_head(store, epoch)) is not None:
             return epoch, head
     return None
 
 
-def read_run(store: Store, epoch: int, run: int, last: int) -> Run | None:
-    """A run up to its object number `last`, or to its end if `last` is 0. None if its base is missing."""
+def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None:
+    """A run up to the object with this number, or to its end if the number is 0. None if its base is missing."""
     names = {}
     for text in store.names(run_folder(epoch, run)):
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
-    if not last:
-        # The run has ended. No other object names its last object as the previous one.
+    if not last_number:
+        # No other object has the last one as its previous object. This also holds for objects of failed writes, but
+        # their records were written again by a later object. So the end is the one with the highest record.
         ends = set(names) - {name.previous for name in names.values()}
-        last = max(ends, key=lambda number: names[number].last, default=0)
+        last_number = max(ends, key=lambda number: names[number].last_record, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
     if base is None:
         return None
     chain: list[ObjectName] = []
-    missing, number = False, last
+    missing, number = False, last_number
     while number != base.number:
         if (name := names.get(number)) is None:
             chain, missing = [], True  # objects after a missing one cannot be used
@@ -99,18 +101,19 @@ def read_runs(store: Store) -> list[Run]:
     Objects that a former owner wrote after another one took over are left out.
     """
     runs: list[Run] = []
-    newest = last_head(store)
-    while newest is not None:
-        epoch, head = newest
+    current = last_head(store)  # goes back from the latest epoch to the one that it continues, and so on
+    while current is not None:
+        epoch, head = current
         numbers = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
         of_epoch = [read_run(store, epoch, run, head.number if run == head.run else 0)
                     for run in numbers if run <= head.run]  # fmt: skip
         runs = [run for run in of_epoch if run is not None] + runs
-        if not head.parent or (before := read_head(store, head.parent)) is None:
+        if not head.parent or (parent := read_head(store, head.parent)) is None:
             break
-        # The later epoch began from this object. A former owner may have written further ones, which do not count.
-        before.run, before.number = head.parent_run, head.parent_number
-        newest = head.parent, before
+        # The parent counts only up to the object that the later epoch continued from, not up to its own head: its owner
+        # may have written more objects after it had lost the copy.
+        parent.run, parent.number = head.parent_run, head.parent_number
+        current = head.parent, parent
     return runs
 
 
@@ -118,47 +121,52 @@ def plan(store: Store, position: int | None = None, at: float | None = None) -> 
     """Plan how to rebuild a state of a copy: the last one, or the one at a record or time (seconds since 1970)."""
     runs = read_runs(store)
     if not runs:
-        raise InputError(
-            error_message("restore", "COPY", "a copy that serve --replicate-to has written", repr(store.url))
-        )
-    last_used = max(run.last.last for run in runs)
+        raise input_error("copy", "its folder or URL", "one that serve --replicate-to has written", repr(store.url))
+    last_used = max(run.last_object.last_record for run in runs)
     if position is not None:
         return _at_position(runs, position, last_used)
     if at is not None:
-        return _at_time(runs, at, last_used)
-    if runs[-1].missing:
-        raise DamagedLog(
-            f"restore: the copy {store.url!r} is incomplete: an object after record {runs[-1].last.last} is missing. "
-            f"Restore the records before it with --at {runs[-1].last.last}.",
-            "an object is missing",
-        )
-    return Plan(runs[-1].base, runs[-1].segments, runs[-1].last.last, last_used)
+        return _at_time(store, runs, at, last_used)
+    latest = runs[-1]
+    if latest.missing:
+        raise _incomplete_error(store, latest)
+    return Plan(latest.base, latest.segments, latest.last_object.last_record, last_used)
 
 
 def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
     """The state at a record: the latest run that contains the record, or a base that can be cut back to it."""
     for run in reversed(runs):
-        if run.base.last <= position <= run.last.last:
-            return Plan(
-                run.base, tuple(segment for segment in run.segments if segment.first <= position), position, last_used
-            )
-    for run in reversed(runs):  # a base can be cut back to a record before its last one
-        if run.base.first <= position <= run.base.last:
+        if run.base.last_record <= position <= run.last_object.last_record:
+            segments = tuple(segment for segment in run.segments if segment.first_record <= position)
+            return Plan(run.base, segments, position, last_used)
+    for run in reversed(runs):
+        if run.base.first_record <= position <= run.base.last_record:
             return Plan(run.base, (), position, last_used)
-    spans = sorted({(run.base.first, run.last.last) for run in runs})
+    spans = sorted({(run.base.first_record, run.last_object.last_record) for run in runs})
     accepted = "a record of the copy: " + ", ".join(f"{first} to {last}" for first, last in spans[-10:])
     raise input_error("restore", "--at", accepted, str(position), "List the points with --list.")
 
 
-def _at_time(runs: list[Run], at: float, last_used: int) -> Plan:
-    """The last state that had been copied at a time."""
+def _at_time(store: Store, runs: list[Run], at: float, last_used: int) -> Plan:
+    """The last state that had been copied at a time. Raises `DamagedLog` if objects up to that time may be lost."""
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:
             segments = tuple(segment for segment in run.segments if segment.at <= limit)
-            return Plan(run.base, segments, segments[-1].last if segments else run.base.last, last_used)
+            if run.missing and segments == run.segments:
+                raise _incomplete_error(store, run)
+            return Plan(run.base, segments, segments[-1].last_record if segments else run.base.last_record, last_used)
     raise input_error("restore", "--at", f"{shown_time(runs[0].base.at)} or later, because the copy begins then",
                       shown_time(round(limit)))  # fmt: skip
+
+
+def _incomplete_error(store: Store, run: Run) -> DamagedLog:
+    last = run.last_object.last_record
+    return DamagedLog(
+        f"copy: {store.url!r} is incomplete: an object after record {last} is missing. Restore the records before it: "
+        f"budgetron restore COPY DIRECTORY --at {last}",
+        "an object is missing",
+    )
 
 
 def shown_time(milliseconds: int) -> str:

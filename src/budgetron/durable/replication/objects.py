@@ -10,7 +10,7 @@ A number is never used again, even if its write failed, because the object may h
 contains the number of the previous object, so a reader skips the objects of failed writes, and notices a missing one.
 
 A base has the kind "start" if the records of the run before do not lead to it: it is the first base of an epoch, or
-follows a correction or a restore. Other bases have the kind "base". The `first` of a base is the record of its older
+follows a correction or a restore. Other bases have the kind "base". The first record of a base is that of its older
 snapshot, the oldest state that it can be cut back to. The byte layout is a file format: it must not change without a
 new version.
 """
@@ -41,13 +41,14 @@ class ObjectName:
     number: int
     previous: int  # the number of the object before it in the run; 0 for the base
     kind: str
-    first: int
-    last: int
+    first_record: int
+    last_record: int
     at: int  # milliseconds since 1970
 
     @property
     def path(self) -> str:
-        name = f"{self.number:08d}-{self.previous:08d}-{self.kind}-{self.first:012d}-{self.last:012d}-{self.at:013d}"
+        name = f"{self.number:08d}-{self.previous:08d}-{self.kind}"
+        name += f"-{self.first_record:012d}-{self.last_record:012d}-{self.at:013d}"
         return f"{run_folder(self.epoch, self.run)}/{name}"
 
 

@@ -26,7 +26,7 @@ def rebuild(store: Store, plan: Plan, folder: Path) -> None:
     base: Base = decode_object(store.get(plan.base.path), Base, store.url, plan.base.path)
     create_private(folder / NAME)
     (folder / NAME).write_bytes(decompress(base.database))
-    if plan.position < plan.base.last:
+    if plan.position < plan.base.last_record:
         cut(folder, plan.position)
     if not plan.segments:
         return

@@ -54,7 +54,7 @@ class SharedProjectron(Learner):
     ----------
     classes_, n_features_in_, kernel_, capacity_
         The labels, the number of features, the kernel in use, and the largest number of stored examples. The first
-        block of examples fixes them.
+        block of examples fixes them, except that ``gamma="scale"`` is estimated from the first 64 examples.
     active_set_ : records.ActiveSet
         The stored examples, with their tasks, their positions in the stream and their weights.
     n_stored_, n_seen_, n_mistakes_ : int

@@ -20,7 +20,10 @@ _MAX_ROWS = 12  # rows of the table below the chart
 
 
 def budget(validation: Validation, model: Any) -> Section | None:
-    """Return the section; None for a model without counts. A Budgetron stores no examples, so only memory is shown."""
+    """Return the section; None if the model does not say how many examples it stores.
+
+    For a model that stores weights instead of examples, such as Budgetron, the section shows only the memory.
+    """
     points = [point for point in validation.curve if point.stored is not None]
     if not points:
         return None
@@ -88,7 +91,10 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
     for point in points:
         total_share.update(point.budget_share)
     top = [task for task, _ in total_share.most_common(_N_NAMED)]
-    rest = [1 - sum(point.budget_share.get(task, 0.0) for task in top) for point in points]
+    # A point has the shares of the largest tasks only, and none as long as nothing is stored.
+    rest = [
+        1 - sum(point.budget_share.get(task, 0.0) for task in top) if point.budget_share else 0.0 for point in points
+    ]
     series = [
         {"label": name_of(task, 18), "values": [rounded(point.budget_share.get(task, 0.0)) for point in points]}
         for task in top
@@ -97,7 +103,7 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
         series.append({"label": "all others", "values": [rounded(max(value, 0.0)) for value in rest]})
     x = [point.position for point in points]
     last = points[-1].budget_share
-    largest = max(last, key=lambda task: last[task], default=None) if last else None
+    largest = max(last, key=lambda task: last[task], default=None)  # also None if there are no tasks
     caption = "Each task's share of the stored examples over time"
     if largest is not None:
         caption += f"; at the end {name_of(largest)} has the largest share, {as_percent(last[largest])}"

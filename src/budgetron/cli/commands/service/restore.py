@@ -95,5 +95,5 @@ def _list_points(source: str) -> None:
         )
     for run in read_runs(open_store(source)):
         lost = "  (objects after this are missing)" if run.missing else ""
-        click.echo(f"{shown_time(run.base.at)}  to  {shown_time(run.last.at)}  "
-                   f"records {run.base.first} to {run.last.last}{lost}")  # fmt: skip
+        click.echo(f"{shown_time(run.base.at)}  to  {shown_time(run.last_object.at)}  "
+                   f"records {run.base.first_record} to {run.last_object.last_record}{lost}")  # fmt: skip

@@ -6,7 +6,8 @@
 
 With a disconnected graph of k tasks these are k independent Perceptrons. `reference.rule` explains the symbols.
 
-    y  y_t (or +1 and −1 for the two classes of the mistake)     `append` stores x_t with β_t = y
+In the code, `y` is y_t with two classes. With more, it is +1 for the label, and −1 for the other class with the largest
+margin. `append` stores x_t with β_t = `y`.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from budgetron.graphs import Clique, Explicit
 NotNegative = Annotated[float, Meta(ge=0.0, le=1e6)]
 Share = Annotated[float, Meta(gt=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
+_MAX_MASS = 2**24  # a mass in float32 stops growing here, because each example adds at most 1
 FilterVariances = tuple[NotNegative, NotNegative, NotNegative]
 
 
@@ -46,7 +47,8 @@ class Parameters(RuleParameters, frozen=True):
     own: bool = True  # whether tasks have own weights
     clustered: bool = False  # whether clusters of tasks have weights
     cluster_share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5  # fraction of own variance common to a cluster
-    filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012 - prior, own, floor
+    # `prior`, `own` and `floor` of each filter, as in `FilterBelief`.
+    filters: Annotated[list[FilterVariances], Meta(max_length=64)] = []  # noqa: RUF012
     # Step size λ of each filter that learns by AdaGrad; 0 for a Bayesian filter. Empty: all filters are Bayesian.
     filter_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # The share of labels that each filter assumes to be random, with two classes. Empty: no filter does.
@@ -63,9 +65,11 @@ class Parameters(RuleParameters, frozen=True):
     frequencies: Annotated[int, Meta(ge=0, le=2**20)] = 0  # frequencies of each AdaGrad belief
     bandwidth: Annotated[float, Meta(gt=0.0, le=1e6)] = 1.0  # multiplies γ of all Fourier features
     latent: Annotated[int, Meta(ge=0, le=64)] = 0  # dimensions of the points of tasks in `Latent`; 0: no such part
-    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - step size λ of each AdaGrad belief
-    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - own share ρ of each AdaGrad belief
-    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012 - 1: the belief sees only signs
+    # The step size λ and the own share ρ of each AdaGrad belief.
+    rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
+    owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
+    # 1 for each belief on sparse rows that sees only the signs of values, otherwise 0.
+    signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # The share of the sums of squared gradients that each belief on sparse rows keeps at a step; 1 in AdaGrad.
     keeps: Annotated[list[Share], Meta(max_length=64)] = []  # noqa: RUF012
     own_cells: Count = 0  # own weights of all tasks in each AdaGrad belief on dense rows
@@ -136,13 +140,16 @@ class BudgetronDeclaration(Rule):
                 "shared and own",
                 "true, and clustered false, on an explicit graph",
             )
-        is_table = parameters.cells % WAYS == 0 and (parameters.cells > 0) == settings.sparse
-        require(is_table, "cells", f"a multiple of {WAYS} for sparse rows, and 0 for dense rows", str(parameters.cells))
-        has_pairs = parameters.pairs != 1 and (parameters.pairs == 0 or (settings.sparse and parameters.shared))
-        require(has_pairs, "pairs", "0 without shared weights and for dense rows, and never 1", str(parameters.pairs))
-        can_bin = parameters.bins % 8 == 0 and (parameters.bins == 0 or (parameters.shared and not settings.sparse))
+        cells_are_valid = parameters.cells % WAYS == 0 and (parameters.cells > 0) == settings.sparse
+        accepted = f"a multiple of {WAYS} for sparse rows, and 0 for dense rows"
+        require(cells_are_valid, "cells", accepted, str(parameters.cells))
+        pairs_are_valid = parameters.pairs != 1 and (parameters.pairs == 0 or (settings.sparse and parameters.shared))
+        accepted = "0 without shared weights and for dense rows, and never 1"
+        require(pairs_are_valid, "pairs", accepted, str(parameters.pairs))
+        can_have_bins = parameters.shared and not settings.sparse
+        bins_are_valid = parameters.bins % 8 == 0 and (parameters.bins == 0 or can_have_bins)
         accepted = "a multiple of 8, and 0 without shared weights and for sparse rows"
-        require(can_bin, "bins", accepted, str(parameters.bins))
+        require(bins_are_valid, "bins", accepted, str(parameters.bins))
         require(parameters.bins > 0 or not parameters.bin_pairs, "bin_pairs", "false without bins")
         cells_agree = parameters.bin_cells == 0 or (
             parameters.bins > 0 and parameters.own and parameters.bin_cells >= 2 * CELLS_PER_BIAS
@@ -160,10 +167,11 @@ class BudgetronDeclaration(Rule):
         of_filters = max(parameters.filter_frequencies, parameters.bank_frequencies)
         require(of_filters <= parameters.frequencies, "filter_frequencies", "at most frequencies", str(of_filters))
         last = (parameters.fourier_filter or 0) + len(parameters.bandwidths)
-        has_filters = not parameters.bandwidths or (
+        bandwidths_are_valid = not parameters.bandwidths or (
             parameters.fourier_filter is not None and last < len(parameters.filters)
         )
-        require(has_filters, "bandwidths", "one for each filter after fourier_filter that sees Fourier features")
+        accepted = "one for each filter after fourier_filter that sees Fourier features"
+        require(bandwidths_are_valid, "bandwidths", accepted)
         for name in ("filter_rates", "filter_lapses"):
             as_many = len(getattr(parameters, name)) in (0, len(parameters.filters))
             require(as_many, name, "as many as filters, or none")
@@ -176,10 +184,10 @@ class BudgetronDeclaration(Rule):
         can_filter = parameters.full_covariance or not of_filters
         require(can_filter, "whole", "true where a filter sees Fourier features")
         require(settings.sparse or len(parameters.owns) == len(parameters.rates), "owns", "as many as rates")
-        has_room = (
-            settings.sparse or parameters.own_cells == 0 or parameters.own_cells >= shapes.fourier_width(settings)
-        )
-        require(has_room, "own_cells", "0, or at least one run", str(parameters.own_cells))
+        width = shapes.fourier_width(settings)
+        has_room = settings.sparse or parameters.own_cells == 0 or parameters.own_cells >= width
+        accepted = f"0, or at least {width}, the own weights of one task"
+        require(has_room, "own_cells", accepted, str(parameters.own_cells))
 
     # ---- state
 
@@ -330,8 +338,7 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
     not_negative = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
     require(not_negative, "state.table_cells", "sizes, masses and squares that are not negative")
-    # A mass in float32 stops growing at 2²⁴, because each example adds at most 1.
-    require((cells[:, 1:first] <= 2**24).all(), "state.table_cells", "masses of at most 2^24")
+    require((cells[:, 1:first] <= _MAX_MASS).all(), "state.table_cells", "masses of at most 2^24")
     tags, limit = arrays["table_tags"], TAGS * (MAX_COUNT + 1)
     require(((tags >= 0) & (tags < limit)).all(), "state.table_tags", f"not negative and below {limit}")
     require((arrays["table_total"] >= TOTAL_MASS).all(), "state.table_total", f"at least {TOTAL_MASS:g}")
@@ -346,8 +353,7 @@ def _verify_bins(settings: Settings, arrays: Arrays) -> None:
     is_sorted = rows < settings.parameters.bins or (np.diff(arrays["bins_edges"], axis=1) >= 0).all()
     require(is_sorted, "state.bins_edges", "ascending in every column")
     masses = arrays["bins_slots"][:, : max(2, outputs)]
-    # A mass in float32 stops growing at 2²⁴, because each example adds at most 1.
-    require(((masses >= 0) & (masses <= 2**24)).all(), "state.bins_slots", "masses from 0 to 2^24")
+    require(((masses >= 0) & (masses <= _MAX_MASS)).all(), "state.bins_slots", "masses from 0 to 2^24")
     for name in ("bins_slots", "bins_own", "bins_pairs"):
         require((arrays[name][:, -outputs:] >= 0).all(), f"state.{name}", "squares that are not negative")
     require((arrays["bins_total"] >= TOTAL_MASS).all(), "state.bins_total", f"at least {TOTAL_MASS:g}")

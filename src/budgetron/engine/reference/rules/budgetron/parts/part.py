@@ -84,7 +84,7 @@ class Part(Protocol):
         """Return the variance of f, one per belief."""
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
-        """Update all beliefs; `f` is the result of `margins`. Return whether anything has changed."""
+        """Update all beliefs; `f` is the result of `margins`. Return whether a weight took a step."""
 
     def set_frequencies(self, count: int) -> None:
         """Use this many frequencies from now on; not fewer than before."""
