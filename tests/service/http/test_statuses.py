@@ -44,6 +44,7 @@ from budgetron.errors import (
     UnknownTask,
     WorkerError,
 )
+from budgetron.io.formats.line_reader import InvalidLine
 from budgetron.persist.names import NoJSON
 from budgetron.service.consuming.consumption import BrokerFailed
 from budgetron.service.http.api_keys import KeysUnreadable
@@ -109,8 +110,9 @@ def test_the_table_names_every_class_that_a_handler_may_raise():
     classes = {kind for kind in _subclasses(BudgetronError) if kind.__module__.startswith("budgetron.")}
     client = {kind for kind in classes if kind.__module__.startswith("budgetron.client.")}  # raised by the client
     private = {kind for kind in classes if kind.__name__.startswith("_")}
-    # HTTPProblem has a status itself, `budgetron.checks` raises LawBroken, and callers of `encode_name` catch NoJSON.
-    assert classes - client - private - {HTTPProblem, LawBroken, NoJSON} <= STATUSES.keys()
+    # HTTPProblem has a status itself, and `budgetron.checks` raises LawBroken. Callers of `encode_name` catch NoJSON,
+    # and readers of files catch InvalidLine.
+    assert classes - client - private - {HTTPProblem, InvalidLine, LawBroken, NoJSON} <= STATUSES.keys()
 
 
 @pytest.mark.parametrize(("number", "status"), [(errno.ENOSPC, 507), (errno.EFBIG, 507), (errno.EIO, 503)])
