@@ -30,7 +30,13 @@ from numpy.typing import NDArray
 
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64, mixed
-from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.part import (
+    SHARED,
+    Seen,
+    Terms,
+    WithoutFrequencies,
+    source_of,
+)
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 from budgetron.engine.reference.rules.budgetron.parts.table import (
     BAYES_RATE,
@@ -59,7 +65,7 @@ def n_pairs(columns: int) -> int:
     return columns * (columns - 1) // 2
 
 
-class BinnedColumns:
+class BinnedColumns(WithoutFrequencies):
     """`edges` (E) is a multiple of 8. `cells` is the number of own weights of all tasks; 0 if tasks have none.
 
     In code: `slots` has a row per bin, with the mass of each class, the weights and their G; `own` and `pairs` have
@@ -67,8 +73,8 @@ class BinnedColumns:
     """
 
     name = "bins"
-    # This part has no Fourier features and no numbers in the rows of tasks.
-    row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
+    # This part has no numbers in the rows of tasks.
+    row_width, at = 0, 0
     is_linear = False
 
     def __init__(self, columns: int, outputs: int, edges: int, pairs: bool, cells: int) -> None:
@@ -231,12 +237,6 @@ class BinnedColumns:
         self.rows += 1
         if self.is_ready:
             self.edges.sort(axis=1)
-
-    def useful_frequencies(self, weight: float, seen: int) -> int:
-        return 0
-
-    def set_frequencies(self, count: int) -> None:
-        pass
 
     def bytes(self, frequencies: int) -> int:
         return self.nbytes

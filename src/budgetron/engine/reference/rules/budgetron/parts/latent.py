@@ -27,7 +27,7 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.hashing import gaussian, mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.filters import NEGLIGIBLE, shared_bytes
 from budgetron.engine.reference.rules.budgetron.parts.part import OWN as OWN_TERMS
-from budgetron.engine.reference.rules.budgetron.parts.part import RELATED, SHARED, Seen, Terms
+from budgetron.engine.reference.rules.budgetron.parts.part import RELATED, SHARED, Seen, Terms, WithoutFrequencies
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, per_class, step
 
 PRIOR = 3.0
@@ -38,11 +38,10 @@ START = 0.1
 """Standard deviation of the starting points."""
 
 
-class Latent:
+class Latent(WithoutFrequencies):
     """A belief with `rank` learned dimensions on the linear features."""
 
     count = 1
-    frequencies = max_frequencies = frequency_limit = 0
     is_linear = True
     name = "latent"
 
@@ -123,12 +122,6 @@ class Latent:
         w += np.outer(alpha, t)
         s /= 1 + h * t * phi
         return True
-
-    def useful_frequencies(self, weight: float, seen: int) -> int:
-        return 0
-
-    def set_frequencies(self, count: int) -> None:
-        pass
 
     def bytes(self, frequencies: int) -> int:
         shared = shared_bytes(self.columns, self.outputs, self.full_covariance)

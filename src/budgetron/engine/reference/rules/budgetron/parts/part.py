@@ -101,3 +101,15 @@ class Part(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+
+class WithoutFrequencies:
+    """The members of a part that has no Fourier features."""
+
+    frequencies, max_frequencies, frequency_limit = 0, 0, 0
+
+    def useful_frequencies(self, weight: float, seen: int) -> int:
+        return 0
+
+    def set_frequencies(self, count: int) -> None:
+        pass

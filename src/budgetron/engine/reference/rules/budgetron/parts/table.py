@@ -50,7 +50,13 @@ from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, mix64, mixed
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import MIN_SQUARE
 from budgetron.engine.reference.rules.budgetron.parts.pairs import PairEntries, pairs_of
-from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.part import (
+    SHARED,
+    Seen,
+    Terms,
+    WithoutFrequencies,
+    source_of,
+)
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 SHARED_PRIOR, OWN_PRIOR, PAIR_PRIOR = 2.0, 16.0, 4.0
@@ -95,7 +101,7 @@ class Entries:
     size: Array  # |x|; 1 for the constant
 
 
-class HashedTable:
+class HashedTable(WithoutFrequencies):
     """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features.
 
     `keeps[b]` is the share of G that belief b keeps at each step of a weight. Rows with more than `pairs` features have
@@ -103,8 +109,8 @@ class HashedTable:
     """
 
     name = "table"
-    # This part has no Fourier features and no numbers in the rows of tasks: its own weights are in the table.
-    row_width, at, frequencies, max_frequencies, frequency_limit = 0, 0, 0, 0, 0
+    # This part has no numbers in the rows of tasks: its own weights are in the table.
+    row_width, at = 0, 0
     is_linear = True
 
     def __init__(self, rates: list[float], keeps: list[float], signs: list[bool], outputs: int, cells: int,
@@ -305,12 +311,6 @@ class HashedTable:
                 self.typical[cell] = self._next_typical(np.array([cell]), np.array([size]))[0]
                 self.mass[cell, code] += phi
                 self.total[code] += phi
-
-    def useful_frequencies(self, weight: float, seen: int) -> int:
-        return 0
-
-    def set_frequencies(self, count: int) -> None:
-        pass
 
     def bytes(self, frequencies: int) -> int:
         return self.nbytes

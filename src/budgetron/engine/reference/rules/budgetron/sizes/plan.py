@@ -1,8 +1,9 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-For sparse rows, all bytes go to the table. For dense rows, the bytes go first to models on linear features, then to the
-frequencies of AdaGrad and to the rows of tasks, and the rest goes to filters over Fourier features. If only few tasks
-would have rows, the model gets fewer beliefs, because a row for one more task is worth more than one more belief.
+For sparse rows, all bytes go to the table. For dense rows, the bytes go first to models on linear features and on bins,
+then to the frequencies of AdaGrad and to the rows of tasks, and the rest goes to filters over Fourier features. If only
+few tasks would have rows, the model gets fewer beliefs, because a row for one more task is worth more than one more
+belief.
 """
 
 from __future__ import annotations
