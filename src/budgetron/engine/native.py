@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetron.engine.first_rows import BeginsTwice, FirstRows
 from budgetron.engine.interface import Integers, Reals, State
 from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.registry import rule_class
@@ -67,7 +68,7 @@ def supports(rule: str, kernel: Kernel | None) -> bool:
     return rule in _core.rules() and (kernel is None or type(kernel) in BUILT_IN)
 
 
-class Engine:
+class Engine(BeginsTwice):
     """An engine that calls the C++ core. The methods are documented in `interface.Engine`.
 
     There are two methods for a single example: `learn_one` takes a converted row, the code of its class, and the id and
@@ -78,7 +79,7 @@ class Engine:
     concurrent_predictions = True  # the core has its own read-write lock
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._similarity = _similarity_for(settings)
         self._learner = _core.make(_core_settings(settings, self._similarity))
         self._names = _names_for(settings)
@@ -95,7 +96,7 @@ class Engine:
             if name in arrays:
                 arrays[name] = arrays[name].astype(field.dtype, copy=False)
         for name, values in rule.to_core(arrays).items():
-            if name in ("rows", "indptr", "indices", "data"):
+            if name in ("rows", "indptr", "indices", "data") or name.startswith("first_"):
                 continue
             flat = np.ascontiguousarray(values).ravel()
             if flat.dtype.kind == "f":
@@ -103,15 +104,17 @@ class Engine:
             else:
                 integers[name] = flat.astype(np.int64, copy=False)
         engine._learner.load(reals, integers, engine._block(_rows_of(state, settings)))
+        if engine.first_rows is not None:
+            engine.first_rows = FirstRows.of_state(state)
         return engine
 
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         return self._learner.first_bad_row(self._block(X))
 
-    def learn(
-        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
-        offsets: Reals | None = None,
+    def _learn(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
+        offsets: Reals | None,
     ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
         margins, flags = self._learner.learn(self._block(X, offsets), codes, task_ids, clusters, weights)
         return self._per_row(margins), flags
@@ -119,12 +122,28 @@ class Engine:
     def learn_one(
         self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
     ) -> tuple[float | Reals, int] | None:
+        if self.first_rows is not None:
+            return self._learn_first(x, code, task_id, cluster, weight)
         return self._learner.learn_one(self._names, x, code, task_id, cluster, weight)  # type: ignore[no-any-return]
+
+    def _learn_first(
+        self, x: NDArray[Any] | SparseRow, code: int, task_id: int, cluster: int, weight: float
+    ) -> tuple[float | Reals, int] | None:
+        """Learn one row of a model that keeps its first rows."""
+        X = x[None] if isinstance(x, np.ndarray) else x
+        if self.first_bad_row(X) is not None:
+            return None
+        margins, flags = self.learn(
+            X, np.array([code], dtype=np.int32), np.array([task_id]), np.array([cluster]), np.array([weight])
+        )
+        return (float(margins[0]) if margins.ndim == 1 else margins[0]), int(flags[0])
 
     def margin_one(self, x: NDArray[Any] | SparseRow, task_id: int, cluster: int) -> float | Reals | None:
         return self._learner.margin_one(self._names, x, task_id, cluster)  # type: ignore[no-any-return]
 
     def learn_example(self, x: Any, y: Any, task: Any, codes: dict[Any, int]) -> Any:
+        if self.first_rows is not None:
+            return NotImplemented
         return self._learner.learn_example(self._names, x, y, task, codes)
 
     def margin_example(self, x: Any, task: Any) -> Any:
@@ -153,8 +172,16 @@ class Engine:
         )
         return dict(answer)
 
-    def forget(self, task_id: int) -> None:
+    def _forget(self, task_id: int) -> None:
         self._learner.forget(task_id)
+
+    def _become(self, new: Engine) -> None:
+        # `_learner` is replaced last: a thread that predicts with the old one needs the other attributes to be valid.
+        self.settings, self._similarity, self.first_rows = new.settings, new._similarity, new.first_rows
+        self._learner = new._learner
+
+    def _is_compiled(self) -> bool:
+        return True
 
     def state(self) -> State:
         """Return everything learned, with the names and shapes of the NumPy engine's state."""
@@ -166,7 +193,7 @@ class Engine:
                 saved["indptr"] = np.zeros(1, dtype=np.int64)
         else:
             del saved["indptr"], saved["indices"]
-        state = rule.from_core(saved)
+        state = rule.from_core(saved) | ({} if self.first_rows is None else self.first_rows.state())
         fields = rule.layout(settings, state)
         return {name: _as_field(field, state[name]) for name, field in fields.items()}
 
@@ -210,7 +237,8 @@ class Engine:
         return Engine.restore, (self.settings, self.state())
 
     def memory_bytes(self) -> int:
-        return self._learner.memory_bytes + self._similarity.bytes()
+        first_rows = 0 if self.first_rows is None else self.first_rows.nbytes
+        return self._learner.memory_bytes + self._similarity.bytes() + first_rows
 
     def _block(self, X: Rows, offsets: Reals | None = None) -> _core.RowBlock:
         """Return rows, and offsets if there are any, as the core takes them."""

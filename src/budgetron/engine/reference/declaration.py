@@ -12,7 +12,7 @@ requires.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from budgetron.engine import memory
 from budgetron.engine.saved_state import Layout, counts_fields, require, store_fields
 from budgetron.engine.settings import Settings
+
+if TYPE_CHECKING:
+    from budgetron.engine.first_rows import FirstRows
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -73,6 +76,18 @@ class Declaration:
     def from_core(cls, state: dict[str, Any]) -> dict[str, Any]:
         """Convert a state of the compiled rule to a state of the NumPy engine."""
         return state
+
+    # ---- a model that is planned from its first rows, see `engine.first_rows`
+
+    @classmethod
+    def keeps_first_rows(cls, settings: Settings) -> bool:
+        """Whether a model with these settings keeps its first rows, to be planned again from them."""
+        return False
+
+    @classmethod
+    def planned_from(cls, settings: Settings, first_rows: FirstRows, compiled: bool) -> Settings:
+        """Return the settings of the second beginning, which keeps no first rows."""
+        raise NotImplementedError
 
     # ---- memory
 

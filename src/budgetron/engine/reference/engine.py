@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetron.engine.first_rows import BeginsTwice, FirstRows
 from budgetron.engine.interface import State
 from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.reference.examples.rows import Array, Instance, Integers
@@ -22,13 +23,13 @@ from budgetron.engine.settings import Settings
 from budgetron.kernels import BUILT_IN, Kernel
 
 
-class Engine:
+class Engine(BeginsTwice):
     """Runs a rule on blocks of examples."""
 
     concurrent_predictions = False  # it is not thread-safe: the caller holds the model's lock during every call
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.rule: Rule = rule_class(settings.rule)(settings)
 
     @classmethod
@@ -36,22 +37,23 @@ class Engine:
         """Return an engine that continues from a state."""
         engine = cls(settings)
         engine.rule.restore(state)
+        if engine.first_rows is not None:
+            engine.first_rows = FirstRows.of_state(state)
         return engine
 
-    def learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
-              weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
-        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+    def _learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
+               weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
         # A kernel of the user may fail at any row. Then the rows before it must not stay learned.
         before = None if self.kernel is None or type(self.kernel) in BUILT_IN else deepcopy(self.state())
         try:
-            return self._learn(X, codes, task_ids, clusters, weights, offsets)
+            return self._learn_rows(X, codes, task_ids, clusters, weights, offsets)
         except Exception:
             if before is not None:
                 self.rule = Engine.restore(self.settings, before).rule
             raise
 
-    def _learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
-               weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
+    def _learn_rows(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
+                    weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
         n = len(codes)
         margins = np.empty((n, self.settings.n_outputs))
         flags = np.zeros(n, dtype=np.uint8)
@@ -142,9 +144,14 @@ class Engine:
         rows = zip(instances, task_ids, clusters, strict=True)
         return ((x, int(task_id), int(cluster)) for x, task_id, cluster in rows)
 
-    def forget(self, task_id: int) -> None:
-        """Remove a task's stored examples, and its row of weights if there is one."""
+    def _forget(self, task_id: int) -> None:
         self.rule.forget(task_id)
+
+    def _become(self, new: Engine) -> None:
+        self.settings, self.rule, self.first_rows = new.settings, new.rule, new.first_rows
+
+    def _is_compiled(self) -> bool:
+        return False
 
     def shrink(self, capacity: int) -> bool:
         """Evict examples until `capacity` are left.
@@ -158,7 +165,7 @@ class Engine:
 
     def state(self) -> State:
         """Return everything learned, as plain arrays and numbers."""
-        return self.rule.state()
+        return self.rule.state() | ({} if self.first_rows is None else self.first_rows.state())
 
     def active(self) -> State:
         """Return the stored examples, in slot order."""
@@ -192,7 +199,7 @@ class Engine:
 
     def memory_bytes(self) -> int:
         """Return the bytes of all arrays."""
-        return self.rule.nbytes
+        return self.rule.nbytes + (0 if self.first_rows is None else self.first_rows.nbytes)
 
     def _per_row(self, margins: Array) -> Array:
         """Return one number per row if there is one output, otherwise one row of numbers."""

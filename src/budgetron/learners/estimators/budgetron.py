@@ -270,7 +270,7 @@ class Budgetron(ComparableTasks, Learner):
             share = graph.coupling / (1 + graph.coupling) if own else 1.0
         gaussian = isinstance(self.kernel, Gaussian)
         gamma_factor = 1.0
-        if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str):
+        if isinstance(self.kernel, Gaussian) and not isinstance(self.kernel.gamma, str) and not settings.sparse:
             # The default γ is 1/d for columns of variance 1; the engine's `bandwidth` is a multiple of this default.
             gamma_factor = float(self.kernel.gamma) * settings.n_features
         count = settings.capacity

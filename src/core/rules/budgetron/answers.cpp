@@ -76,6 +76,20 @@ std::vector<double> Budgetron::lapse_factors(const Working& work) const {
   return factors;
 }
 
+// Returns where the terms of a part belong among the n terms of an explanation, whose last one is the constant. An explanation of a sparse row
+// has a term for each of its entries. A frequent column that is not among them is 0, and its term is added to the constant.
+std::vector<std::size_t> Budgetron::places_of_terms(const Part& part, const Instance& x, std::size_t n) const {
+  const bool is_mapped = config_.sparse && !part.sees_entries();
+  std::vector<std::size_t> places(is_mapped ? columns_ + 1 : n, n - 1);
+  for (std::size_t j = 0; !is_mapped && j < n; ++j) places[j] = j;
+  for (std::size_t j = 0; is_mapped && j < columns_; ++j) {
+    const std::int32_t* first = x.rows->indices + x.rows->indptr[x.at];
+    const std::int32_t* found = std::lower_bound(first, first + n - 1, frequent_[j]);
+    if (found != first + n - 1 && *found == frequent_[j]) places[j] = static_cast<std::size_t>(found - first);
+  }
+  return places;
+}
+
 // Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake. The terms of the features go to
 // `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs). `factors` has one
 // number per belief that is awake, which multiplies its terms; see lapse_factors().
@@ -92,13 +106,15 @@ void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<
       b += part.count();
       continue;
     }
-    Terms terms(part.count(), outputs(), n);
+    const std::vector<std::size_t> places = places_of_terms(part, e.x, n);
+    Terms terms(part.count(), outputs(), places.size());
     part.terms(e, terms);
     for (std::size_t k = 0; k < part.count(); ++k, ++b, ++at)
       for (std::size_t so = 0; so < kSources * outputs(); ++so) {  // so = source · outputs + output
         const double weight = scale * mixture_.weights[b] * factors[at];
         const std::size_t row = k * outputs() + so % outputs();
-        simd().axpy(weight, terms.columns(so / outputs(), row), n, columns.data() + first + so * n);
+        const double* of_part = terms.columns(so / outputs(), row);
+        for (std::size_t j = 0; j < places.size(); ++j) columns[first + so * n + places[j]] += weight * of_part[j];
         fourier[at_fourier + so] += weight * terms.fourier(so / outputs(), row);
       }
   }
@@ -108,7 +124,7 @@ void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<
 // Appends the weights of the linear features for the task, outputs × (d + 1). These are the terms of a row whose features are all 1.
 void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   if (config_.sparse) return;
-  const std::size_t n = config_.d + 1;
+  const std::size_t n = columns_ + 1;
   const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
   const auto& work = s.rule_scratch<Working>();
   Seen e = work.seen;
@@ -134,7 +150,7 @@ State Budgetron::explain(const Query& query) const {
   auto& columns = answer.reals["columns"];
   auto& fourier = answer.reals["fourier"];
   score_each(query, [&](std::size_t i, const Instance& x, Scratch& s) {
-    const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : config_.d;
+    const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : columns_;
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     const auto& work = s.rule_scratch<Working>();
     const double shrinkage = calibration_.shrinkage(work.mixed.data(), s.margins[0]);

@@ -29,14 +29,17 @@ namespace budgetron {
 
 Budgetron::Budgetron(const Config& config)
     : Learner(config),
-      scaler_(bytes_, config.sparse ? 0 : config.d),
-      fourier_(bytes_, config.d, config_.parameters.real("bandwidth", 1.0), config_.parameters.array("bandwidths")),
+      frequent_(bytes_),
+      columns_(config.sparse ? config_.parameters.array("frequent_columns").size() : config.d),
+      scaler_(bytes_, columns_),
+      fourier_(bytes_, columns_, config_.parameters.real("bandwidth", 1.0), config_.parameters.array("bandwidths")),
       rows_(bytes_, config),
       mixture_(bytes_, 1),
       calibration_(bytes_, config.n_outputs),
       parts_(bytes_),
       index_(bytes_),
       idle_(bytes_) {
+  for (const double column : config_.parameters.array("frequent_columns")) frequent_.push_back(static_cast<std::int32_t>(column));
   make_parts();
   mixture_ = Mixture(bytes_, n_beliefs());
   rows_.lay_out(parts_);
@@ -54,13 +57,16 @@ void Budgetron::add_part(Arguments&&... arguments) {
 }
 
 void Budgetron::make_parts() {
+  if (has_columns()) make_dense_parts();
+  if (config_.sparse)
+    add_part<HashedTable>(config_.parameters.array("table_rates"), config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.parameters.count("pairs", 0), config_.single,
+                          config_.parameters.flag("shared", true), config_.parameters.flag("own", true));
+}
+
+void Budgetron::make_dense_parts() {
   const std::vector<double> rates = config_.parameters.array("rates"), filters = config_.parameters.array("filters");
   const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), full_covariance = config_.parameters.flag("full_covariance", true);
-  const std::size_t columns = config_.d + 1, rank = config_.parameters.count("latent", 0);
-  if (config_.sparse) {
-    add_part<HashedTable>(rates, config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.parameters.count("pairs", 0), config_.single, shared, own);
-    return;
-  }
+  const std::size_t columns = columns_ + 1, rank = config_.parameters.count("latent", 0);
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
   const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
   const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
@@ -80,35 +86,55 @@ void Budgetron::make_parts() {
     add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("frequencies", 0), config_.parameters.count("max_frequencies", 0), shared,
                           own ? config_.parameters.count("own_cells", 0) : 0);
   if (const std::size_t edges = config_.parameters.count("bins", 0))
-    add_part<BinnedColumns>(BinnedColumns::Shape{config_.d, outputs(), edges, config_.parameters.flag("bin_pairs", false), config_.parameters.count("bin_cells", 0), config_.single});
+    add_part<BinnedColumns>(BinnedColumns::Shape{columns_, outputs(), edges, config_.parameters.flag("bin_pairs", false), config_.parameters.count("bin_cells", 0)});
 }
 
 // ---- one example
 
-void Budgetron::find_features(const Instance& x, Working& work) const {
+// Returns the columns of x that parts for dense rows see.
+const double* Budgetron::find_row(const Instance& x, Working& work) const {
+  if (!config_.sparse) {
+    if (!config_.single) return x.rows->dense_f64 + x.at * columns_;
+    std::copy_n(x.rows->dense_f32 + x.at * columns_, columns_, work.row.data());
+    return work.row.data();
+  }
+  // The columns of a row and the frequent columns are both in ascending order.
+  const Rows& rows = *x.rows;
+  std::int64_t entry = rows.indptr[x.at];
+  const std::int64_t end = rows.indptr[x.at + 1];
+  for (std::size_t j = 0; j < columns_; ++j) {
+    while (entry < end && rows.indices[entry] < frequent_[j]) ++entry;
+    const bool found = entry < end && rows.indices[entry] == frequent_[j];
+    work.row[j] = !found ? 0.0 : config_.single ? static_cast<double>(rows.data_f32[entry]) : rows.data_f64[entry];
+  }
+  return work.row.data();
+}
+
+void Budgetron::find_features(const double* row, Working& work) const {
   double* z = work.columns.data();
-  with_row(x, [&](const auto* row) { scaler_.features(row, z); });
-  const double sqrt_d = std::sqrt(static_cast<double>(config_.d));
-  for (std::size_t j = 0; j < config_.d; ++j) work.features[j] = z[j] / sqrt_d;
-  work.features[config_.d] = 1.0;
+  scaler_.features(row, z);
+  const double sqrt_d = std::sqrt(static_cast<double>(columns_));
+  for (std::size_t j = 0; j < columns_; ++j) work.features[j] = z[j] / sqrt_d;
+  work.features[columns_] = 1.0;
   bool fourier_needed = false;
   for (std::size_t p = 0; p < parts_.size(); ++p) fourier_needed = fourier_needed || (parts_[p]->frequencies() && is_awake(p));
   if (!fourier_needed) return;
-  fourier_.features(z, work.phases.data(), work.features.data() + config_.d + 1);
+  fourier_.features(z, work.phases.data(), work.features.data() + columns_ + 1);
   double* begin = work.bank_features.data();
   for (std::size_t p = 0; p < parts_.size(); begin += bank_width(p++)) {
     const std::size_t bank = parts_[p]->bank();
     if (bank == 0 || !is_awake(p)) continue;
     work.banks[bank - 1] = begin;
-    std::copy_n(work.features.data(), config_.d + 1, begin);
-    fourier_.features_of_bank(bank, work.phases.data(), parts_[p]->frequencies(), begin + config_.d + 1);
+    std::copy_n(work.features.data(), columns_ + 1, begin);
+    fourier_.features_of_bank(bank, work.phases.data(), parts_[p]->frequencies(), begin + columns_ + 1);
   }
 }
 
 void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
-  if (!config_.sparse) find_features(x, work);
-  work.seen = Seen{x, task.id, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data(), work.bins.data()};
+  const double* row = has_columns() ? find_row(x, work) : nullptr;
+  if (row) find_features(row, work);
+  work.seen = Seen{x, task.id, row, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data(), work.bins.data(), work.evidence.data() + outputs()};
   rows_.find_related(task, work.related.data(), work.seen.n_related);
   rows_.find(task, parts_, work.related.data(), work.priors.data(), work.seen);
   work.awake.clear();
@@ -164,14 +190,14 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
     f += parts_[p]->count() * outputs();
   }
   use_bytes_when_due(drop_idle());
-  if (!config_.sparse) with_row(example.x, [&](const auto* x) { scaler_.learn(x); });
+  if (has_columns()) scaler_.learn(work.seen.row);
   return flags;
 }
 
 // ---- working memory
 
 void Budgetron::size_features(Working& work, std::size_t frequencies) const {
-  resize_exactly(work.features, config_.sparse ? 0 : config_.d + 1 + 2 * frequencies);
+  resize_exactly(work.features, has_columns() ? columns_ + 1 + 2 * frequencies : 0);
   resize_exactly(work.phases, frequencies);
 }
 
@@ -183,7 +209,8 @@ std::size_t Budgetron::bank_widths() const {
 
 void Budgetron::size_scratch(Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
-  work.columns.resize(config_.sparse ? 0 : config_.d);
+  work.row.resize(config_.sparse || config_.single ? columns_ : 0);
+  work.columns.resize(columns_);
   size_features(work, fourier_.count());
   resize_exactly(work.bank_features, bank_widths());
   work.banks.resize(fourier_.banks() - 1);
@@ -191,9 +218,9 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
   work.mixed.resize(outputs());
   work.calibrated.resize(Calibration::scratch_size(outputs()));
-  work.evidence.resize(outputs());
+  work.evidence.resize(2 * outputs());
   work.awake.reserve(n_beliefs());
-  work.bins.resize(config_.parameters.count("bins", 0) ? config_.d : 0);
+  work.bins.resize(config_.parameters.count("bins", 0) ? columns_ : 0);
   if (config_.sparse) work.entries.reserve(kShortEntries);  // reserve_rule() allocates more for longer rows
   work.pairs.reserve(Pairs::most(config_.parameters.count("pairs", 0)));
   work.related.resize(rows_.max_related());
@@ -223,7 +250,7 @@ void Budgetron::end_reserve() noexcept {
 namespace {
 const Registered registered("budgetron",
                             {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
-                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow", "bins", "bin_pairs", "bin_cells"},
+                             "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "frequent_columns", "first_rows", "limit", "rows_beyond_limit", "table_rates", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow", "bins", "bin_pairs", "bin_cells"},
                             make_counted<Budgetron>);
 
 }  // namespace

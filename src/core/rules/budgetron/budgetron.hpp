@@ -25,7 +25,8 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : row(bytes), features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+  Vec<double> row;            // see Seen::row; empty if it points to the caller's array
   Vec<double> features;       // see Seen::features
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
@@ -33,7 +34,7 @@ struct BudgetronScratch : RuleScratch {
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> calibrated;  // working memory of the calibration
-  Vec<double> evidence;  // of naive Bayes, see table.hpp
+  Vec<double> evidence;  // see Seen::evidence and Seen::bin_evidence
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
   Vec<std::uint8_t> bins;  // see Seen::bins
   Vec<TableEntry> entries;  // the non-zeros of a sparse row
@@ -82,6 +83,7 @@ class Budgetron final : public Learner {
   static constexpr std::size_t kShortEntries = static_cast<std::size_t>(kShortRow) + 1;  // with one for the constant
 
   std::size_t outputs() const { return config_.n_outputs; }
+  bool has_columns() const { return !config_.sparse || columns_ > 0; }  // whether there are parts for dense rows
   std::size_t n_beliefs() const {
     std::size_t sum = 0;
     for (const auto& part : parts_) sum += part->count();
@@ -97,18 +99,13 @@ class Budgetron final : public Learner {
   template <class PartType, class... Arguments>
   void add_part(Arguments&&... arguments);
   void make_parts();
+  void make_dense_parts();
   void size_features(Working& work, std::size_t frequencies) const;
-  std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? config_.d + 1 + 2 * parts_[p]->frequencies() : 0; }
+  std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? columns_ + 1 + 2 * parts_[p]->frequencies() : 0; }
   std::size_t bank_widths() const;
-  void find_features(const Instance& x, Working& work) const;
+  const double* find_row(const Instance& x, Working& work) const;
+  void find_features(const double* row, Working& work) const;
   bool apply_lapses(Working& work) const;
-  template <class Use>
-  void with_row(const Instance& x, Use use) const {
-    if (config_.single)
-      use(x.rows->dense_f32 + x.at * config_.d);
-    else
-      use(x.rows->dense_f64 + x.at * config_.d);
-  }
 
   // ---- sizes.cpp
 
@@ -128,10 +125,13 @@ class Budgetron final : public Learner {
 
   void add_variances(Scratch& s, std::vector<double>& out) const;
   std::vector<double> lapse_factors(const Working& work) const;
+  std::vector<std::size_t> places_of_terms(const Part& part, const Instance& x, std::size_t n) const;
   void add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const;
   void add_linear_weights(Scratch& s, std::vector<double>& out) const;
   State explain(const Query& query) const;
 
+  Vec<std::int32_t> frequent_;  // sparse rows: the columns that parts for dense rows see, ascending
+  std::size_t columns_;         // how many columns these parts see
   Scaler scaler_;
   FourierFeatures fourier_;
   TaskRows rows_;

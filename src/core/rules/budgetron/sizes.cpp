@@ -106,12 +106,12 @@ std::size_t Budgetron::frequencies_in_use() const {
 std::size_t Budgetron::frequency_bytes() const {
   std::size_t max_count = 0;
   for (const auto& part : parts_) max_count = std::max(max_count, part->max_frequencies());
-  return max_count * FourierFeatures::bytes_each(config_.d);
+  return max_count * FourierFeatures::bytes_each(columns_);
 }
 
 // The bytes of a part with this many frequencies, and of the frequencies themselves.
 std::size_t Budgetron::cost(const Part& part, std::size_t frequencies) const {
-  return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(config_.d));
+  return part.bytes(frequencies) + std::max(frequency_bytes(), frequencies * FourierFeatures::bytes_each(columns_));
 }
 
 // How many frequencies, up to `wanted`, a part can have if it uses all spare bytes.

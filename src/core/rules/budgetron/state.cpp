@@ -14,7 +14,7 @@ void Budgetron::save_rule(State& state) {
   state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
   calibration_.save(state);
   for (const auto& part : parts_) part->save(state);
-  if (!config_.sparse) scaler_.save(state);
+  if (has_columns()) scaler_.save(state);
   rows_.save(state);
 }
 
@@ -39,7 +39,7 @@ void Budgetron::load_rule(const State& state) {
   spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);
   fourier_.resize(frequencies_in_use());
-  if (!config_.sparse) scaler_.load(state);
+  if (has_columns()) scaler_.load(state);
   rows_.load(state, n_seen_);
   size_all(scratch());
 }

@@ -1,4 +1,4 @@
-// Standardises the columns of dense rows, after pulling outliers towards the median.
+// Standardises columns, after pulling outliers towards the median.
 //
 // For each column, m is a running estimate of its median and s of its spread (1.48 times the median distance from m). For a value x:
 //
@@ -31,30 +31,28 @@ class Scaler {
   Scaler(Bytes& bytes, std::size_t d) : centre(bytes, d), spread(bytes, d), mean(bytes, d), variance(bytes, d) {}
 
   // z of every column; zeros until there are estimates.
-  template <class T>
-  void features(const T* x, double* z) const {
+  void features(const double* x, double* z) const {
     const std::size_t d = centre.size();
     for (std::size_t j = 0; j < d; ++j) {
       z[j] = 0.0;
       if (count >= kFirst && variance[j] > 0)
-        z[j] = std::max(-kClip, std::min(kClip, (compressed(j, static_cast<double>(x[j])) - mean[j]) / std::sqrt(variance[j])));
+        z[j] = std::max(-kClip, std::min(kClip, (compressed(j, x[j]) - mean[j]) / std::sqrt(variance[j])));
     }
   }
 
-  template <class T>
-  void learn(const T* x) {
+  void learn(const double* x) {
     const std::size_t d = centre.size();
     if (++count <= kFirst) {
-      for (std::size_t j = 0; j < d; ++j) learn_first(j, static_cast<double>(x[j]));
+      for (std::size_t j = 0; j < d; ++j) learn_first(j, x[j]);
       return;
     }
     const double t = static_cast<double>(count - 1);
     const double averaging = std::max(1.0 / (t - 1.0), kMinRate), rate = std::max(2.0 / (2.0 + t), kMinRate);
     const double widen = std::exp(rate / 2), narrow = std::exp(-rate / 2);
     for (std::size_t j = 0; j < d; ++j) {
-      const double r = static_cast<double>(x[j]) - centre[j], size = std::abs(r);
+      const double r = x[j] - centre[j], size = std::abs(r);
       if (spread[j] == 0) spread[j] = size;  // a constant column takes its spread from the first value that differs
-      const double away = compressed(j, static_cast<double>(x[j])) - mean[j];
+      const double away = compressed(j, x[j]) - mean[j];
       mean[j] += averaging * away;
       variance[j] = flushed((1.0 - averaging) * (variance[j] + averaging * away * away));
       // A value this close to the median changes neither the median nor the spread. So in a column of mostly zeros, the spread is that of

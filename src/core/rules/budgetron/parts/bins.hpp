@@ -46,7 +46,6 @@ class BinnedColumns final : public Part {
     std::size_t columns, outputs, edges;  // `edges` per column, a multiple of 8
     bool pairs;
     std::size_t cells;  // numbers for own weights, per output; 0 if tasks have none
-    bool single;        // whether rows are float32
   };
 
   BinnedColumns(Bytes& bytes, const Shape& shape)
@@ -68,7 +67,7 @@ class BinnedColumns final : public Part {
       find_bins(e);
       find_evidence(e);
       for_each_slot(e, [&](const float* slot, std::size_t) { add(slot + classes_, phi_, f); });
-      for (std::size_t o = 0; o < outputs; ++o) f[o] += bayes_[0] * e.evidence[o];
+      for (std::size_t o = 0; o < outputs; ++o) f[o] += bayes_[0] * e.bin_evidence[o];
     }
     for (std::size_t k = outputs; k < count() * outputs; ++k) f[k] = f[k % outputs];
     if (!is_ready()) return;
@@ -102,7 +101,7 @@ class BinnedColumns final : public Part {
       return any_steps;
     }
     double bayes_gradient = 0;
-    for (std::size_t o = 0; o < outputs; ++o) bayes_gradient += gradient_[o] * e.evidence[o];
+    for (std::size_t o = 0; o < outputs; ++o) bayes_gradient += gradient_[o] * e.bin_evidence[o];
     bayes_[1] += bayes_gradient * bayes_gradient;
     bayes_[0] += kBayesRate * bayes_gradient / std::sqrt(bayes_[1]);
     for_each_slot(e, [&](const float* found, std::size_t) {
@@ -188,19 +187,14 @@ class BinnedColumns final : public Part {
 
   // Writes the fine bin of every column to e.bins.
   void find_bins(const Seen& e) const {
-    for_each_value(e.x, [&](std::size_t j, double x) {
+    for (std::size_t j = 0; j < shape_.columns; ++j) {
       const double* first = edges_.data() + j * shape_.edges;
-      e.bins[j] = static_cast<std::uint8_t>(std::lower_bound(first, first + shape_.edges, x) - first);
-    });
-  }
-  template <class Use>
-  void for_each_value(const Instance& x, Use use) const {
-    const std::size_t first = x.at * shape_.columns;
-    for (std::size_t j = 0; j < shape_.columns; ++j) use(j, shape_.single ? static_cast<double>(x.rows->dense_f32[first + j]) : x.rows->dense_f64[first + j]);
+      e.bins[j] = static_cast<std::uint8_t>(std::lower_bound(first, first + shape_.edges, e.row[j]) - first);
+    }
   }
   // Stores one of the first rows. After the last of them, the values of each column are sorted: they are its edges.
   void store_row(const Seen& e) {
-    for_each_value(e.x, [&](std::size_t j, double x) { edges_[j * shape_.edges + rows_] = x; });
+    for (std::size_t j = 0; j < shape_.columns; ++j) edges_[j * shape_.edges + rows_] = e.row[j];
     if (++rows_ < shape_.edges) return;
     for (std::size_t j = 0; j < shape_.columns; ++j) std::sort(edges_.data() + j * shape_.edges, edges_.data() + (j + 1) * shape_.edges);
   }
@@ -269,7 +263,7 @@ class BinnedColumns final : public Part {
     }
   }
 
-  // Writes n to e.evidence. The sum of logarithms is the logarithm of a product, which takes less time; 16 factors cannot overflow (table.hpp).
+  // Writes n to e.bin_evidence. The sum of logarithms is the logarithm of a product, which takes less time; 16 factors cannot overflow (table.hpp).
   void find_evidence(const Seen& e) const {
     const std::size_t outputs = shape_.outputs;
     double mean = 0;
@@ -283,10 +277,10 @@ class BinnedColumns final : public Part {
         product = 1;
       });
       const double prior = outputs == 1 ? std::log(total_[0] / total_[1]) : -std::log(total_[o]);
-      e.evidence[o] = phi_ * (logs + std::log(product) + static_cast<double>(factors) * prior);
-      mean += e.evidence[o] / static_cast<double>(outputs);
+      e.bin_evidence[o] = phi_ * (logs + std::log(product) + static_cast<double>(factors) * prior);
+      mean += e.bin_evidence[o] / static_cast<double>(outputs);
     }
-    for (std::size_t o = 0; outputs > 1 && o < outputs; ++o) e.evidence[o] -= mean;
+    for (std::size_t o = 0; outputs > 1 && o < outputs; ++o) e.bin_evidence[o] -= mean;
   }
   // The terms of the evidence of one bin.
   void add_evidence(const float* slot, std::size_t column, Terms& to) const {

@@ -44,7 +44,8 @@ struct PairEntry {
 struct Seen {
   Instance x;
   std::int64_t task_id = 0;
-  const double* features = nullptr;  // dense rows: columns / sqrt(d), 1 for the bias, then cos and sin of each frequency
+  const double* row = nullptr;  // the columns that parts for dense rows see
+  const double* features = nullptr;  // these columns / sqrt(d), 1 for the bias, then cos and sin of each frequency
   const double* const* banks = nullptr;  // the same for banks 1, 2 ... of Fourier features (fourier_features.hpp)
   double* mine = nullptr;            // the row of the task itself
   const Related* related = nullptr;
@@ -52,8 +53,9 @@ struct Seen {
   // Sparse rows: filled by the table's margins, and used again by its update.
   Vec<TableEntry>* entries = nullptr;
   Vec<PairEntry>* pairs = nullptr;
-  double* evidence = nullptr;  // one number per output; also for binned columns
-  std::uint8_t* bins = nullptr;  // dense rows: the fine bin of every column (bins.hpp), written by margins() of that part
+  double* evidence = nullptr;  // of naive Bayes, one number per output
+  std::uint8_t* bins = nullptr;  // the fine bin of every column (bins.hpp), written by margins() of that part
+  double* bin_evidence = nullptr;  // the evidence of these bins
 };
 
 // Reads how many frequencies a saved part uses (`which` = 0), or may use (`which` = 1).
@@ -118,6 +120,7 @@ class Part {
   // How many it should use, if there are bytes for them. `weight` is the weight of all parts of its kind if it is the heaviest of them,
   // and 0 otherwise. `seen` is the number of examples so far.
   virtual std::size_t useful_frequencies(double /*weight*/, std::int64_t /*seen*/) { return 0; }
+  virtual bool sees_entries() const { return false; }  // whether its features are the entries of a sparse row, and not columns
   virtual bool is_linear() const { return max_frequencies() == 0; }  // whether f is linear in the columns
   virtual std::size_t bank() const { return 0; }  // the bank of Fourier features that it uses
   virtual Kind kind() const { return Kind::linear; }

@@ -65,6 +65,8 @@ class HashedTable final : public Part {
   }
 
   std::size_t count() const override { return rates_.size() + (pairs_.any() ? 1 : 0); }
+  bool stays() const override { return true; }  // only the table learns features that are new or rare
+  bool sees_entries() const override { return true; }
 
   void margins(const Seen& e, double* f) const override {
     find_entries(e);

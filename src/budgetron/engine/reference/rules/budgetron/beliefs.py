@@ -9,6 +9,7 @@ from budgetron.engine.reference.rules.budgetron.sizes.shapes import (
     filter_frequencies,
     filter_lapse,
     filter_rate,
+    has_columns,
 )
 from budgetron.engine.settings import Settings
 
@@ -32,13 +33,21 @@ class Belief:
 
 def beliefs_of(settings: Settings) -> list[list[Belief]]:
     """Return the beliefs of every part."""
+    return (_on_columns(settings) if has_columns(settings) else []) + [_of_table(settings)] * settings.sparse
+
+
+def _of_table(settings: Settings) -> list[Belief]:
     parameters = settings.parameters
-    if settings.sparse:
-        kinds = ("presence" if sign else "size" for sign in parameters.signs)
-        beliefs = [
-            Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.rates, strict=True)
-        ]
-        return [beliefs + [Belief("presence of features and of pairs of them")] * (parameters.pairs > 0)]
+    kinds = ("presence" if sign else "size" for sign in parameters.signs)
+    beliefs = [
+        Belief(f"{kind} of features, rate {rate:g}") for kind, rate in zip(kinds, parameters.table_rates, strict=True)
+    ]
+    return beliefs + [Belief("presence of features and of pairs of them")] * (parameters.pairs > 0)
+
+
+def _on_columns(settings: Settings) -> list[list[Belief]]:
+    """Return the beliefs on dense rows, or on the frequent columns of sparse rows."""
+    parameters = settings.parameters
     has_both = parameters.own and parameters.shared  # only then can tasks be alike or differ
     parts = []
     for k, (prior, own, floor) in enumerate(parameters.filters):

@@ -6,12 +6,14 @@ files read this declaration, and the rule creates its parts with `make_parts`. N
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta, field
 
-from budgetron.engine import memory
+from budgetron.engine import first_rows, memory
+from budgetron.engine.first_rows import FirstRows
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rule import Rule
@@ -24,6 +26,7 @@ from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, TOTAL_MASS, WAYS, HashedTable
 from budgetron.engine.reference.rules.budgetron.sizes import plan, shapes
+from budgetron.engine.reference.rules.budgetron.sizes.frequent_columns import frequent_columns
 from budgetron.engine.reference.rules.budgetron.sizes.resize import resized_state
 from budgetron.engine.saved_state import Field, Layout, clusters_of, length, require, verify_tasks
 from budgetron.engine.settings import Settings
@@ -68,6 +71,13 @@ class Parameters(RuleParameters, frozen=True):
     # The step size λ and the own share ρ of each AdaGrad belief.
     rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     owns: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
+    # Sparse rows: the columns that the beliefs on dense rows see. Without any, there are no such beliefs.
+    frequent_columns: Annotated[list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(max_length=64)] = []  # noqa: RUF012
+    first_rows: bool = False  # sparse rows: whether the first rows are kept, and the model planned again from them
+    limit: Count = 0  # the bytes of that plan
+    rows_beyond_limit: bool = False  # whether they do not include the rows of tasks
+    # Step size of each belief of the hashed table, for sparse rows.
+    table_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # 1 for each belief on sparse rows that sees only the signs of values, otherwise 0.
     signs: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # The share of the sums of squared gradients that each belief on sparse rows keeps at a step; 1 in AdaGrad.
@@ -86,12 +96,19 @@ class Parameters(RuleParameters, frozen=True):
 
 def make_parts(settings: Settings) -> list[Part]:
     """Return the parts of a new model, with all weights at their priors."""
-    parameters, outputs, columns = settings.parameters, settings.n_outputs, settings.n_features + 1
+    return (_dense_parts(settings) if shapes.has_columns(settings) else []) + [_table(settings)] * settings.sparse
+
+
+def _table(settings: Settings) -> Part:
+    parameters, signs = settings.parameters, [sign != 0 for sign in settings.parameters.signs]
+    sizes = (settings.n_outputs, parameters.cells, parameters.pairs)
+    return HashedTable(parameters.table_rates, parameters.keeps, signs, *sizes, parameters.shared, parameters.own)
+
+
+def _dense_parts(settings: Settings) -> list[Part]:
+    """Return the parts for dense rows, or for the frequent columns of sparse rows."""
+    parameters, outputs, columns = settings.parameters, settings.n_outputs, shapes.dense_columns(settings) + 1
     shared, own = parameters.shared, parameters.own
-    if settings.sparse:
-        signs = [sign != 0 for sign in parameters.signs]
-        cells, pairs = parameters.cells, parameters.pairs
-        return [HashedTable(parameters.rates, parameters.keeps, signs, outputs, cells, pairs, shared, own)]
     parts: list[Part] = []
     for k, (prior, own_prior, floor) in enumerate(parameters.filters):
         bank, frequencies = shapes.bank_of(parameters, k), shapes.filter_frequencies(settings, k)
@@ -113,7 +130,7 @@ def make_parts(settings: Settings) -> list[Part]:
         parts.append(FourierAdaGrad(k, rate, share, *sizes, shared, cells))
     if parameters.bins:
         pairs, cells = parameters.bin_pairs, parameters.bin_cells
-        parts.append(BinnedColumns(settings.n_features, outputs, parameters.bins, pairs, cells))
+        parts.append(BinnedColumns(columns - 1, outputs, parameters.bins, pairs, cells))
     return parts
 
 
@@ -146,7 +163,7 @@ class BudgetronDeclaration(Rule):
         pairs_are_valid = parameters.pairs != 1 and (parameters.pairs == 0 or (settings.sparse and parameters.shared))
         accepted = "0 without shared weights and for dense rows, and never 1"
         require(pairs_are_valid, "pairs", accepted, str(parameters.pairs))
-        can_have_bins = parameters.shared and not settings.sparse
+        can_have_bins = parameters.shared and shapes.has_columns(settings)
         bins_are_valid = parameters.bins % 8 == 0 and (parameters.bins == 0 or can_have_bins)
         accepted = "a multiple of 8, and 0 without shared weights and for sparse rows"
         require(bins_are_valid, "bins", accepted, str(parameters.bins))
@@ -157,10 +174,16 @@ class BudgetronDeclaration(Rule):
         require(cells_agree, "bin_cells", f"0, or at least {2 * CELLS_PER_BIAS} with bins and own weights of tasks",
                 str(parameters.bin_cells))  # fmt: skip
         for name in ("signs", "keeps"):
-            as_many = len(getattr(parameters, name)) == len(parameters.rates) > 0
-            require(not settings.sparse or as_many, name, "as many as rates")
-        require(settings.sparse or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
-        if isinstance(graph, Explicit) and parameters.max_task_rows is not None and not settings.sparse:
+            as_many = len(getattr(parameters, name)) == len(parameters.table_rates) > 0
+            require(not settings.sparse or as_many, name, "as many as table_rates")
+        has_columns, frequent = shapes.has_columns(settings), parameters.frequent_columns
+        are_columns = all(a < b for a, b in pairwise([-1, *frequent, settings.n_features]))
+        plans_again = parameters.first_rows and parameters.limit > 0 and settings.sparse and not frequent
+        require(plans_again or not parameters.first_rows, "first_rows", "false without a limit, or for dense rows")
+        accepted = "ascending numbers of columns of sparse rows"
+        require(are_columns and (settings.sparse or not frequent), "frequent_columns", accepted)
+        require(not has_columns or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
+        if isinstance(graph, Explicit) and parameters.max_task_rows is not None and has_columns:
             rows_per_example = shapes.rows_together(graph)
             require(parameters.max_task_rows >= rows_per_example, "max_task_rows",
                     f"at least {rows_per_example}, the rows of one example", str(parameters.max_task_rows))  # fmt: skip
@@ -183,9 +206,9 @@ class BudgetronDeclaration(Rule):
         require(are_bayesian, "filter_rates", "0 for filters that see Fourier features")
         can_filter = parameters.full_covariance or not of_filters
         require(can_filter, "whole", "true where a filter sees Fourier features")
-        require(settings.sparse or len(parameters.owns) == len(parameters.rates), "owns", "as many as rates")
+        require(len(parameters.owns) == len(parameters.rates), "owns", "as many as rates")
         width = shapes.fourier_width(settings)
-        has_room = settings.sparse or parameters.own_cells == 0 or parameters.own_cells >= width
+        has_room = not has_columns or parameters.own_cells == 0 or parameters.own_cells >= width
         accepted = f"0, or at least {width}, the own weights of one task"
         require(has_room, "own_cells", accepted, str(parameters.own_cells))
 
@@ -202,12 +225,14 @@ class BudgetronDeclaration(Rule):
                   "row_values": Field("float64", (rows, width)),
                   "row_limit": Field("int64"), "spare_bytes": Field("int64"),
                   **calibration.fields(settings.n_outputs)}  # fmt: skip
-        if not settings.sparse:
-            fields |= {f"scaler_{name}": Field("float64", (settings.n_features,))
+        if shapes.has_columns(settings):
+            fields |= {f"scaler_{name}": Field("float64", (shapes.dense_columns(settings),))
                        for name in ("centre", "spread", "mean", "variance")}  # fmt: skip
             fields["scaler_count"] = Field("int64")
         for part in parts:
             fields |= part.fields(arrays)
+        if settings.parameters.first_rows:
+            fields |= first_rows.layout(settings, arrays)
         return super().layout(settings, arrays) | fields
 
     @classmethod
@@ -241,7 +266,7 @@ class BudgetronDeclaration(Rule):
         else:
             assert isinstance(settings.graph, Clique)
             verify_tasks(settings, "state.row_id", own, clusters_of(settings.graph, own))
-        if not settings.sparse:
+        if shapes.has_columns(settings):
             count = int(arrays["scaler_count"][0])
             require(0 <= count <= seen, "state.scaler_count", "a count of at most n_seen", str(count))
             require((arrays["scaler_variance"] >= 0).all(), "state.scaler_variance", "not negative")
@@ -250,10 +275,12 @@ class BudgetronDeclaration(Rule):
                 require((arrays[name] >= 0).all(), f"state.{name}", "not negative")
         if settings.sparse:
             _verify_table(settings, arrays)
-        else:
+        if shapes.has_columns(settings):
             _verify_variances(settings, arrays)
         if "bins_rows" in arrays:
             _verify_bins(settings, arrays)
+        if parameters.first_rows:
+            first_rows.verify(settings, arrays)
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
@@ -276,11 +303,22 @@ class BudgetronDeclaration(Rule):
                               "Or train a new model with this budget: it begins with fewer beliefs.")  # fmt: skip
         return resized, resized_state(state, settings, resized)
 
+    # ---- a model on sparse rows is planned from its first rows
+
+    @classmethod
+    def keeps_first_rows(cls, settings: Settings) -> bool:
+        return bool(settings.parameters.first_rows)
+
+    @classmethod
+    def planned_from(cls, settings: Settings, first_rows: FirstRows, compiled: bool) -> Settings:
+        return plan.begun_again(settings, frequent_columns(first_rows), compiled)
+
     # ---- memory
 
     @classmethod
     def is_bounded(cls, settings: Settings) -> bool:
-        return settings.parameters.max_task_rows is not None
+        # A table without beliefs on columns has no rows of tasks.
+        return settings.parameters.max_task_rows is not None or not shapes.has_columns(settings)
 
     @classmethod
     def bytes_beyond(cls, settings: Settings, compiled: bool) -> int:
@@ -334,7 +372,7 @@ def _verify_table(settings: Settings, arrays: Arrays) -> None:
     """Reject numbers of the hashed table that learning cannot produce."""
     # Weights may have any sign. Typical sizes, masses and squares must not be negative: their square roots and
     # logarithms would be NaN.
-    weights = len(settings.parameters.rates) * settings.n_outputs
+    weights = len(settings.parameters.table_rates) * settings.n_outputs
     cells, first = arrays["table_cells"], 1 + max(2, settings.n_outputs)
     not_negative = (cells[:, :first] >= 0).all() and (cells[:, first + weights :] >= 0).all()
     require(not_negative, "state.table_cells", "sizes, masses and squares that are not negative")
@@ -374,7 +412,7 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
     start, shapes_of_all = 0, shapes.shapes_of(settings)
     for k in part_indices:
-        width, own = shapes_of_all[k].row_width, settings.n_features + 1
+        width, own = shapes_of_all[k].row_width, shapes.dense_columns(settings) + 1
         if width:  # the numbers of a part end with the variances of its own weights
             variances = arrays["row_values"][:, start + width - own : start + width]
             require((variances >= 0).all(), "state.row_values", "with variances that are not negative")

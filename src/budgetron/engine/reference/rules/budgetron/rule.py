@@ -32,7 +32,13 @@ from budgetron.engine.reference.rules.budgetron.features.fourier_features import
 from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
 from budgetron.engine.reference.rules.budgetron.parts.part import Part, Seen
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import RowKey, TaskRows
-from budgetron.engine.reference.rules.budgetron.sizes.shapes import filter_lapse, filter_rate, part_overhead
+from budgetron.engine.reference.rules.budgetron.sizes.shapes import (
+    dense_columns,
+    filter_lapse,
+    filter_rate,
+    has_columns,
+    part_overhead,
+)
 from budgetron.engine.reference.rules.budgetron.terms import averaged_terms
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit, factor_of
@@ -59,10 +65,10 @@ class Budgetron(BudgetronDeclaration):
     name = "budgetron"
 
     def __init__(self, settings: Settings) -> None:
-        parameters, d = settings.parameters, settings.n_features
+        parameters, d = settings.parameters, dense_columns(settings)
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
-        self.scaler = None if settings.sparse else Scaler(d)
-        self.fourier = None if settings.sparse else FourierFeatures(d, parameters.bandwidth, parameters.bandwidths)
+        self.scaler = Scaler(d) if has_columns(settings) else None
+        self.fourier = FourierFeatures(d, parameters.bandwidth, parameters.bandwidths) if has_columns(settings) else None
         self.calibration = Calibration(self.outputs)
         self.spare = 0  # bytes of dropped parts that nothing else uses yet
         self.parts: list[Part] = make_parts(settings)
@@ -91,16 +97,24 @@ class Budgetron(BudgetronDeclaration):
 
     def see(self, x: Instance, task_id: int, cluster: int) -> tuple[Seen, dict[RowKey, Array]]:
         """Return the example as the parts see it, and the rows of its task and the related tasks."""
-        linear, banks = np.zeros(0), list[Array]()
+        row, linear, banks = self._row(x), np.zeros(0), list[Array]()
         if self.scaler is not None:
-            z = self.scaler.features(x.values)
+            z = self.scaler.features(row)
             linear = np.append(z / np.sqrt(len(z)), 1.0)
             banks = [] if self.fourier is None else self.fourier.banks(z)
         related = self.related(task_id, cluster)
         keys = dict.fromkeys([key for _, key in related] + [(task_id, False)])
         rows = {key: self.rows.peek(key) for key in keys}
         related_rows = [(r, key[0], rows[key]) for r, key in related]
-        return Seen(x, task_id, linear, banks, rows[task_id, False], related_rows), rows
+        return Seen(x, task_id, row, linear, banks, rows[task_id, False], related_rows), rows
+
+    def _row(self, x: Instance) -> Array:
+        """Return the columns that parts for dense rows see: of a sparse row only the frequent columns."""
+        if x.indices is None:
+            return x.values
+        columns = self.settings.parameters.frequent_columns
+        values = dict(zip(x.indices.tolist(), x.values.tolist(), strict=True))
+        return np.array([values.get(column, 0.0) for column in columns])
 
     def awake(self) -> tuple[list[Part], Integers]:
         """Return the parts that see the next example, and the numbers of their beliefs.
@@ -161,7 +175,7 @@ class Budgetron(BudgetronDeclaration):
                 self._use_bytes()
             if self.scaler is not None:
                 # The scaler learns last: x must be scaled in the same way for learning as for a prediction.
-                self.scaler.learn(x.values)
+                self.scaler.learn(e.row)
         self.n_seen += 1
         return margins, outcome
 
@@ -189,7 +203,7 @@ class Budgetron(BudgetronDeclaration):
 
     def _bytes_each(self) -> int:
         """Return the bytes of a frequency: one per column, and eight each for its phase and its two features."""
-        return self.settings.n_features + 3 * 8
+        return dense_columns(self.settings) + 3 * 8
 
     def _use_bytes(self) -> None:
         """Let parts with Fourier features grow, or tasks have more rows.
@@ -251,7 +265,11 @@ class Budgetron(BudgetronDeclaration):
         parameters = self.settings.parameters
         self.idle = np.where(np.array(self._shares()) < mixture.NEGLIGIBLE, self.idle + 1, 0)
         # A linear belief that learns by AdaGrad is cheap, and stays: no other could follow a stream that changes late.
-        stays = [k < len(parameters.filters) and filter_rate(parameters, k) > 0 for k in self.index.tolist()]
+        # The table of sparse rows stays, because only it learns features that are new or rare.
+        stays = [
+            part.sees_entries or (k < len(parameters.filters) and filter_rate(parameters, k) > 0)
+            for k, part in zip(self.index.tolist(), self.parts, strict=True)
+        ]
         longest = int(np.argmax(np.where(stays, 0, self.idle)))
         if stays[longest] or self.idle[longest] < mixture.DROP_AFTER:
             return False
@@ -305,8 +323,21 @@ class Budgetron(BudgetronDeclaration):
         # Near the boundary, a lapse rate shrinks all margins of a belief by the same factor.
         w = self._awake_weights() * (1 - self._lapses(np.arange(len(self.w))))
         e = replace(e, linear=np.ones_like(e.linear), only_linear=True)
-        columns, _ = averaged_terms(e, self.parts, w, self.calibration)
-        return np.zeros(0) if self.scaler is None else np.asarray(columns.sum(axis=0).ravel())
+        columns, _ = averaged_terms(e, self.parts, w, self.calibration, self._places(e.x))
+        return np.zeros(0) if self.settings.sparse else np.asarray(columns.sum(axis=0).ravel())
+
+    def _places(self, x: Instance) -> Integers | None:
+        """Return, for each column of `Seen.row` and the constant, its position among the terms of a sparse row.
+
+        The terms are those of the entries, and the constant. A frequent column that is not among the entries is 0, and
+        its term is added to the constant. None for dense rows.
+        """
+        if x.indices is None:
+            return None
+        positions = {column: position for position, column in enumerate(x.indices.tolist())}
+        constant = len(x.indices)
+        frequent = self.settings.parameters.frequent_columns
+        return np.array([*(positions.get(column, constant) for column in frequent), constant])
 
     def _explain(self, examples: Iterable[Located]) -> dict[str, Any]:
         """Return the margin and the terms of each example. The terms do not add up to it exactly, see `terms`."""
@@ -317,7 +348,7 @@ class Budgetron(BudgetronDeclaration):
             f, lapses = self.values(e, parts), self._lapses(beliefs)
             w = self._awake_weights()
             w[beliefs] *= mixture.lapse_factors(f, lapses)
-            columns, fourier = averaged_terms(e, self.parts, w, self.calibration)
+            columns, fourier = averaged_terms(e, self.parts, w, self.calibration, self._places(e.x))
             mixed = mixture.margins(f, self.w[beliefs], lapses)
             # The offset is part of every belief's margin, so it shrinks by their mean lapse factor.
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * w.sum() * e.x.offset

@@ -14,24 +14,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from budgetron.engine.reference.examples.rows import Array
+from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.calibration import Calibration
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Part, Seen
 
 
-def averaged_terms(e: Seen, parts: Sequence[Part], w: Array, calibration: Calibration) -> tuple[Array, Array]:
+def averaged_terms(
+    e: Seen, parts: Sequence[Part], w: Array, calibration: Calibration, places: Integers | None
+) -> tuple[Array, Array]:
     """Return the terms of the features, (3, outputs, n), and of the random features of each part, (parts, 3, outputs).
 
     The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the weights of the beliefs. The offset
-    of the calibration is added to the term of the constant, which is the last feature.
+    of the calibration is added to the term of the constant, which is the last feature. For sparse rows, `places` says
+    at which of the n features each column of a part for dense rows is.
     """
     columns_of_parts, fourier, first = [], [], 0
     for part in parts:
         terms, weights = part.terms(e), calibration.scale * w[first : first + part.count]
         # Indices: b belief, s source, o output, n feature.
-        columns_of_parts.append(np.einsum("b,sbon->son", weights, terms.columns))
+        columns = np.einsum("b,sbon->son", weights, terms.columns)
+        if places is not None and not part.sees_entries:
+            of_columns, columns = columns, np.zeros((*columns.shape[:2], len(e.x.values) + 1))
+            np.add.at(columns, (slice(None), slice(None), places), of_columns)
+        columns_of_parts.append(columns)
         fourier.append(np.einsum("b,sbo->so", weights, terms.fourier))
         first += part.count
-    columns: Array = np.sum(columns_of_parts, axis=0)
-    columns[SHARED, :, -1] += calibration.offset
-    return columns, np.stack(fourier)
+    total: Array = np.sum(columns_of_parts, axis=0)
+    total[SHARED, :, -1] += calibration.offset
+    return total, np.stack(fourier)

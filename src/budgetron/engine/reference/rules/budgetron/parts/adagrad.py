@@ -59,6 +59,7 @@ class FourierAdaGrad:
     # Own weights are in one array for all tasks, so this part needs no numbers in the rows of tasks.
     count, row_width, at = 1, 0, 0
     is_linear = False
+    sees_entries = False
 
     def __init__(self, index: int, rate: float, own: float, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, shared: bool, cells: int) -> None:  # fmt: skip

@@ -76,6 +76,7 @@ class BinnedColumns(WithoutFrequencies):
     # This part has no numbers in the rows of tasks.
     row_width, at = 0, 0
     is_linear = False
+    sees_entries = False
 
     def __init__(self, columns: int, outputs: int, edges: int, pairs: bool, cells: int) -> None:
         classes = max(2, outputs)
@@ -106,7 +107,7 @@ class BinnedColumns(WithoutFrequencies):
 
     def _bins(self, e: Seen) -> tuple[Integers, Integers]:
         """Return the fine and the coarse bin of every column."""
-        fine = (self.edges < e.x.values[:, None]).sum(axis=1)
+        fine = (self.edges < e.row[:, None]).sum(axis=1)
         return fine, fine // (self.edges.shape[1] // COARSE_EDGES)
 
     def _slots(self, e: Seen) -> Integers:
@@ -233,7 +234,7 @@ class BinnedColumns(WithoutFrequencies):
 
     def _store_row(self, e: Seen) -> None:
         """Store one of the first rows. After the last of them, the sorted values of a column are its edges."""
-        self.edges[:, self.rows] = e.x.values
+        self.edges[:, self.rows] = e.row
         self.rows += 1
         if self.is_ready:
             self.edges.sort(axis=1)

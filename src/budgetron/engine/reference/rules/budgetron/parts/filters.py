@@ -83,6 +83,7 @@ class Filter:
     """
 
     count = 1
+    sees_entries = False
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, full_covariance: bool, shared: bool, own: bool, cells: int = 0,

@@ -43,6 +43,7 @@ class Latent(WithoutFrequencies):
 
     count = 1
     is_linear = True
+    sees_entries = False
     name = "latent"
 
     def __init__(self, rank: int, outputs: int, columns: int, full_covariance: bool) -> None:

@@ -20,8 +20,9 @@ class Seen:
 
     x: Instance
     task_id: int
-    linear: Array  # standardised columns divided by √d, and 1 for the bias; empty for sparse rows
-    banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none for sparse rows
+    row: Array  # the columns that parts for dense rows see
+    linear: Array  # these columns standardised and divided by √d, and 1 for the bias; empty without such parts
+    banks: list[Array]  # cos and sin of each frequency in turn, for each bank; none without such parts
     own_row: Array  # the row of the task itself
     related: list[tuple[float, int, Array]] = field(default_factory=list)
     """(coefficient, task id, row) of every related task. f contains coefficient · (margin of the own weights in the
@@ -63,6 +64,7 @@ class Part(Protocol):
     max_frequencies: int  # how many frequencies it may use within its planned bytes
     frequency_limit: int  # how many it may use if there are spare bytes
     is_linear: bool  # whether f is linear in the columns
+    sees_entries: bool  # whether its features are the entries of a sparse row, and not columns
 
     def useful_frequencies(self, weight: float, seen: int) -> int:
         """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.

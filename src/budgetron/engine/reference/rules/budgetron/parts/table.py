@@ -112,6 +112,7 @@ class HashedTable(WithoutFrequencies):
     # This part has no numbers in the rows of tasks: its own weights are in the table.
     row_width, at = 0, 0
     is_linear = True
+    sees_entries = True
 
     def __init__(self, rates: list[float], keeps: list[float], signs: list[bool], outputs: int, cells: int,
                  pairs: int, shared: bool, own: bool) -> None:  # fmt: skip

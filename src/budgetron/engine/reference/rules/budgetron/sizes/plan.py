@@ -1,6 +1,6 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
-For sparse rows, all bytes go to the table. For dense rows, the bytes go first to models on linear features and on bins,
+For sparse rows, all bytes go to the table, or three quarters of them to beliefs on frequent columns. For dense rows, the bytes go first to models on linear features and on bins,
 then to the frequencies of AdaGrad and to the rows of tasks, and the rest goes to filters over Fourier features. If only
 few tasks would have rows, the model gets fewer beliefs, because a row for one more task is worth more than one more
 belief.
@@ -13,6 +13,7 @@ from dataclasses import replace
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS
+from budgetron.engine.reference.rules.budgetron.parts.table import WAYS
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
@@ -76,6 +77,10 @@ BINS = (64, 32, 16)
 """Edges of the bins of each column: as many of these as `BIN_SHARE` allows."""
 BIN_SHARE, BIN_CELL_SHARE = 8, 8
 """Binned columns with their pairs may take 1/8 of the bytes, and the own weights of tasks for bins another 1/8."""
+TABLE_SHARE = 4
+"""The table gets 1/4 of the bytes if there are beliefs on frequent columns too."""
+FEWEST_BYTES = 48 * 1024
+"""With fewer bytes, a model on sparse rows keeps no first rows, and has the table only."""
 TABLE_BYTES = 4 * 2**20
 """The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
@@ -86,14 +91,11 @@ NO_TASKS = 2
 
 def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
     """Return the settings with all beliefs, before the sizes are planned. With `kernel`, some have Fourier features."""
-    parameters = settings.parameters
     settings = replace(settings, kernel=None, capacity=1)
-    if settings.sparse:
-        return settings.with_parameters(
-            rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1,
-            pairs=TABLE_PAIRS if parameters.shared else 0,
-        )  # fmt: skip
-    full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
+    if settings.sparse:  # the beliefs on dense rows are for frequent columns, which are not known yet
+        settings = _with_table(settings)
+    parameters = settings.parameters
+    full_covariance = settings.sparse or settings.n_features <= MAX_FULL_COVARIANCE
     two_classes = settings.n_outputs == 1
     filters: list[tuple[float, ...]] = [
         belief
@@ -125,7 +127,7 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
 
 def most_filter_frequencies(settings: Settings) -> int:
     """Return the largest number of frequencies of a filter. Its time and bytes grow with the square of this number."""
-    return min(256, 128 * settings.n_features)
+    return min(256, 128 * max(1, shapes.dense_columns(settings)))
 
 
 def has_tasks(settings: Settings) -> bool:
@@ -136,9 +138,11 @@ def has_tasks(settings: Settings) -> bool:
 def smallest(settings: Settings) -> Settings:
     """Return the settings of the smallest possible model."""
     if settings.sparse:
-        return settings.with_parameters(
-            cells=16, rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0
-        )
+        return _with_small_table(_without_columns(settings)).with_parameters(cells=16)
+    return _smallest_with_columns(settings)
+
+
+def _smallest_with_columns(settings: Settings) -> Settings:
     return _cells_only(settings).with_parameters(
         max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
         full_covariance=False, fourier_cells=MIN_CELLS, bins=0, bin_pairs=False, bin_cells=0,
@@ -147,15 +151,45 @@ def smallest(settings: Settings) -> Settings:
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
-    if settings.sparse:
-        return _table(settings, limit, compiled)
-    limit, compiled = _compiled(limit, compiled), True
+    if not settings.sparse:
+        return _with_columns(settings, _compiled(limit, compiled))
+    begun = settings.with_parameters(first_rows=True, limit=limit)
+    # With few bytes, there is no room for the first rows.
+    plan = None if limit < FEWEST_BYTES else _table(begun, limit, compiled)
+    return plan or _table(_without_columns(settings), limit, compiled)
+
+
+def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool) -> Settings:
+    """Return the settings of a model on sparse rows after its first rows, with the bytes that were planned for it."""
+    parameters = settings.parameters
+    limit, wanted, graph = parameters.limit, parameters.max_task_rows, settings.graph
+    settings = _with_table(settings).with_parameters(first_rows=False, limit=0, frequent_columns=frequent_columns)
+    plan = None
+    if frequent_columns:
+        if parameters.frequencies:
+            settings = settings.with_parameters(max_filter_frequencies=most_filter_frequencies(settings))
+        if isinstance(graph, Explicit) and wanted is not None:
+            wanted = max(wanted, shapes.rows_together(graph))
+        beyond = parameters.rows_beyond_limit and has_tasks(settings)
+        settings = settings.with_parameters(max_task_rows=16 if beyond else wanted)
+        plan = _with_columns_and_table(settings, limit, compiled)
+        if plan is not None and beyond:
+            plan = plan.with_parameters(max_task_rows=wanted)
+    if plan is None:
+        plan = _table(_without_columns(settings), limit, compiled)
+    assert plan is not None  # the limit was enough for a table and the first rows
+    return plan
+
+
+def _with_columns(settings: Settings, limit: int) -> Settings | None:
+    """Return the settings with beliefs on dense rows within a limit, in bytes of the compiled core."""
     has_fourier = bool(settings.parameters.frequencies)
-    max_frequencies = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(settings.n_features)
+    columns = shapes.dense_columns(settings)
+    max_frequencies = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(columns)
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1))
+    few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (columns + 1))
     groups: list[tuple[list[Settings], int]] = [
         (_several(settings), ENOUGH_ROWS),
         ([_lean(settings)], few_rows),
@@ -167,10 +201,10 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     for group, rows in groups:
         binned = [_with_bins(candidate, limit) for candidate in group if has_fourier]
         for candidate in (*binned, *group):
-            plan = _dense(candidate, limit, compiled)
+            plan = _dense(candidate, limit, compiled=True)
             if plan is not None and _is_balanced(plan, candidate, min(rows, _wanted_rows(settings)), limit):
                 return plan
-    return _dense(smallest(settings), limit, compiled)
+    return _dense(_smallest_with_columns(settings), limit, compiled=True)
 
 
 def _several(settings: Settings) -> list[Settings]:
@@ -192,8 +226,7 @@ def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> 
 
 
 def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Give all bytes to the table, with two beliefs if it is large and with one if it is small."""
-    settings = settings.with_parameters(max_task_rows=2)
+    """Give the remaining bytes to the table, with two beliefs if it is large and with one if it is small."""
 
     def sized(candidate: Settings) -> Settings:
         available = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
@@ -201,21 +234,51 @@ def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
     plan = sized(settings)
     if plan.parameters.cells < ENOUGH_CELLS:
-        plan = sized(
-            settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0)
-        )
+        plan = sized(_with_small_table(settings))
     return plan if plan.parameters.cells >= 16 else None
+
+
+def _with_columns_and_table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Divide the bytes between beliefs on frequent columns and the table."""
+    limit = _compiled(limit, compiled)
+    plan = _with_columns(settings.with_parameters(cells=WAYS), limit - limit // TABLE_SHARE)
+    return None if plan is None else _table(plan, limit, compiled=True)
+
+
+def _with_table(settings: Settings) -> Settings:
+    """Return the settings with all beliefs of the table."""
+    return settings.with_parameters(
+        table_rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=WAYS,
+        pairs=TABLE_PAIRS if settings.parameters.shared else 0,
+    )  # fmt: skip
+
+
+def _with_small_table(settings: Settings) -> Settings:
+    """Return the settings with one belief of the table."""
+    return settings.with_parameters(
+        table_rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0
+    )
+
+
+def _without_columns(settings: Settings) -> Settings:
+    """Return the settings of sparse rows with the table only."""
+    return settings.with_parameters(
+        first_rows=False, limit=0, rows_beyond_limit=False, frequent_columns=[], filters=[], filter_rates=[],
+        filter_lapses=[], fourier_filter=None, bandwidths=[], plain_filter=None, frequencies=0, rates=[], owns=[],
+        latent=0, max_filter_frequencies=0, max_task_rows=NO_TASKS,
+    )  # fmt: skip
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
     """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it."""
-    if not settings.parameters.shared or not settings.n_features:
+    columns = shapes.dense_columns(settings)
+    if not settings.parameters.shared or not columns:
         return settings
     for edges in BINS:
         binned = settings.with_parameters(bins=edges)
-        if shapes.shapes_of(binned)[-1].nbytes <= limit // BIN_SHARE:
-            paired = binned.with_parameters(bin_pairs=settings.n_features > 1)
-            return paired if shapes.shapes_of(paired)[-1].nbytes <= limit // BIN_SHARE else binned
+        if shapes.bins_shape(binned).nbytes <= limit // BIN_SHARE:
+            paired = binned.with_parameters(bin_pairs=columns > 1)
+            return paired if shapes.bins_shape(paired).nbytes <= limit // BIN_SHARE else binned
     return settings
 
 
@@ -293,7 +356,7 @@ def _wanted_rows(settings: Settings) -> int:
 
 def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
-    parameters, d = settings.parameters, settings.n_features
+    parameters, d = settings.parameters, shapes.dense_columns(settings)
     bare = _bare(settings)
     available = limit - bytes_of(bare, compiled)
     if available < 0:
@@ -364,12 +427,28 @@ def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Set
 def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
     if settings.sparse:
-        available = limit - bytes_of(settings.with_parameters(cells=0), compiled)
-        cells = shapes.whole_buckets(settings, available)
-        return settings.with_parameters(cells=cells) if cells >= 16 else None
+        return _resized_sparse(settings, limit, compiled)
+    return _resized_columns(settings, _compiled(limit, compiled))
+
+
+def _resized_sparse(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    if settings.parameters.first_rows:
+        settings = settings.with_parameters(limit=limit)
+    if settings.parameters.frequent_columns:
+        limit, compiled = _compiled(limit, compiled), True
+        plan = _resized_columns(settings.with_parameters(cells=WAYS), limit - limit // TABLE_SHARE)
+        if plan is None:
+            return None
+        settings = plan
+    available = limit - bytes_of(settings.with_parameters(cells=0), compiled)
+    cells = shapes.whole_buckets(settings, available)
+    return settings.with_parameters(cells=cells) if cells >= 16 else None
+
+
+def _resized_columns(settings: Settings, limit: int) -> Settings | None:
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)
-    return _dense(settings, _compiled(limit, compiled), compiled=True)
+    return _dense(settings, limit, compiled=True)
 
 
 def _compiled(limit: int, compiled: bool) -> int:
@@ -388,7 +467,15 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     if tasks:
         settings = settings.with_parameters(max_task_rows=16)
     plan = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
-    return plan.with_parameters(max_task_rows=wanted if wanted is not None else rows) if tasks else plan
+    if not tasks or not _counts_rows(plan):
+        return plan
+    plan = plan.with_parameters(max_task_rows=wanted if wanted is not None else rows)
+    return plan.with_parameters(rows_beyond_limit=True) if plan.parameters.first_rows else plan
+
+
+def _counts_rows(settings: Settings) -> bool:
+    """Whether tasks have rows, or may have them after the first rows of the stream."""
+    return shapes.has_columns(settings) or bool(settings.parameters.first_rows)
 
 
 def limit_of_count(settings: Settings, count: int | None) -> int:
@@ -402,7 +489,7 @@ def limit_of_count(settings: Settings, count: int | None) -> int:
 def resized_to_count(settings: Settings, count: int) -> Settings | None:
     """Return settings with the beliefs and task rows of a model in use, sized for a budget of `count` examples."""
     rows = settings.parameters.max_task_rows
-    if has_tasks(settings):
+    if has_tasks(settings) and shapes.has_columns(settings):
         settings = settings.with_parameters(max_task_rows=16)
     plan = resized(settings, limit_of_count(settings, count), compiled=True)
     return None if plan is None else plan.with_parameters(max_task_rows=rows)

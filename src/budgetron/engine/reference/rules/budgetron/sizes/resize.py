@@ -32,7 +32,7 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
     state = dict(state)
     if old.sparse:
         _resize_table(state, old.parameters.cells, new.parameters.cells, classes=max(2, new.n_outputs))
-    else:
+    if shapes.has_columns(new):
         index = np.asarray(state["part_index"]).tolist()
         for k, _ in enumerate(new.parameters.filters):
             if k in index:
@@ -74,7 +74,7 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
     bank, planned = shapes.bank_of(parameters, k), shapes.filter_frequencies(new, k)
     used, before = _set_frequencies(state, f"{name}_frequencies", planned)
     first = min(planned, first_frequencies(bank or 0))
-    columns = new.n_features + 1
+    columns = shapes.dense_columns(new) + 1
     n = columns + 2 * max(used, first)
     if used < first:  # the old model used fewer frequencies than a model of the new size begins with
         _widen_filter(state, name, columns + 2 * before, n)
@@ -103,7 +103,7 @@ def _widen_filter(state: State, name: str, before: int, after: int) -> None:
 
 def _resize_adagrad(state: State, part: str, new: Settings) -> None:
     """Change a part of AdaGrad to the frequencies and own cells of the new settings."""
-    parameters, columns = new.parameters, new.n_features + 1
+    parameters, columns = new.parameters, shapes.dense_columns(new) + 1
     used, before = _set_frequencies(state, f"{part}_frequencies", parameters.frequencies)
     used = max(used, min(parameters.frequencies, first_frequencies(0)))
     state[f"{part}_frequencies"] = np.array([used, parameters.frequencies])

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from budgetron.engine import first_rows
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts import filters
@@ -36,6 +37,16 @@ class Shape:
     row_width: int  # how many numbers the part has in the row of a task
     fields: Callable[[Arrays], Layout]  # returns the fields of the part's state, given the arrays of a saved model
     nbytes: int  # bytes of the part's own arrays, without rows of tasks
+
+
+def dense_columns(settings: Settings) -> int:
+    """Return how many columns the parts for dense rows see: all of them, or the frequent ones of sparse rows."""
+    return len(settings.parameters.frequent_columns) if settings.sparse else settings.n_features
+
+
+def has_columns(settings: Settings) -> bool:
+    """Whether there are parts for dense rows."""
+    return not settings.sparse or bool(settings.parameters.frequent_columns)
 
 
 def bank_of(parameters: Any, k: int) -> int | None:
@@ -70,19 +81,21 @@ def has_full_covariance(parameters: Any, k: int) -> bool:
 
 def fourier_width(settings: Settings) -> int:
     """Return the number of features that AdaGrad sees: the linear ones, and two per frequency."""
-    return settings.n_features + 1 + 2 * int(settings.parameters.frequencies)
+    return dense_columns(settings) + 1 + 2 * int(settings.parameters.frequencies)
 
 
 def shapes_of(settings: Settings) -> list[Shape]:
     """Return the shapes of the parts, in the order in which `make_parts` makes them."""
+    return (_dense_shapes(settings) if has_columns(settings) else []) + [_table(settings)] * settings.sparse
+
+
+def _dense_shapes(settings: Settings) -> list[Shape]:
     parameters = settings.parameters
-    if settings.sparse:
-        return [_table(settings)]
     shapes = [_filter(settings, k) for k in range(len(parameters.filters))]
     if parameters.latent and parameters.shared and parameters.own:
         shapes.append(_latent(settings))
     shapes += [_adagrad(settings, k) for k in range(len(parameters.rates))]
-    return shapes + [_bins(settings)] * (parameters.bins > 0)
+    return shapes + [bins_shape(settings)] * (parameters.bins > 0)
 
 
 def part_overhead(outputs: int) -> int:
@@ -103,7 +116,7 @@ def row_bytes(settings: Settings) -> int:
 
 def bytes_beyond(settings: Settings, compiled: bool) -> int:
     """Return an upper bound of the bytes of the parts, the task rows and their working memory."""
-    parameters, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    parameters, d, outputs = settings.parameters, dense_columns(settings), settings.n_outputs
     shapes = shapes_of(settings)
     # Working memory for each belief: its index, its margins and the logarithms of its probabilities.
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
@@ -113,13 +126,15 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         # The table also has eight numbers per belief and output, two per belief, and one per class.
         total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (8 * outputs + 2) * beliefs + 8 * classes
         total += most_pairs(parameters.pairs) * PAIR_BYTES
-    else:
+        total += (4 + 8) * d  # the frequent columns, and their values in one row
+        total += first_rows.most_bytes(settings) if parameters.first_rows else 0
+    if has_columns(settings):
         # Four estimates per column; one byte per column and frequency; and the features of one example.
         total += 4 * 8 * d + d * parameters.frequencies + 8 * (2 * d + 1 + 3 * parameters.frequencies)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (parameters.max_task_rows or 0) * row_bytes(settings)
-    return int(total) if compiled or settings.sparse else 2 * int(total)  # NumPy keeps both triangles of a covariance
+    return int(total) if compiled or not has_columns(settings) else 2 * int(total)  # NumPy keeps both triangles of a covariance
 
 
 def _shared_bytes(settings: Settings, n: int, full_covariance: bool, single: bool = False) -> int:
@@ -146,7 +161,7 @@ def _used_frequencies(arrays: Arrays, name: str, planned: int, limit: int, bank:
 
 def _filter(settings: Settings, k: int) -> Shape:
     """Return the shape of filter k."""
-    parameters, columns, name = settings.parameters, settings.n_features + 1, f"filter{k}"
+    parameters, columns, name = settings.parameters, dense_columns(settings) + 1, f"filter{k}"
     frequencies, bank = filter_frequencies(settings, k), bank_of(parameters, k)
     limit = parameters.max_filter_frequencies if frequencies else 0
     cells = parameters.fourier_cells if bank is not None and parameters.own else 0
@@ -167,7 +182,7 @@ def _filter(settings: Settings, k: int) -> Shape:
 
 def _latent(settings: Settings) -> Shape:
     """Return the shape of `Latent`."""
-    rank, outputs, columns = settings.parameters.latent, settings.n_outputs, settings.n_features + 1
+    rank, outputs, columns = settings.parameters.latent, settings.n_outputs, dense_columns(settings) + 1
 
     def fields(arrays: Arrays) -> Layout:
         return _shared_fields(settings, "latent", columns, settings.parameters.full_covariance) | {
@@ -186,7 +201,7 @@ def _adagrad(settings: Settings, k: int) -> Shape:
 
     def fields(arrays: Arrays) -> Layout:
         used = _used_frequencies(arrays, f"{name}_frequencies", parameters.frequencies, parameters.max_frequencies)
-        features = (settings.n_features + 1 + 2 * used) if parameters.shared else 0
+        features = (dense_columns(settings) + 1 + 2 * used) if parameters.shared else 0
         own, common = Field("float32", (outputs, cells)), Field("float32", (outputs, features))
         return {f"{name}_frequencies": Field("int64", (2,)), f"{name}_weights": common, f"{name}_squares": common,
                 f"{name}_own_weights": own, f"{name}_own_squares": own}  # fmt: skip
@@ -194,9 +209,9 @@ def _adagrad(settings: Settings, k: int) -> Shape:
     return Shape(1, 0, fields, 2 * 4 * outputs * (shared + cells))
 
 
-def _bins(settings: Settings) -> Shape:
+def bins_shape(settings: Settings) -> Shape:
     """Return the shape of the beliefs on binned columns."""
-    parameters, d, outputs = settings.parameters, settings.n_features, settings.n_outputs
+    parameters, d, outputs = settings.parameters, dense_columns(settings), settings.n_outputs
     classes, edges = max(2, outputs), parameters.bins
     beliefs = 1 + (parameters.bin_cells > 0) + parameters.bin_pairs
     slots, pairs = d * (edges + 1 + COARSE), n_pairs(d) * COARSE**2 * parameters.bin_pairs
@@ -218,7 +233,7 @@ def _bins(settings: Settings) -> Shape:
 def _table(settings: Settings) -> Shape:
     """Return the shape of the hashed table."""
     parameters, outputs = settings.parameters, settings.n_outputs
-    count, classes, cells = len(parameters.rates), max(2, outputs), parameters.cells
+    count, classes, cells = len(parameters.table_rates), max(2, outputs), parameters.cells
 
     beliefs = count + (parameters.pairs > 0)
 
@@ -237,7 +252,7 @@ def _table(settings: Settings) -> Shape:
 def cell_bytes(settings: Settings) -> int:
     """Return the bytes of a cell of the table: typical size, masses, weights with their squares, tag and count."""
     outputs = settings.n_outputs
-    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.rates) * outputs) + 2
+    return 4 * (1 + max(2, outputs) + 2 * len(settings.parameters.table_rates) * outputs) + 2
 
 
 def whole_buckets(settings: Settings, available: int) -> int:

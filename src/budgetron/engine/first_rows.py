@@ -1,0 +1,238 @@
+"""The first rows of a stream, which are kept until they decide how the model is planned.
+
+A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with the
+smallest plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries.
+When they are complete, its rule plans the model anew (`Declaration.planned_from`), and the new model learns the kept
+examples again. `BeginsTwice`, a base class of both engines, does this inside of `learn`. The result does not depend on
+how the stream is cut into blocks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron.engine.interface import Integers, Reals, State
+from budgetron.engine.records import Rows, SparseRow
+from budgetron.engine.registry import rule_class
+from budgetron.engine.saved_state import Arrays, Field, Layout, length, require, verify_tasks
+from budgetron.engine.settings import Settings
+
+MAX_ROWS, MAX_ENTRIES = 64, 2048
+"""More rows would keep a model waiting; more entries would take more bytes than small budgets have."""
+
+
+class Block(NamedTuple):
+    """The arguments of `Engine.learn`, for sparse rows."""
+
+    rows: SparseRow
+    codes: NDArray[np.int32]
+    task_ids: Integers
+    clusters: Integers
+    weights: Reals | None
+    offsets: Reals | None
+
+    def part(self, start: int, stop: int) -> Block:
+        """Return the examples from `start` to `stop`."""
+        first, last = self.rows.indptr[start], self.rows.indptr[stop]
+        rows = SparseRow(
+            self.rows.indptr[start : stop + 1] - first, self.rows.indices[first:last], self.rows.data[first:last]
+        )
+        others = (None if values is None else values[start:stop] for values in self[1:])
+        return Block(rows, *others)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class FirstRows:
+    """The kept examples, as arrays of a saved state. Adding examples returns a new object."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[Any]
+    codes: NDArray[np.int32]
+    task_ids: Integers
+    clusters: Integers
+    weights: Reals
+    offsets: Reals  # (rows, outputs), or (rows, 0) for a model without offsets
+
+    @classmethod
+    def none(cls, settings: Settings) -> Self:
+        """Return an object without examples."""
+        integers = np.zeros(0, dtype=np.int64)
+        return cls(
+            np.zeros(1, dtype=np.int64), np.zeros(0, np.int32), np.zeros(0, settings.dtype), np.zeros(0, np.int32),
+            integers, integers, np.zeros(0), np.zeros((0, 0)),
+        )  # fmt: skip
+
+    @classmethod
+    def of_state(cls, state: State) -> Self:
+        return cls(**{field.name: np.asarray(state[f"first_{field.name}"]) for field in fields(cls)})
+
+    def state(self) -> State:
+        return {f"first_{field.name}": getattr(self, field.name).copy() for field in fields(self)}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def room(self, rows: SparseRow) -> int:
+        """Return how many of these rows, which follow the kept ones, are still among the first."""
+        entries = rows.indptr[1 : 1 + MAX_ROWS - len(self)] - rows.indptr[0]
+        return int(np.searchsorted(entries, MAX_ENTRIES - len(self.indices), side="right"))
+
+    def plus(self, block: Block) -> FirstRows:
+        """Return these examples followed by those of a block."""
+        n, (indptr, indices, data) = len(block.codes), block.rows
+        weights = np.ones(n) if block.weights is None else block.weights
+        offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets.reshape(n, -1)
+        if len(self) == 0:
+            return FirstRows(indptr - indptr[0], indices, data, *block[1:4], weights, offsets)
+        ends = np.concatenate([self.indptr, self.indptr[-1] + indptr[1:] - indptr[0]])
+        before = (self.indices, self.data, self.codes, self.task_ids, self.clusters, self.weights, self.offsets)
+        after = (indices, data, *block[1:4], weights, offsets)
+        return FirstRows(ends, *(np.concatenate(pair) for pair in zip(before, after, strict=True)))
+
+    def without(self, task_id: int) -> FirstRows:
+        """Return the examples of all other tasks."""
+        kept, sizes = self.task_ids != task_id, np.diff(self.indptr)
+        entries = np.repeat(kept, sizes)
+        per_row = {name: getattr(self, name)[kept] for name in ("codes", "task_ids", "clusters", "weights", "offsets")}
+        ends = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.int64)
+        return replace(self, indptr=ends, indices=self.indices[entries], data=self.data[entries], **per_row)
+
+    def block(self) -> Block:
+        """Return the examples as the arguments of `Engine.learn`."""
+        rows = SparseRow(self.indptr, self.indices, self.data)
+        offsets = self.offsets if self.offsets.shape[1] else None
+        return Block(rows, self.codes, self.task_ids, self.clusters, self.weights, offsets)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, field.name).nbytes for field in fields(self))
+
+
+def most_bytes(settings: Settings) -> int:
+    """Return the largest `nbytes` of the first rows of a model."""
+    entry = 4 + np.dtype(settings.dtype).itemsize
+    return MAX_ENTRIES * entry + (MAX_ROWS + 1) * 8 + MAX_ROWS * (4 + 3 * 8 + 8 * settings.n_outputs)
+
+
+def layout(settings: Settings, arrays: Arrays) -> Layout:
+    """Return the fields of `FirstRows.state`."""
+    n, entries = length(arrays, "first_codes"), length(arrays, "first_indices")
+    offsets = arrays["first_offsets"].shape[-1] if "first_offsets" in arrays else 0
+    return {
+        "first_indptr": Field("int64", (n + 1,)), "first_indices": Field("int32", (entries,)),
+        "first_data": Field(settings.dtype, (entries,)), "first_codes": Field("int32", (n,)),
+        "first_task_ids": Field("int64", (n,)), "first_clusters": Field("int64", (n,)),
+        "first_weights": Field("float64", (n,)), "first_offsets": Field("float64", (n, offsets)),
+    }  # fmt: skip
+
+
+def verify(settings: Settings, arrays: Arrays) -> None:
+    """Reject first rows that learning cannot produce."""
+    codes, ends, indices = (arrays[f"first_{name}"] for name in ("codes", "indptr", "indices"))
+    most = min(MAX_ROWS, int(arrays["n_seen"][0]))
+    require(len(codes) <= most, "state.first_codes", f"at most {most}", str(len(codes)))
+    require(len(indices) <= MAX_ENTRIES, "state.first_indices", f"at most {MAX_ENTRIES}", str(len(indices)))
+    are_ends = ends[0] == 0 and ends[-1] == len(indices) and (np.diff(ends) >= 0).all()
+    require(are_ends, "state.first_indptr", "ascending from 0 to the number of entries")
+    are_columns = ((indices >= 0) & (indices < settings.n_features)).all()
+    starts_row = np.zeros(len(indices), dtype=bool)
+    starts_row[ends[:-1][ends[:-1] < len(indices)]] = True
+    ascend = np.diff(indices.astype(np.int64), prepend=-1) > 0
+    require(are_columns and (ascend | starts_row).all(), "state.first_indices", "columns, ascending in every row")
+    classes = max(2, settings.n_outputs)
+    require(((codes >= 0) & (codes < classes)).all(), "state.first_codes", f"classes from 0 to {classes - 1}")
+    require((arrays["first_weights"] >= 0).all(), "state.first_weights", "not negative")
+    width = arrays["first_offsets"].shape[1]
+    require(width in (0, settings.n_outputs), "state.first_offsets", f"0 or {settings.n_outputs} per row", str(width))
+    verify_tasks(settings, "state.first_task_ids", arrays["first_task_ids"], arrays["first_clusters"])
+
+
+class BeginsTwice(ABC):
+    """The base class of both engines: `learn` and `forget`, with the second beginning of a model that has first rows.
+
+    Subclasses implement the underscored methods for a model that is past its beginning.
+    """
+
+    settings: Settings
+    first_rows: FirstRows | None = None  # None once they have been used, and for models that keep none
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        if rule_class(settings.rule).keeps_first_rows(settings):
+            self.first_rows = FirstRows.none(settings)
+
+    def learn(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
+        offsets: Reals | None = None,
+    ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
+        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        if self.first_rows is None:
+            return self._learn(X, codes, task_ids, clusters, weights, offsets)
+        assert not isinstance(X, np.ndarray)
+        rows = SparseRow(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
+        block = Block(rows, codes, task_ids, clusters, weights, offsets)
+        n = self.first_rows.room(rows)
+        if n == len(codes):
+            first_rows = self.first_rows.plus(block)
+            learned = self._learn(*block)
+            self.first_rows = first_rows
+            return learned
+        # Everything happens on copies, so that the model is as it was if memory runs out.
+        copy = type(self).restore(self.settings, self.state())
+        begun, flags_begun = copy._learn(*block.part(0, n))
+        new = copy._begun_again(self.first_rows.plus(block.part(0, n)))
+        rest, flags_rest = new._learn(*block.part(n, len(codes)))
+        self._become(new)
+        return np.concatenate([begun, rest]), np.concatenate([flags_begun, flags_rest])
+
+    def _begun_again(self, first_rows: FirstRows) -> Self:
+        """Return a model that is planned from the first rows, and has learned them."""
+        rule = rule_class(self.settings.rule)
+        new = type(self)(rule.planned_from(self.settings, first_rows, self._is_compiled()))
+        new._learn(*first_rows.block())
+        # The counts are those of the stream: what was predicted during the beginning counts, and forgotten tasks too.
+        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
+        return type(self).restore(new.settings, new.state() | counts)
+
+    def forget(self, task_id: int) -> None:
+        """Remove a task's stored examples, its row of weights, and its examples among the first rows."""
+        if self.first_rows is not None:
+            self.first_rows = self.first_rows.without(task_id)
+        self._forget(task_id)
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, settings: Settings, state: State) -> Self: ...
+
+    @abstractmethod
+    def state(self) -> State: ...
+
+    @property
+    @abstractmethod
+    def n_seen(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def n_mistakes(self) -> int: ...
+
+    @abstractmethod
+    def _learn(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
+        offsets: Reals | None,
+    ) -> tuple[Reals, NDArray[np.uint8]]: ...  # fmt: skip
+
+    @abstractmethod
+    def _forget(self, task_id: int) -> None: ...
+
+    @abstractmethod
+    def _become(self, new: Self) -> None:
+        """Continue as another engine. Other threads may predict at the same time."""
+
+    @abstractmethod
+    def _is_compiled(self) -> bool: ...
