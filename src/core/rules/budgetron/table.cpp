@@ -33,14 +33,9 @@ void HashedTable::add_terms(const float* w, const TableEntry& entry, double r, s
 
 // The evidence of one feature, see find_evidence().
 void HashedTable::add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const {
-  const float* m = mass(entry.cell);
-  const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(m[c]) + kPriorMass) / total_[c]); };
-  double centre = outputs_ == 1 ? log_share(0) : 0.0;
-  for (std::size_t c = 0; outputs_ > 1 && c < classes_; ++c) centre += log_share(c) / static_cast<double>(classes_);
-  for (std::size_t o = 0; o < outputs_; ++o) {
-    const double n = entry.phi[1] * (log_share(outputs_ == 1 ? 1 : o) - centre);
-    for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * n;
-  }
+  evidence_.for_each_output(mass(entry.cell), [&](std::size_t o, double n) {
+    for (std::size_t b = 0; b < rates_.size(); ++b) to.columns(kShared, b * outputs_ + o)[column] += bayes_[b] * (entry.phi[1] * n);
+  });
 }
 
 // The terms of the belief on pairs are those of the belief before it, and half of a pair for each of its features.
@@ -55,29 +50,29 @@ void HashedTable::add_pair_terms(const Seen& e, const std::vector<std::size_t>& 
   });
 }
 
+// Calls use(name in a saved model, values) for every vector except those of the cells.
+template <class Use>
+void HashedTable::for_each_vector(Use use) {
+  use("table_total", evidence_.total());
+  use("table_bias", bias_);
+  use("table_bias_squares", bias_squares_);
+  use("table_bayes", bayes_);
+  use("table_bayes_squares", bayes_squares_);
+  use("table_mean_squares", gradients_.mean_squares());
+}
+
 void HashedTable::save(State& state) {
   cells_.save(state.reals["table_cells"], state.integers["table_tags"]);
-  state.reals["table_total"].assign(total_.begin(), total_.end());
-  state.reals["table_bias"].assign(bias_.begin(), bias_.end());
-  state.reals["table_bias_squares"].assign(bias_squares_.begin(), bias_squares_.end());
-  state.reals["table_bayes"].assign(bayes_.begin(), bayes_.end());
-  state.reals["table_bayes_squares"].assign(bayes_squares_.begin(), bayes_squares_.end());
-  state.reals["table_mean_squares"].assign(mean_squares_.begin(), mean_squares_.end());
+  for_each_vector([&](const char* name, Vec<double>& values) { state.reals[name].assign(values.begin(), values.end()); });
 }
 
 void HashedTable::load(const State& state) {
-  const auto copy = [&](const char* name, Vec<double>& to) {
-    const std::vector<double>& from = state.reals.at(name);
-    if (from.size() != to.size()) throw std::invalid_argument("saved model: wrong size of the table");
-    std::copy(from.begin(), from.end(), to.begin());
-  };
   cells_.load(state.reals.at("table_cells"), state.integers.at("table_tags"));
-  copy("table_total", total_);
-  copy("table_bias", bias_);
-  copy("table_bias_squares", bias_squares_);
-  copy("table_bayes", bayes_);
-  copy("table_bayes_squares", bayes_squares_);
-  copy("table_mean_squares", mean_squares_);
+  for_each_vector([&](const char* name, Vec<double>& values) {
+    const std::vector<double>& saved = state.reals.at(name);
+    if (saved.size() != values.size()) throw std::invalid_argument("saved model: wrong size of the table");
+    std::copy(saved.begin(), saved.end(), values.begin());
+  });
 }
 
 }  // namespace budgetron

@@ -9,9 +9,9 @@
 //   f_1 = f_0 + phi sum_j u_ij                      u_ij: own weight of task i for the coarse bin of column j
 //   f_2 = f_0 + psi sum_{j,l} w_jl                  w_jl: weight of the coarse bins of two columns together
 //
-// phi = 1/sqrt(2d) for d columns, psi = 1/sqrt(number of pairs). n is the evidence of naive Bayes (table.hpp), over the 2d bins of the row, and
+// phi = 1/sqrt(2d) for d columns, psi = 1/sqrt(number of pairs). n is the evidence of naive Bayes, over the 2d bins of the row, and
 // kappa its learned weight. The weights of f_0 follow the gradient of f_0, and the weights that f_1 and f_2 add follow the gradients of f_1 and
-// f_2, by AdaGrad with the step of table.hpp: c = 2 for weights that all tasks share, 4 for own weights and pairs. On a graph, b_i and u_ij are
+// f_2, by AdaGrad (adagrad_and_bayes.hpp): c = 2 for weights that all tasks share, 4 for own weights and pairs. On a graph, b_i and u_ij are
 // sums over the tasks related to i, as in the other parts.
 //
 // The own weights of all tasks are in one array, at the hash of task and bin, so two of them may share a number. The own biases are in the
@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/adagrad_and_bayes.hpp"
 #include "rules/budgetron/parts/part.hpp"
-#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 
@@ -36,11 +36,8 @@ class BinnedColumns final : public Part {
  public:
   static constexpr std::size_t kCoarseEdges = 8, kCoarse = kCoarseEdges + 1;  // edges and number of the coarse bins of a column
   static constexpr std::size_t kCellsPerBias = 8;  // one in this many own weights is a bias
-  static constexpr double kRate = 0.4, kPairRate = 1.0, kBayesRate = 0.3, kMeanRate = 1.0 / 256.0;
-  static constexpr double kSharedPrior = 2.0, kOwnPrior = 4.0, kPairPrior = 4.0;  // c
-  static constexpr double kPriorMass = 0.1;  // added to every mass, as in table.hpp
-  static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % takes no step (if omega is 1)
-  static constexpr float kMinSquare = 1e-30f;  // added to G, so that the division is defined where it is 0
+  static constexpr double kRate = 0.4, kPairRate = 1.0;
+  static constexpr double kOwnPrior = 4.0, kPairPrior = 4.0;  // c of own weights and of pairs
 
   struct Shape {
     std::size_t columns, outputs, edges;  // `edges` per column, a multiple of 8
@@ -49,10 +46,9 @@ class BinnedColumns final : public Part {
   };
 
   BinnedColumns(Bytes& bytes, const Shape& shape)
-      : shape_(shape), classes_(std::max<std::size_t>(2, shape.outputs)), biases_(shape.cells / kCellsPerBias), phi_(1.0 / std::sqrt(2.0 * static_cast<double>(shape.columns))),
-        psi_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(1, n_pairs())))), steps_(bytes, shape.outputs), edges_(bytes, shape.columns * shape.edges),
-        total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, shape.outputs), bias_squares_(bytes, shape.outputs), bayes_(bytes, 2, 1.0),
-        mean_squares_(bytes, count() * shape.outputs, (1.0 - 1.0 / static_cast<double>(classes_)) / static_cast<double>(classes_)), gradient_(bytes, count() * shape.outputs),
+      : shape_(shape), classes_(classes_of(shape.outputs)), biases_(shape.cells / kCellsPerBias), phi_(1.0 / std::sqrt(2.0 * static_cast<double>(shape.columns))),
+        psi_(1.0 / std::sqrt(static_cast<double>(std::max<std::size_t>(1, n_pairs())))), gradients_(bytes, count(), shape.outputs), evidence_(bytes, shape.outputs),
+        edges_(bytes, shape.columns * shape.edges), bias_(bytes, shape.outputs), bias_squares_(bytes, shape.outputs), bayes_(bytes, 2, 1.0),
         slots_(bytes, shape.columns * slots_each() * slot_width()), own_(bytes, shape.cells * 2 * shape.outputs), pairs_(bytes, shape.pairs ? n_pairs() * kCoarse * kCoarse * 2 * shape.outputs : 0) {
     bayes_[0] = 0.5;
   }
@@ -90,25 +86,22 @@ class BinnedColumns final : public Part {
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const std::size_t outputs = shape_.outputs;
-    const bool any_steps = find_gradients(f, label, omega);
-    for (std::size_t o = 0; o < outputs; ++o) {
-      bias_squares_[o] += gradient_[o] * gradient_[o];
-      bias_[o] += kRate * gradient_[o] / std::sqrt(bias_squares_[o] + 1e-9);
-    }
+    bool any_steps = false;
+    for (std::size_t b = 0; b < count(); ++b) any_steps |= gradients_.find(b, f, label, omega);
+    for (std::size_t o = 0; o < outputs; ++o) step_bias(bias_[o], bias_squares_[o], gradients_[o], kRate);
     for_each_own_bias(e, [&](const float* w, double r, std::size_t) { step(writable(own_, w), r, 0, kRate, kOwnPrior); });
     if (!is_ready()) {
       store_row(e);
       return any_steps;
     }
     double bayes_gradient = 0;
-    for (std::size_t o = 0; o < outputs; ++o) bayes_gradient += gradient_[o] * e.bin_evidence[o];
-    bayes_[1] += bayes_gradient * bayes_gradient;
-    bayes_[0] += kBayesRate * bayes_gradient / std::sqrt(bayes_[1]);
+    for (std::size_t o = 0; o < outputs; ++o) bayes_gradient += gradients_[o] * e.bin_evidence[o];
+    step_bayes(bayes_[0], bayes_[1], bayes_gradient);
     for_each_slot(e, [&](const float* found, std::size_t) {
       float* slot = writable(slots_, found);
       step(slot + classes_, phi_, 0, kRate, kSharedPrior);
       slot[label] += static_cast<float>(phi_);
-      total_[label] += phi_;
+      evidence_.total()[label] += phi_;
     });
     for_each_own(e, [&](const float* w, double r, std::size_t, std::size_t) { step(writable(own_, w), r * phi_, 1, kRate, kOwnPrior); });
     for_each_pair(e, [&](const float* w, std::size_t, std::size_t) { step(writable(pairs_, w), psi_, count() - 1, kPairRate, kPairPrior); });
@@ -124,7 +117,7 @@ class BinnedColumns final : public Part {
     if (is_ready())
       for_each_slot(e, [&](const float* slot, std::size_t column) {
         add_term(slot + classes_, phi_, kShared, 0, column, to);
-        add_evidence(slot, column, to);
+        evidence_.for_each_output(slot, [&](std::size_t o, double n) { to.columns(kShared, o)[column] += bayes_[0] * phi_ * n; });
       });
     for (std::size_t b = 1; b < count(); ++b)
       for (std::size_t o = 0; o < outputs; ++o)
@@ -175,11 +168,11 @@ class BinnedColumns final : public Part {
   template <class Use>
   void for_each_array(Use use) {
     use("bins_edges", edges_);
-    use("bins_total", total_);
+    use("bins_total", evidence_.total());
     use("bins_bias", bias_);
     use("bins_bias_squares", bias_squares_);
     use("bins_bayes", bayes_);
-    use("bins_mean_squares", mean_squares_);
+    use("bins_mean_squares", gradients_.mean_squares());
     use("bins_slots", slots_);
     use("bins_own", own_);
     use("bins_pairs", pairs_);
@@ -253,65 +246,34 @@ class BinnedColumns final : public Part {
   }
   // A step of weights and their G, along the gradient of one belief.
   void step(float* w, double feature, std::size_t belief, double rate, double prior) const {
-    const auto phi = static_cast<float>(feature);
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       const std::size_t k = belief * shape_.outputs + o;
-      const float gradient = phi * static_cast<float>(gradient_[k]);
-      float& squares = w[shape_.outputs + o];
-      squares += gradient * gradient;
-      w[o] += static_cast<float>(rate) * gradient / std::sqrt(squares + static_cast<float>(prior * mean_squares_[k]) * (phi * phi) + kMinSquare);
+      step_weight(w[o], w[shape_.outputs + o], static_cast<float>(feature), static_cast<float>(gradients_[k]), static_cast<float>(rate), 1.0f,
+                   static_cast<float>(prior * gradients_.mean_square(k)));
     }
   }
 
-  // Writes n to e.bin_evidence. The sum of logarithms is the logarithm of a product, which takes less time; 16 factors cannot overflow (table.hpp).
+  // Writes n to e.bin_evidence.
   void find_evidence(const Seen& e) const {
     const std::size_t outputs = shape_.outputs;
-    double mean = 0;
     for (std::size_t o = 0; o < outputs; ++o) {
-      double logs = 0, product = 1;
-      std::size_t factors = 0;
+      Evidence::LogRatio ratio;
       for_each_slot(e, [&](const float* slot, std::size_t) {
-        product *= outputs == 1 ? (static_cast<double>(slot[1]) + kPriorMass) / (static_cast<double>(slot[0]) + kPriorMass) : static_cast<double>(slot[o]) + kPriorMass;
-        if (++factors % 16) return;
-        logs += std::log(product);
-        product = 1;
+        const auto mass = [&](std::size_t c) { return static_cast<double>(slot[c]) + Evidence::kPriorMass; };
+        ratio.above *= outputs == 1 ? mass(1) / mass(0) : mass(o);
+        ratio.end_of_factor();
       });
-      const double prior = outputs == 1 ? std::log(total_[0] / total_[1]) : -std::log(total_[o]);
-      e.bin_evidence[o] = phi_ * (logs + std::log(product) + static_cast<double>(factors) * prior);
-      mean += e.bin_evidence[o] / static_cast<double>(outputs);
+      e.bin_evidence[o] = phi_ * (ratio.value() + static_cast<double>(ratio.factors()) * evidence_.log_prior(o));
     }
-    for (std::size_t o = 0; outputs > 1 && o < outputs; ++o) e.bin_evidence[o] -= mean;
-  }
-  // The terms of the evidence of one bin.
-  void add_evidence(const float* slot, std::size_t column, Terms& to) const {
-    const auto log_share = [&](std::size_t c) { return std::log((static_cast<double>(slot[c]) + kPriorMass) / total_[c]); };
-    double centre = shape_.outputs == 1 ? log_share(0) : 0.0;
-    for (std::size_t c = 0; shape_.outputs > 1 && c < classes_; ++c) centre += log_share(c) / static_cast<double>(classes_);
-    for (std::size_t o = 0; o < shape_.outputs; ++o) to.columns(kShared, o)[column] += bayes_[0] * phi_ * (log_share(shape_.outputs == 1 ? 1 : o) - centre);
-  }
-
-  // Computes the gradients of every belief, 0 for those that take no step. Returns whether any takes one.
-  bool find_gradients(const double* f, std::size_t label, double omega) {
-    bool any_steps = false;
-    for (std::size_t b = 0; b < count(); ++b) {
-      const bool steps = omega * steps_.gradient(f + b * shape_.outputs, label) >= kMinError;
-      any_steps |= steps;
-      for (std::size_t o = 0; o < shape_.outputs; ++o) {
-        const std::size_t k = b * shape_.outputs + o;
-        gradient_[k] = steps ? omega * steps_.g()[o] : 0.0;
-        mean_squares_[k] += (gradient_[k] * gradient_[k] - mean_squares_[k]) * kMeanRate;
-      }
-    }
-    return any_steps;
+    evidence_.centre(e.bin_evidence);
   }
 
   Shape shape_;
   std::size_t classes_, biases_, rows_ = 0;  // rows_: how many of the first rows are stored
   double phi_, psi_;
-  Steps steps_;
-  // The edges (columns × edges); the mass of each class; the bias and its sum of g^2; kappa and its sum of squares; S and the gradient of every
-  // belief and output.
-  Vec<double> edges_, total_, bias_, bias_squares_, bayes_, mean_squares_, gradient_;
+  Gradients gradients_;
+  Evidence evidence_;
+  Vec<double> edges_, bias_, bias_squares_, bayes_;  // the edges (columns × edges); the bias and its sum of g^2; kappa and its sum of squares
   Vec<float> slots_, own_, pairs_;
 };
 

@@ -35,32 +35,27 @@
 #include <vector>
 
 #include "rules/budgetron/features/hashing.hpp"
+#include "rules/budgetron/parts/adagrad_and_bayes.hpp"
 #include "rules/budgetron/parts/cells.hpp"
-#include "rules/budgetron/parts/fourier_adagrad.hpp"
 #include "rules/budgetron/parts/pairs.hpp"
 #include "rules/budgetron/parts/part.hpp"
-#include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
 
 class HashedTable final : public Part {
  public:
-  static constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % does not update its weights
-  static constexpr double kTypicalRate = 1.0 / 8.0, kBayesRate = 0.3, kMeanRate = 1.0 / 256.0;
+  static constexpr double kTypicalRate = 1.0 / 8.0;
   static constexpr std::uint64_t kOwnCount = 3;  // the count of its shared cell from which a feature has own weights
-  static constexpr double kSharedPrior = 2.0, kOwnPrior = 16.0, kPairPrior = 4.0;  // c of shared and own weights, and of pairs
+  static constexpr double kOwnPrior = 16.0, kPairPrior = 4.0;  // c of own weights and of pairs
   static constexpr double kPairRate = 0.5;
-  static constexpr float kMinSquare = 1e-30f;  // added to the squares, so that the division is defined where all are 0
-  static constexpr double kPriorMass = 0.1;  // added to every M_jc, so that a class without the feature keeps some probability
   static constexpr double kMaxSize = 1e38;  // the limit of |x|: rows may be float64, but typical sizes are float32 and must stay finite
 
   // `keeps` is the share of G that each belief keeps at a step; `signs` is 1 for beliefs that see only the signs of features.
   HashedTable(Bytes& bytes, const std::vector<double>& rates, const std::vector<double>& keeps, const std::vector<double>& signs, std::size_t outputs, std::size_t cells,
               std::size_t pairs, bool single, bool shared, bool own)
-      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(std::max<std::size_t>(2, outputs)), pairs_(pairs), single_(single), shared_(shared), own_(own),
-        steps_(bytes, outputs), cells_(bytes, cells, 1 + classes_ + 2 * width()), moves_(bytes, count() * outputs),
-        total_(bytes, classes_, 1000 * kPriorMass), bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5),
-        bayes_squares_(bytes, rates.size(), 1.0), mean_squares_(bytes, count() * outputs, first_mean_square(classes_)), gradient_(bytes, count() * outputs) {
+      : rates_(rates), keeps_(keeps), outputs_(outputs), classes_(classes_of(outputs)), pairs_(pairs), single_(single), shared_(shared), own_(own),
+        cells_(bytes, cells, 1 + classes_ + 2 * width()), moves_(bytes, count() * outputs), gradients_(bytes, count(), outputs), evidence_(bytes, outputs),
+        bias_(bytes, width()), bias_squares_(bytes, width()), bayes_(bytes, rates.size(), 0.5), bayes_squares_(bytes, rates.size(), 1.0) {
     for (const double sign : signs) values_.insert(values_.end(), outputs, sign != 0);
   }
 
@@ -108,12 +103,10 @@ class HashedTable final : public Part {
       double bayes_gradient = 0;
       for (std::size_t o = 0; o < outputs_; ++o) {
         const std::size_t k = b * outputs_ + o;
-        bias_squares_[k] += gradient_[k] * gradient_[k];
-        bias_[k] += rates_[b] * gradient_[k] / std::sqrt(bias_squares_[k] + 1e-9);
-        bayes_gradient += gradient_[k] * e.evidence[o];
+        step_bias(bias_[k], bias_squares_[k], gradients_[k], rates_[b]);
+        bayes_gradient += gradients_[k] * e.evidence[o];
       }
-      bayes_squares_[b] += bayes_gradient * bayes_gradient;
-      bayes_[b] += kBayesRate * bayes_gradient / std::sqrt(bayes_squares_[b]);
+      step_bayes(bayes_[b], bayes_squares_[b], bayes_gradient);
     }
     update_statistics(e, label);
     return any_steps;
@@ -139,9 +132,6 @@ class HashedTable final : public Part {
 
   // The hash of the constant. Columns are not negative, so it is not that of a column.
   static constexpr std::uint64_t kConstant = mix64(std::int64_t{-1});
-
-  // S before the first example: the mean of g^2 if all classes are equally likely.
-  static double first_mean_square(std::size_t classes) { return (1.0 - 1.0 / static_cast<double>(classes)) / static_cast<double>(classes); }
 
   std::size_t width() const { return rates_.size() * outputs_; }
   // Two beliefs and two classes. The loops over the weights of a cell are compiled for this width, too: what does not depend on the feature
@@ -261,40 +251,33 @@ class HashedTable final : public Part {
     double* n = e.evidence;
     std::fill_n(n, outputs_, 0.0);
     if (!shared_) return;
-    // All |phi| are equal, so the sum of logarithms is the logarithm of a product, which takes less time. A product of 16 factors cannot
-    // overflow: they are at least kPriorMass, and a mass in float32 stops growing at 2^24, because each example adds at most 1.
-    const double phi = std::abs(e.entries->front().phi[1]);
+    const double phi = std::abs(e.entries->front().phi[1]);  // the same for all features
     for (std::size_t o = 0; o < outputs_; ++o) {
-      const double prior = outputs_ == 1 ? std::log(total_[0] / total_[1]) : -std::log(total_[o]);
-      double logs = 0, above = 1, below = 1;
-      std::size_t factors = 0;
+      const double prior = evidence_.log_prior(o);
+      Evidence::LogRatio ratio;
       for (const TableEntry& entry : *e.entries) {
         if (entry.cell == Cells::kNone) continue;
         const float* m = mass(entry.cell);
         const std::size_t positive = entry.phi[1] > 0 ? 1 : 0;  // as an index, so that there is no branch
-        logs += std::copysign(1.0, entry.phi[1]) * prior;
+        ratio.logs += std::copysign(1.0, entry.phi[1]) * prior;
         if (outputs_ == 1) {
-          above *= static_cast<double>(m[positive]) + kPriorMass;
-          below *= static_cast<double>(m[1 - positive]) + kPriorMass;
+          ratio.above *= static_cast<double>(m[positive]) + Evidence::kPriorMass;
+          ratio.below *= static_cast<double>(m[1 - positive]) + Evidence::kPriorMass;
         } else {
-          (positive ? above : below) *= static_cast<double>(m[o]) + kPriorMass;
+          (positive ? ratio.above : ratio.below) *= static_cast<double>(m[o]) + Evidence::kPriorMass;
         }
-        if (++factors % 16 == 0) {
-          logs += std::log(above / below);
-          above = below = 1;
-        }
+        ratio.end_of_factor();
       }
-      n[o] = phi * (logs + std::log(above / below));
+      n[o] = phi * ratio.value();
     }
-    if (outputs_ == 1) return;
-    double mean = 0;
-    for (std::size_t c = 0; c < classes_; ++c) mean += n[c] / static_cast<double>(classes_);
-    for (std::size_t c = 0; c < classes_; ++c) n[c] -= mean;
+    evidence_.centre(n);
   }
 
   void add_terms(const float* w, const TableEntry& entry, double r, std::size_t source, std::size_t column, Terms& to) const;
   void add_evidence(const TableEntry& entry, std::size_t column, Terms& to) const;
   void add_pair_terms(const Seen& e, const std::vector<std::size_t>& columns, Terms& to) const;
+  template <class Use>
+  void for_each_vector(Use use);
   // Adds the weights of all entries to f. Width is width(), or 0 for any.
   template <std::size_t Width>
   void add_margins(const Seen& e, double* f) const {
@@ -337,12 +320,7 @@ class HashedTable final : public Part {
           step(w[k], w[n + k], moves[k], static_cast<float>(r * entry.phi[moves[k].value]), source == kShared ? moves[k].shared_prior : moves[k].own_prior);
       });
   }
-  // Takes a step of one weight w, whose G is `squares`.
-  static void step(float& w, float& squares, const Move& move, float phi, float prior) {
-    const float gradient = phi * move.gradient;
-    squares = move.keep * squares + gradient * gradient;
-    w += move.rate * gradient / std::sqrt(squares + prior * (phi * phi) + kMinSquare);
-  }
+  static void step(float& w, float& squares, const Move& move, float phi, float prior) { step_weight(w, squares, phi, move.gradient, move.rate, move.keep, prior); }
   // The weights of a pair and their G are where the first belief has its own in the cells of features.
   void learn_pairs(Vec<PairEntry>& pairs, bool evicted) {
     Pairs::count(cells_, pairs, evicted);
@@ -353,28 +331,24 @@ class HashedTable final : public Part {
         step(*w, w[width()], move, pair.phi, move.shared_prior);
       }
   }
-  // Computes the gradients of every belief and output, 0 for beliefs that take no step, and what they change. Returns whether any takes a step.
+  // Computes the gradients of every belief and output, and what they change. Returns whether any belief takes a step.
   bool find_gradients(const double* f, std::size_t label, double omega) {
     bool any_steps = false;
     for (std::size_t b = 0; b < count(); ++b) {
-      const bool steps = omega * steps_.gradient(f + b * outputs_, label) >= kMinError, pairs = b == rates_.size();
+      const bool steps = gradients_.find(b, f, label, omega), pairs = b == rates_.size();
       any_steps |= steps;
       const double rate = pairs ? kPairRate : rates_[b], keep = steps && !pairs ? keeps_[b] : 1.0;
       const double shared_prior = pairs ? kPairPrior : kSharedPrior, own_prior = shared_ && !pairs ? kOwnPrior : shared_prior;
-      for (std::size_t o = 0; o < outputs_; ++o) {
-        const std::size_t k = b * outputs_ + o;
-        gradient_[k] = steps ? omega * steps_.g()[o] : 0.0;
-        mean_squares_[k] += (gradient_[k] * gradient_[k] - mean_squares_[k]) * kMeanRate;
-        moves_[k] = {static_cast<float>(gradient_[k]), static_cast<float>(rate), static_cast<float>(keep), static_cast<float>(shared_prior * mean_squares_[k]),
-                     static_cast<float>(own_prior * mean_squares_[k]), pairs ? 0 : values_[k]};
-      }
+      for (std::size_t k = b * outputs_; k < (b + 1) * outputs_; ++k)
+        moves_[k] = {static_cast<float>(gradients_[k]), static_cast<float>(rate), static_cast<float>(keep), static_cast<float>(shared_prior * gradients_.mean_square(k)),
+                     static_cast<float>(own_prior * gradients_.mean_square(k)), pairs ? 0 : values_[k]};
     }
     return any_steps;
   }
 
   // Updates the typical sizes and the masses.
   void update_statistics(const Seen& e, std::size_t label) {
-    double total = total_[label];
+    double total = evidence_.total()[label];
     for (const TableEntry& entry : *e.entries) {
       if (entry.cell == Cells::kNone) continue;
       typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
@@ -382,7 +356,7 @@ class HashedTable final : public Part {
       mass(entry.cell)[label] += static_cast<float>(phi);
       total += phi;
     }
-    total_[label] = total;
+    evidence_.total()[label] = total;
   }
 
   std::vector<double> rates_, keeps_;
@@ -390,11 +364,11 @@ class HashedTable final : public Part {
   std::size_t outputs_, classes_;
   Pairs pairs_;
   bool single_, shared_, own_;
-  Steps steps_;
   Cells cells_;  // per cell: typical |x|, mass per class, weights (beliefs × outputs), squares
   Vec<Move> moves_;
-  // M_c; b and its sum of g^2; k and its sum of squares; S; and the gradient of each belief and output for the current example.
-  Vec<double> total_, bias_, bias_squares_, bayes_, bayes_squares_, mean_squares_, gradient_;
+  Gradients gradients_;
+  Evidence evidence_;
+  Vec<double> bias_, bias_squares_, bayes_, bayes_squares_;  // b and its sum of g^2; k and its sum of squares
 };
 
 }  // namespace budgetron

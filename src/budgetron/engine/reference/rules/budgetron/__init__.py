@@ -13,9 +13,10 @@ all tasks are alike. A *part* is one or more beliefs that share state.
 - `beliefs`: describes the beliefs for users
 - `terms`: writes a margin as a sum of terms, for explanations
 - `features/`: `scaler` standardises columns, `fourier_features` computes random features, `hashing` hashes integers
-- `parts/`: `part` is the interface; `filters`, `latent`, `adagrad` and `table` implement it. `pairs` finds the pairs of
-  features of a sparse row. `steps` computes step sizes and class probabilities. `task_rows` stores the own weights of
-  the tasks that are updated most often
+- `parts/`: `part` is the interface; `filters`, `latent`, `adagrad`, `bins` and `table` implement it.
+  `adagrad_and_bayes` is what `bins` and `table` have in common. `pairs` finds the pairs of features of a sparse row.
+  `steps` computes step sizes and class probabilities. `task_rows` stores the own weights of the tasks that are updated
+  most often
 - `sizes/`: `plan` decides which parts fit into the bytes, `shapes` lists the arrays and bytes of each part, `resize`
   changes a model to another size
 

@@ -20,11 +20,12 @@ from budgetron.engine.reference.rule import Rule
 from budgetron.engine.reference.rules.budgetron import calibration
 from budgetron.engine.reference.rules.budgetron.parts import task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
+from budgetron.engine.reference.rules.budgetron.parts.adagrad_and_bayes import TOTAL_MASS
 from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS, BinnedColumns
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
 from budgetron.engine.reference.rules.budgetron.parts.latent import Latent
 from budgetron.engine.reference.rules.budgetron.parts.part import Part
-from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, TOTAL_MASS, WAYS, HashedTable
+from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, WAYS, HashedTable
 from budgetron.engine.reference.rules.budgetron.sizes import plan, shapes
 from budgetron.engine.reference.rules.budgetron.sizes.frequent_columns import frequent_columns
 from budgetron.engine.reference.rules.budgetron.sizes.resize import resized_state

@@ -9,10 +9,10 @@ every (E/8)-th edge. Until there are E rows, only the biases learn.
     f₁ = f₀ + φ Σ_j u_ij                       u_ij: own weight of task i for the coarse bin of column j
     f₂ = f₀ + ψ Σ_{j,l} w_jl                   w_jl: weight of the coarse bins of two columns together
 
-φ is 1/√(2d) for d columns, and ψ is 1/√(number of pairs). n is the evidence of naive Bayes (`table`) over the 2d bins
-of the row, and κ its learned weight. The weights of f₀ follow the gradient of f₀, and the weights that f₁ and f₂ add
-follow the gradients of f₁ and f₂, by AdaGrad with the step of `table`: c is 2 for weights that all tasks share, and 4
-for own weights and for pairs. On a graph, b_i and u_ij are sums over the tasks related to i, as in the other parts.
+φ is 1/√(2d) for d columns, and ψ is 1/√(number of pairs). n is the evidence of naive Bayes over the 2d bins of the
+row, and κ its learned weight. The weights of f₀ follow the gradient of f₀, and the weights that f₁ and f₂ add follow
+the gradients of f₁ and f₂, by AdaGrad (`adagrad_and_bayes`): c is 2 for weights that all tasks share, and 4 for own
+weights and for pairs. On a graph, b_i and u_ij are sums over the tasks related to i, as in the other parts.
 
 Coarse bins learn faster, because each sees more examples; fine bins learn the details. Pairs and own weights have
 coarse bins only, because there are many of them.
@@ -30,22 +30,22 @@ from numpy.typing import NDArray
 
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64, mixed
+from budgetron.engine.reference.rules.budgetron.parts.adagrad_and_bayes import (
+    SHARED_PRIOR,
+    TOTAL_MASS,
+    evidence,
+    first_mean_squares,
+    gradients,
+    step_bayes,
+    step_bias,
+    step_weights,
+)
 from budgetron.engine.reference.rules.budgetron.parts.part import (
     SHARED,
     Seen,
     Terms,
     WithoutFrequencies,
     source_of,
-)
-from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
-from budgetron.engine.reference.rules.budgetron.parts.table import (
-    BAYES_RATE,
-    MASS,
-    MEAN_RATE,
-    MIN_ERROR,
-    SHARED_PRIOR,
-    TOTAL_MASS,
-    step,
 )
 
 COARSE_EDGES = 8
@@ -89,7 +89,7 @@ class BinnedColumns(WithoutFrequencies):
         self.pairs = np.zeros((n_pairs(columns) * COARSE**2 * pairs, 2 * outputs), np.float32)
         self.total, self.bias, self.bias_squares = np.full(classes, TOTAL_MASS), np.zeros(outputs), np.zeros(outputs)
         self.bayes = np.array([0.5, 1.0])  # κ, and its sum of squared gradients
-        self.mean_squares = np.full((self.count, outputs), (1 - 1 / classes) / classes)
+        self.mean_squares = first_mean_squares(self.count, outputs)
 
     @property
     def is_ready(self) -> bool:
@@ -168,9 +168,7 @@ class BinnedColumns(WithoutFrequencies):
 
     def _evidence(self, slots: NDArray[np.float32]) -> Array:
         """Return the evidence of each bin, (bins, outputs)."""
-        logs = np.log((slots[:, : self.classes].astype(np.float64) + MASS) / self.total)
-        n = logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True)
-        return np.asarray(self.phi * n)
+        return np.asarray(self.phi * evidence(slots[:, : self.classes].astype(np.float64), self.total, self.outputs))
 
     def variances(self, e: Seen) -> Array:
         """Return how far a step of the current size would move f, in place of a variance (see `FourierAdaGrad`)."""
@@ -193,13 +191,8 @@ class BinnedColumns(WithoutFrequencies):
     # ---- the update
 
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
-        # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
-        per_class = omega * np.stack([gradient(row, code) for row in f])
-        takes_step = per_class[:, code] >= MIN_ERROR
-        g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
-        self.mean_squares += (g**2 - self.mean_squares) * MEAN_RATE
-        self.bias_squares += g[0] ** 2
-        self.bias += RATE * g[0] / np.sqrt(self.bias_squares + 1e-9)
+        g, takes_step = gradients(f, code, omega, self.mean_squares)
+        step_bias(self.bias, self.bias_squares, g[0], RATE)
         for r, cell in self._own_biases(e):
             self._step(self.own[cell], r, g, 0, RATE, OWN_PRIOR)
         if self.is_ready:
@@ -210,9 +203,7 @@ class BinnedColumns(WithoutFrequencies):
 
     def _learn_bins(self, e: Seen, g: Array, code: int) -> None:
         slots = self._slots(e)
-        bayes_gradient = g[0] @ self._evidence(self.slots[slots]).sum(axis=0)
-        self.bayes[1] += bayes_gradient**2
-        self.bayes[0] += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes[1])
+        step_bayes(self.bayes[:1], self.bayes[1:], g[0] @ self._evidence(self.slots[slots]).sum(axis=0))
         rows = self.slots[slots]
         self._step(rows[:, self.classes :], self.phi, g, 0, RATE, SHARED_PRIOR)
         rows[:, code] += np.float32(self.phi)
@@ -230,7 +221,7 @@ class BinnedColumns(WithoutFrequencies):
     def _step(self, rows: NDArray[np.float32], phi: float, g: Array, belief: int, rate: float, prior: float) -> None:
         """Take a step of weights and their G in place, along the gradient of one belief."""
         w, squares = rows[..., : self.outputs], rows[..., self.outputs :]
-        step(w, squares, phi, g[belief], rate, 1.0, prior * self.mean_squares[belief])
+        step_weights(w, squares, phi, g[belief], rate, 1.0, prior * self.mean_squares[belief])
 
     def _store_row(self, e: Seen) -> None:
         """Store one of the first rows. After the last of them, the sorted values of a column are its edges."""

@@ -48,7 +48,16 @@ import numpy as np
 
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron.features.hashing import Hashes, mix64, mixed
-from budgetron.engine.reference.rules.budgetron.parts.adagrad import MIN_SQUARE
+from budgetron.engine.reference.rules.budgetron.parts.adagrad_and_bayes import (
+    SHARED_PRIOR,
+    TOTAL_MASS,
+    evidence,
+    first_mean_squares,
+    gradients,
+    step_bayes,
+    step_bias,
+    step_weights,
+)
 from budgetron.engine.reference.rules.budgetron.parts.pairs import PairEntries, pairs_of
 from budgetron.engine.reference.rules.budgetron.parts.part import (
     SHARED,
@@ -57,14 +66,11 @@ from budgetron.engine.reference.rules.budgetron.parts.part import (
     WithoutFrequencies,
     source_of,
 )
-from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
-SHARED_PRIOR, OWN_PRIOR, PAIR_PRIOR = 2.0, 16.0, 4.0
-"""c of shared weights, of own weights and of pairs."""
+OWN_PRIOR, PAIR_PRIOR = 16.0, 4.0
+"""c of own weights and of pairs."""
 PAIR_RATE = 0.5
 """Step size λ of pairs."""
-MEAN_RATE = 1 / 256
-"""Step size of the running mean S."""
 CONSTANT = mix64(np.array([-1]))
 """The hash of the constant. Columns are not negative, so it is not that of a column."""
 WAYS = 8
@@ -73,16 +79,8 @@ TAGS, MAX_COUNT = 2**12, 15
 """The number of different tags, and the largest count of a cell: together they fit into two bytes."""
 OWN_COUNT = 3
 """A feature has own weights while the count of its shared cell is at least this."""
-MASS = 0.1
-"""Prior mass of every feature in each class: M_jc before any example."""
-TOTAL_MASS = 1000 * MASS
-"""Prior mass of every class: M_c before any example."""
 TYPICAL_RATE = 1 / 8
 """Step size of the running mean a_j."""
-BAYES_RATE = 0.3
-"""Step size of κ."""
-MIN_ERROR = 1e-5
-"""A belief that gives the true class a probability above 99.999 % does not update its weights."""
 MAX_SIZE = 1e38
 """Larger |x| count as this. Rows may be float64, but typical sizes are stored in float32 and must stay finite."""
 
@@ -126,8 +124,7 @@ class HashedTable(WithoutFrequencies):
         self.tag, self.counts = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
         self.bias, self.bias_squares = np.zeros((beliefs, outputs)), np.zeros((beliefs, outputs))
         self.bayes, self.bayes_squares = np.full(beliefs, 0.5), np.ones(beliefs)
-        # The mean of g² if all classes are equally likely.
-        self.mean_squares = np.full((self.count, outputs), (1 - 1 / classes) / classes)
+        self.mean_squares = first_mean_squares(self.count, outputs)
 
     def begin_row(self, row: Array, task_id: int) -> None:
         pass
@@ -213,20 +210,16 @@ class HashedTable(WithoutFrequencies):
         return np.concatenate([f, f[-1:] + pairs.phi.astype(np.float64) @ at(self.w[:, 0], pairs.cell)])
 
     def _evidence(self, entries: Entries) -> Array:
-        """Return the evidence n, one number per output.
-
-        For two classes it is the log ratio of the second class to the first.
-        """
+        """Return the evidence n, one number per output."""
         return entries.phi[1] @ self._evidence_by_entry(entries) if self.shared else np.zeros(self.outputs)
 
     def _evidence_by_entry(self, entries: Entries) -> Array:
-        logs = np.log((at(self.mass, entries.cell) + MASS) / self.total)
-        n = logs[:, 1:] - logs[:, :1] if self.outputs == 1 else logs - logs.mean(axis=1, keepdims=True)
+        n = evidence(at(self.mass, entries.cell), self.total, self.outputs)
         return np.where(entries.cell[:, None] >= 0, n, 0.0)
 
-    def _margins(self, entries: Entries, evidence: Array) -> Array:
+    def _margins(self, entries: Entries, n: Array) -> Array:
         """Return f (beliefs, outputs), given the evidence n."""
-        f = self.bias + self.bayes[:, None] * evidence
+        f = self.bias + self.bayes[:, None] * n
         phi = entries.phi[self.signs.astype(int)]  # (beliefs, n)
         if self.shared:
             f = f + np.einsum("nbo,bn->bo", at(self.w, entries.cell), phi)
@@ -257,12 +250,8 @@ class HashedTable(WithoutFrequencies):
     def learn(self, e: Seen, f: Array, code: int, omega: float) -> bool:
         entries = self._entries(e)
         pairs = self._pairs(entries)
-        evidence = self._evidence(entries)
-        # The negative gradient of the log loss, per class. Beliefs nearly certain of the true class take no step.
-        per_class = omega * np.stack([gradient(row, code) for row in f])  # (beliefs, classes)
-        takes_step = per_class[:, code] >= MIN_ERROR
-        g = np.where(takes_step[:, None], per_class[:, -self.outputs:], 0.0)  # (beliefs, outputs)
-        self.mean_squares += (g**2 - self.mean_squares) * MEAN_RATE
+        n = self._evidence(entries)
+        g, takes_step = gradients(f, code, omega, self.mean_squares)
         beliefs = len(self.rates)
         keep = np.where(takes_step[:beliefs], self.keeps, 1.0)
         expected, pair_gradient, g = self.mean_squares[:beliefs], g[beliefs:], g[:beliefs]
@@ -275,14 +264,11 @@ class HashedTable(WithoutFrequencies):
             for r, prior, cell in cells:
                 if cell[j] >= 0:
                     w, squares = self.w[cell[j]], self.squares[cell[j]]
-                    step(w, squares, r * phi[:, j, None], g, rates, keep[:, None], prior * expected)
+                    step_weights(w, squares, r * phi[:, j, None], g, rates, keep[:, None], prior * expected)
         if self.pairs:
             self._learn_pairs(pairs, pair_gradient[0])
-        self.bias_squares += g**2
-        self.bias += rates * g / np.sqrt(self.bias_squares + 1e-9)
-        bayes_gradient = g @ evidence
-        self.bayes_squares += bayes_gradient**2
-        self.bayes += BAYES_RATE * bayes_gradient / np.sqrt(self.bayes_squares)
+        step_bias(self.bias, self.bias_squares, g, rates)
+        step_bayes(self.bayes, self.bayes_squares, g @ n)
         self._remember(entries, code)
         return bool(takes_step.any())
 
@@ -292,7 +278,7 @@ class HashedTable(WithoutFrequencies):
         expected = PAIR_PRIOR * self.mean_squares[-1]
         for cell, phi in zip(self._find(pairs.h), pairs.phi, strict=True):
             if cell >= 0:
-                step(self.w[cell, 0], self.squares[cell, 0], phi, g, PAIR_RATE, 1.0, expected)
+                step_weights(self.w[cell, 0], self.squares[cell, 0], phi, g, PAIR_RATE, 1.0, expected)
 
     def _count_features(self, e: Seen, entries: Entries) -> None:
         """Count the features of a row, and update the cells of its entries."""
@@ -369,14 +355,6 @@ class HashedTable(WithoutFrequencies):
     def nbytes(self) -> int:
         # The last summand is the tag and the count of each cell, which take two bytes in the compiled engine.
         return 2 * self.w.nbytes + self.typical.nbytes + self.mass.nbytes + 2 * self.cells
-
-
-def step(w: Any, squares: Any, phi: Any, g: Array, rate: Any, keep: Any, expected: Array) -> None:
-    """Take a step of AdaGrad in place; `expected` is c S. The arithmetic is in float32, as in the compiled engine."""
-    feature, factor, rate, keep, prior = (np.asarray(a, dtype=np.float32) for a in (phi, g, rate, keep, expected))
-    gradient = feature * factor
-    squares[...] = keep * squares + gradient * gradient
-    w += rate * gradient / np.sqrt(squares + prior * (feature * feature) + MIN_SQUARE)
 
 
 def tags(h: Any) -> Any:
