@@ -256,7 +256,8 @@ void for_each_config(Use use) {
           for (bool full_covariance : {true, false})
             for (bool frequencies : {true, false}) {
               Config c = make_config(3, store, outputs, 1);
-              if (c.sparse && (!full_covariance || frequencies)) continue;  // sparse rows have neither covariances nor frequencies
+              // Sparse rows have a table. With frequencies they also have the parts for dense rows, on three frequent columns.
+              if (c.sparse && !full_covariance) continue;
               c.rule = "budgetron";
               c.similarity = clique;
               if (parts == 4) c.similarity = factored;
@@ -269,11 +270,13 @@ void for_each_config(Use use) {
               c.parameters.set("cluster_share", 0.5);
               if (c.sparse) {
                 count("cells", rows ? 40 : 400);  // 40: too few for all features; 400: enough
-                c.parameters.set("rates", std::vector<double>{0.15, 1.0});
+                c.parameters.set("table_rates", std::vector<double>{0.15, 1.0});
                 c.parameters.set("signs", std::vector<double>{0.0, 1.0});
                 c.parameters.set("keeps", std::vector<double>{0.98, 1.0});
                 if (parts != 2) count("pairs", 3);
-              } else {
+                if (frequencies) c.parameters.set("frequent_columns", std::vector<double>{0, 2, 3});
+              }
+              if (!c.sparse || frequencies) {
                 count("full_covariance", full_covariance);
                 count("latent", 3);
                 if (parts == 4) count("plain_filter", 1);

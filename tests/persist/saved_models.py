@@ -91,10 +91,14 @@ def small_models():
         "shared-edges": model_of("SharedProjectron", "edges", "60 KiB"),
         "budgetron": model_of("Budgetron", "complete", "100 KiB", class_weight={0: 2.0}),
         "budgetron-edges": model_of("Budgetron", "edges", "200 KiB"),
-        "budgetron-sparse": model_of("Budgetron", "complete-n", 24),
+        "budgetron-sparse": model_of("Budgetron", "complete-n", "20 KiB"),
+        "budgetron-first-rows": model_of("Budgetron", "clusters", "60 KiB"),
+        "budgetron-frequent-columns": model_of("Budgetron", "complete", "200 KiB"),
     }
+    sparse_models = ("shared", "random", "budgetron-sparse", "budgetron-first-rows", "budgetron-frequent-columns")
     for i, (name, model) in enumerate(models.items()):
-        X, y, tasks = stream(120, is_sparse="sparse" in name or name in ("shared", "random"), classes=2 + i % 2)
+        n = 40 if name == "budgetron-first-rows" else 120
+        X, y, tasks = stream(n, is_sparse=name in sparse_models, classes=2 + i % 2)
         model.partial_fit(X, y, tasks=tasks)
     return models | {
         "columns": from_files(b"1,red,2024-02-29"),

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from budgetron.engine.interface import Integers, Reals, State
 from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.registry import rule_class
-from budgetron.engine.saved_state import Arrays, Field, Layout, length, require, verify_tasks
+from budgetron.engine.saved_state import Arrays, Field, Layout, length, require, verify_csr, verify_tasks
 from budgetron.engine.settings import Settings
 
 MAX_ROWS, MAX_ENTRIES = 64, 2048
 """More rows would keep a model waiting; more entries would take more bytes than small budgets have."""
+
+MAX_SIZE = 1e75
+"""The largest |x| of a column. The square of a row's norm must not exceed 1e150 (`Engine.first_bad_row`)."""
 
 
 class Block(NamedTuple):
@@ -134,17 +137,13 @@ def layout(settings: Settings, arrays: Arrays) -> Layout:
 
 def verify(settings: Settings, arrays: Arrays) -> None:
     """Reject first rows that learning cannot produce."""
-    codes, ends, indices = (arrays[f"first_{name}"] for name in ("codes", "indptr", "indices"))
+    codes, indices = arrays["first_codes"], arrays["first_indices"]
     most = min(MAX_ROWS, int(arrays["n_seen"][0]))
     require(len(codes) <= most, "state.first_codes", f"at most {most}", str(len(codes)))
     require(len(indices) <= MAX_ENTRIES, "state.first_indices", f"at most {MAX_ENTRIES}", str(len(indices)))
-    are_ends = ends[0] == 0 and ends[-1] == len(indices) and (np.diff(ends) >= 0).all()
-    require(are_ends, "state.first_indptr", "ascending from 0 to the number of entries")
-    are_columns = ((indices >= 0) & (indices < settings.n_features)).all()
-    starts_row = np.zeros(len(indices), dtype=bool)
-    starts_row[ends[:-1][ends[:-1] < len(indices)]] = True
-    ascend = np.diff(indices.astype(np.int64), prepend=-1) > 0
-    require(are_columns and (ascend | starts_row).all(), "state.first_indices", "columns, ascending in every row")
+    verify_csr("state.first_", arrays["first_indptr"], indices, settings.n_features)
+    # Larger values are rejected when a row is learned, because their squares would overflow.
+    require((np.abs(arrays["first_data"]) <= MAX_SIZE).all(), "state.first_data", f"at most {MAX_SIZE:g}")
     classes = max(2, settings.n_outputs)
     require(((codes >= 0) & (codes < classes)).all(), "state.first_codes", f"classes from 0 to {classes - 1}")
     require((arrays["first_weights"] >= 0).all(), "state.first_weights", "not negative")

@@ -113,6 +113,29 @@ def verify_gram(arrays: Arrays) -> None:
         require((arrays["gram_rebuilds"] >= 0).all(), "state.gram_rebuilds", "counts")
 
 
+def verify_csr(where: str, indptr: Ints, indices: NDArray[np.integer[Any]], columns: int) -> None:
+    """Reject arrays that are not canonical CSR: row starts in order, and ascending columns within each row.
+
+    `where` is how the names of both arrays begin. The engines use these numbers as indices into memory without further
+    checks.
+    """
+    lengths = np.diff(indptr)
+    require(
+        indptr[0] == 0
+        and (indptr >= 0).all()
+        and (indptr <= len(indices)).all()
+        and (lengths >= 0).all()
+        and indptr[-1] == len(indices),
+        f"{where}indptr",
+        "row starts in order, from 0 to the number of entries",
+    )
+    if len(indices):
+        require(indices.min() >= 0 and indices.max() < columns, f"{where}indices", f"columns from 0 to {columns - 1}")
+        starts = np.zeros(len(indices), dtype=bool)
+        starts[indptr[:-1][lengths > 0]] = True
+        require((np.diff(indices) > 0)[~starts[1:]].all(), f"{where}indices", "strictly ascending in every row")
+
+
 def verify_tasks(settings: Settings, name: str, task_ids: Ints, clusters: Ints) -> None:
     """Check task ids against the graph, and the clusters that go with them."""
     graph = settings.graph

@@ -1,6 +1,6 @@
 """Kernels and task graphs as JSON records and arrays, and back, for a closed list of kinds.
 
-The module also has the checks of arrays that other modules share (`check_arrays`, `check_csr`). Kernels and graphs from
+The module also has the checks of arrays that other modules share (`check_arrays`). Kernels and graphs from
 a file go through the same public constructors as those of a caller, so the same validation applies.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import graphs, kernels
+from budgetron.engine.saved_state import verify_csr
 from budgetron.errors import input_error, shown
 from budgetron.file_errors import PICKLE, reported_as_file_error, require
 from budgetron.persist import schema
@@ -106,7 +107,7 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
                 "component": ("int64", (k,)), "data": ("float64", (nonzeros,)),
                 "indices": ("int64", (nonzeros,)), "indptr": ("int64", (k + 1,)),
             })  # fmt: skip
-            check_csr("graph", arrays["indptr"], arrays["indices"], k)
+            verify_csr("graph.", arrays["indptr"], arrays["indices"], k)
             description = {name: arrays[name] for name in ("data", "indices", "indptr")} | {"singular": record.singular}
         component = arrays["component"]
         in_range = component.min() >= 0 and component.max() < k
@@ -147,25 +148,3 @@ def check_arrays(where: str, arrays: Mapping[str, Array], expected: Mapping[str,
         )
         if array.dtype.kind == "f":
             require(np.isfinite(array).all(), f"{where}.{name}", "finite", "NaN or infinity in it")
-
-
-def check_csr(where: str, indptr: Array, indices: Array, columns: int) -> None:
-    """Reject arrays that are not canonical CSR: row starts in order, and ascending columns within each row.
-
-    The engines use these numbers as indices into memory without further checks.
-    """
-    lengths = np.diff(indptr)
-    require(
-        indptr[0] == 0
-        and (indptr >= 0).all()
-        and (indptr <= len(indices)).all()
-        and (lengths >= 0).all()
-        and indptr[-1] == len(indices),
-        f"{where}.indptr",
-        "row starts in order, from 0 to the number of entries",
-    )
-    if len(indices):
-        require(indices.min() >= 0 and indices.max() < columns, f"{where}.indices", f"columns from 0 to {columns - 1}")
-        starts = np.zeros(len(indices), dtype=bool)
-        starts[indptr[:-1][lengths > 0]] = True
-        require((np.diff(indices) > 0)[~starts[1:]].all(), f"{where}.indices", "strictly ascending in every row")

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.engine.saved_state import are_distinct_steps, verify_tasks
+from budgetron.engine.saved_state import are_distinct_steps, verify_csr, verify_tasks
 from budgetron.engine.settings import Settings
 from budgetron.file_errors import require
 from budgetron.kernels import Gaussian
-from budgetron.persist.parts import check_csr
 
 Arrays = Mapping[str, NDArray[Any]]
 _MAX_SEEN = 2**62  # the largest accepted n_seen; it leaves room to continue counting in int64
@@ -32,7 +31,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
     require(are_distinct_steps(state["arrival"], n_seen), "state.arrival", "distinct integers from 0 to n_seen − 1")
     verify_tasks(settings, "state.key", state["key"], state["cluster"])
     if settings.sparse:
-        check_csr("state", state["indptr"], state["indices"], settings.n_features)
+        verify_csr("state.", state["indptr"], state["indices"], settings.n_features)
         nonzeros = len(state["indices"])
         require(settings.pool is None or nonzeros <= settings.pool, "state.data",
                 f"at most {settings.pool} non-zeros", str(nonzeros))  # fmt: skip

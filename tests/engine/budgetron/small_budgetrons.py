@@ -25,11 +25,12 @@ GRAPHS = {
 
 def small_settings(
     graph="complete", d=4, n_outputs=1, is_sparse=False, dtype="float64", full_covariance=True, frequencies=9,
-    mixed=False, bins=8, **more
+    mixed=False, bins=8, frequent=(), **more
 ):  # fmt: skip
     """Return settings with every kind of part, each as small as possible; without binned columns if `bins` is 0.
 
-    With `mixed`, the first filter learns by AdaGrad and others assume that some labels are random.
+    A model on sparse rows has a table, and with `frequent` the parts for dense rows on these columns too, as far as
+    there are so many columns. With `mixed`, the first filter learns by AdaGrad and others assume that some labels are random.
     """
     if isinstance(graph, str):
         graph = GRAPHS[graph]
@@ -39,15 +40,16 @@ def small_settings(
     if parameters["clustered"]:
         parameters["cluster_share"] = graph.coupling / (1 + graph.coupling)
     if is_sparse:
-        parameters |= {"cells": 56, "rates": [0.2, 1.0], "keeps": [0.98, 1.0], "signs": [0.0, 1.0],
-                       "pairs": 3 if shared else 0}  # fmt: skip
-    else:
+        parameters |= {"cells": 56, "table_rates": [0.2, 1.0], "keeps": [0.98, 1.0], "signs": [0.0, 1.0],
+                       "pairs": 3 if shared else 0,
+                       "frequent_columns": [column for column in frequent if column < d]}  # fmt: skip
+    if not is_sparse or frequent:
         parameters |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
                   "full_covariance": full_covariance}  # fmt: skip
         if shared and bins:
             parameters |= {"bins": bins, "bin_pairs": True, "bin_cells": 24 if own else 0}
         if frequencies:
-            width = d + 1 + 2 * frequencies
+            width = (len(parameters["frequent_columns"]) if is_sparse else d) + 1 + 2 * frequencies
             parameters |= {"frequencies": frequencies, "rates": [0.1, 1.0], "owns": [0.1, 1.0], "own_cells": 3 * width}
             if full_covariance:
                 parameters |= {"fourier_filter": 2, "filter_frequencies": frequencies // 2, "fourier_cells": 3,

@@ -20,7 +20,7 @@ D, EDGES = 3, 16
 def seen(x, task_id=0):
     row = np.zeros(0)
     instance = Instance(np.asarray(x, dtype=np.float64), None, 0.0)
-    return Seen(instance, task_id, np.zeros(0), [], row, [(1.0, task_id, row)])
+    return Seen(instance, task_id, instance.values, np.zeros(0), [], row, [(1.0, task_id, row)])
 
 
 def probabilities(f):

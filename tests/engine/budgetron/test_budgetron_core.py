@@ -28,6 +28,8 @@ FORMS = {
     "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
     "mixed": {"mixed": True}, "mixed-linear": {"mixed": True, "frequencies": 0},
     "sparse": {"is_sparse": True}, "sparse-float32": {"is_sparse": True, "dtype": "float32"},
+    "frequent": {"is_sparse": True, "frequent": (0, 2, 3)},
+    "frequent-float32": {"is_sparse": True, "frequent": (0, 2), "dtype": "float32", "mixed": True},
 }  # fmt: skip
 FLOAT64 = ("linear", "mixed-linear")
 WEIGHTS = [0.0, 1e-3, 1.0, 3.0, 50.0, 1.7e308]

@@ -25,7 +25,7 @@ def filter_of(**belief):
 
 
 def seen(features):
-    return Seen(None, 0, np.asarray(features, dtype=float), [], np.zeros(0))
+    return Seen(None, 0, np.zeros(0), np.asarray(features, dtype=float), [], np.zeros(0))
 
 
 def test_the_variances_of_adagrad_are_its_rate_over_the_root_of_the_squared_gradients():

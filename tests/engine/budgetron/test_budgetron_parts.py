@@ -330,7 +330,8 @@ def hard_stream(n, rng, d=4):
 @pytest.mark.parametrize(
     "steps", [100_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
 )
-@pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True}], ids=str)
+@pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True},
+                                  {"is_sparse": True, "frequent": (0, 1, 3)}], ids=str)
 def test_no_part_diverges(form, steps, make_settings, learn):
     """Every part stays finite and its margins bounded, even those of the latent part, which multiplies weights."""
     engine = native.Engine(make_settings(**form))

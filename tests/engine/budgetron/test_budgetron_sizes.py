@@ -88,7 +88,7 @@ def test_growing_leaves_margins_as_they_are():
     fourier.resize(LIMIT)
     seen = []
     for z in rng.normal(size=(30, 4)):
-        seen.append(Seen(None, 0, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0)))
+        seen.append(Seen(None, 0, z, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0)))
     for part in (*filters, adagrad):
         for e in seen:
             part.learn(e, part.margins(e), int(rng.integers(2)), 1.0)
@@ -106,7 +106,7 @@ def test_new_weights_of_adagrad_do_not_spoil_what_was_learned():
     fourier = FourierFeatures(2, 1.0, [])
     fourier.resize(many)
     stream = rng.normal(size=(1500, 2))
-    seen = [Seen(None, 0, np.append(z / 1.5, 1.0), fourier.banks(z), np.zeros(0)) for z in stream]
+    seen = [Seen(None, 0, z, np.append(z / 1.5, 1.0), fourier.banks(z), np.zeros(0)) for z in stream]
     codes = (stream[:, 0] * stream[:, 1] > 0).astype(int)
     for e, code in zip(seen, codes, strict=True):
         adagrad.learn(e, adagrad.margins(e), code, 1.0)
@@ -135,7 +135,7 @@ def test_a_covariance_in_float32_learns_what_one_in_float64_learns():
     worst = 0.0
     for i in range(2000):
         z = base[rng.integers(40)] + 1e-6 * rng.normal(size=4) * (i % 2)
-        e = Seen(None, 0, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0))
+        e = Seen(None, 0, z, np.append(z / 2, 1.0), fourier.banks(z), np.zeros(0))
         code = int((z[0] * z[1] > 0) ^ (rng.random() < 0.1))
         margins = [part.margins(e) for part in (single, double)]
         worst = max(worst, float(np.abs(margins[0] - margins[1]).max()))

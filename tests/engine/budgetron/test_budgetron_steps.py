@@ -91,7 +91,7 @@ def test_a_filter_equals_logistic_regression_with_laplace_steps(prior):
     y = (X @ [1.0, -2.0, 0.5, 0.2] + rng.normal(size=25) > 0).astype(int)
     part = Filter(0, FilterBelief(prior, 0.1), 1, 4, 0, 0, full_covariance=True, shared=True, own=False)
     for x, code in zip(X, y, strict=True):
-        e = Seen(None, 0, x, np.zeros(0), np.zeros(0))
+        e = Seen(None, 0, np.zeros(0), x, np.zeros(0), np.zeros(0))
         assert part.learn(e, part.margins(e), int(code), 1.0)
     mean, P = laplace(prior, X, y)
     np.testing.assert_allclose(part.theta[0], mean, atol=1e-8)
@@ -106,7 +106,7 @@ def test_updates_of_related_tasks_computed_by_hand():
         part.begin_row(row, 0)
         assert row.tolist() == [0.0, 0.0, 1.0, 1.0]  # prior 2 × own 0.5
     phi, r = np.array([0.6, 1.0]), [0.8, -0.3]
-    e = Seen(None, 0, phi, np.zeros(0), rows[0], [(r[0], 0, rows[0]), (r[1], 1, rows[1])])
+    e = Seen(None, 0, np.zeros(0), phi, np.zeros(0), rows[0], [(r[0], 0, rows[0]), (r[1], 1, rows[1])])
     V = 2.0 * (phi @ phi) + sum(c * c * (phi @ phi) for c in r)
     assert part.variances(e)[0] == pytest.approx(V)
     alpha, tau = step_by_bisection([0.0], 1, 1.0, V)

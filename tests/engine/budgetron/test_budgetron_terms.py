@@ -11,7 +11,7 @@ from budgetron.engine import native, reference
 from budgetron.engine.reference.rules.budgetron import mixture
 
 FORMS = {"dense": {}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0, "bins": 0},
-         "mixed": {"mixed": True}, "sparse": {"is_sparse": True}}
+         "mixed": {"mixed": True}, "sparse": {"is_sparse": True}, "frequent": {"is_sparse": True, "frequent": (0, 2)}}
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 ENGINES = [reference.Engine, *([native.Engine] if native.available else [])]
 
@@ -59,7 +59,7 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
         np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[index], expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("form", ["dense", "sparse", "frequent"])
 @pytest.mark.parametrize("kind", ENGINES)
 def test_each_graph_has_only_its_sources_of_terms(kind, form):
     """Which sources a graph has: 0 shared weights, 1 the task's own weights, 2 those of related tasks.
@@ -68,7 +68,7 @@ def test_each_graph_has_only_its_sources_of_terms(kind, form):
     models that learn relations (the latent part), have terms of related tasks.
     """
     for graph, absent in (("disconnected", [0, 2]), ("pooled", [1, 2]), ("complete", [2])):
-        if form == "dense" and graph == "complete":
+        if form != "sparse" and graph == "complete":
             continue  # the latent part learns relations
         engine, X, tasks = run_stream(kind, form, graph, 1)
         ids, clusters = engine.settings.graph.locate(list(tasks[:9]))

@@ -1,0 +1,258 @@
+"""A model on sparse rows keeps its first rows, and then begins again with a plan for them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import budgetron
+from budgetron import Budgetron
+from budgetron.engine import native, reference
+from budgetron.engine.first_rows import MAX_ENTRIES, MAX_ROWS, Block, FirstRows
+from budgetron.engine.records import SparseRow
+from budgetron.engine.reference.rules.budgetron.sizes.frequent_columns import MAX_COLUMNS, frequent_columns
+
+KINDS = ["core"] * native.available + ["numpy"]
+
+
+def numbers(n, d=6, seed=0):
+    """Rows of numbers inside and outside of a ball, as CSR; a fifth of them is 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * [1, 10, 0.1, 1, 100, 1][:d] * (rng.random((n, d)) < 0.8)
+    scaled = X / [1, 10, 0.1, 1, 100, 1][:d]
+    return sparse.csr_matrix(X), (scaled**2).sum(axis=1) > 0.75 * d
+
+
+def words(n, length, d=5000, seed=0, values="presence"):
+    """Rows of words, whose frequencies follow Zipf's law: their presence, counts, or weights such as tf-idf."""
+    rng = np.random.default_rng(seed)
+    frequencies = 1 / (np.arange(d) + 2.7)
+    drawn = rng.choice(d, p=frequencies / frequencies.sum(), size=(n, length))
+    X = np.zeros((n, d))
+    for row, words_of_row in zip(X, drawn, strict=True):
+        np.add.at(row, words_of_row, 1.0)
+    if values == "presence":
+        X = (X > 0).astype(float)
+    if values == "weights":
+        X = X / np.sqrt((X**2).sum(axis=1, keepdims=True)) * np.log(1 + np.arange(1, d + 1))
+    return sparse.csr_matrix(X)
+
+
+def block_of(X):
+    n = X.shape[0]
+    ids = np.zeros(n, dtype=np.int64)
+    return Block(SparseRow(X.indptr.astype(np.int64), X.indices, X.data), np.zeros(n, np.int32), ids, ids, None, None)
+
+
+def first_rows_of(X):
+    """The first rows of a stream, as an engine would keep them."""
+    block = block_of(sparse.csr_matrix(X))
+    none = FirstRows.none(Budgetron()._settings(X, _two_classes(), Budgetron().graph)[0])
+    return none.plus(block.part(0, none.room(block.rows)))
+
+
+def _two_classes():
+    from budgetron.learners.input.classes import Classes
+
+    return Classes(np.arange(2))
+
+
+# ---- which columns are frequent
+
+
+def test_all_columns_of_a_table_of_numbers_are_frequent():
+    X, _ = numbers(100)
+    assert frequent_columns(first_rows_of(X)) == list(range(6))
+    wide = sparse.csr_matrix(np.random.default_rng(0).normal(size=(100, 200)))
+    assert len(frequent_columns(first_rows_of(wide))) == MAX_COLUMNS
+
+
+@pytest.mark.parametrize("values", ["presence", "counts", "weights"])
+@pytest.mark.parametrize("length", [4, 15, 40, 400])
+def test_text_has_no_frequent_columns(values, length):
+    for seed in range(5):
+        assert frequent_columns(first_rows_of(words(100, length, seed=seed, values=values))) == []
+
+
+def test_categories_have_no_frequent_columns():
+    codes = np.random.default_rng(0).integers(4, size=(100, 5)) + 4 * np.arange(5)
+    X = sparse.csr_matrix((np.ones(500), codes.ravel(), np.arange(0, 501, 5)), shape=(100, 20))
+    assert frequent_columns(first_rows_of(X)) == []
+
+
+def test_numbers_beside_a_text_are_frequent():
+    X = sparse.hstack([words(100, 15), np.random.default_rng(0).normal(size=(100, 3))], format="csr")
+    assert set(frequent_columns(first_rows_of(X))) >= {5000, 5001, 5002}
+
+
+def test_few_rows_say_nothing():
+    assert frequent_columns(first_rows_of(numbers(7)[0])) == []
+
+
+def test_a_limited_number_of_rows_and_entries_is_kept():
+    assert len(first_rows_of(numbers(100)[0])) == MAX_ROWS
+    long = sparse.csr_matrix(np.ones((100, 300)))
+    assert len(first_rows_of(long)) == MAX_ENTRIES // 300
+    assert len(first_rows_of(sparse.csr_matrix(np.ones((3, MAX_ENTRIES + 1))))) == 0
+
+
+# ---- the second beginning
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_numbers_in_dicts_are_learned_nearly_as_well_as_dense_rows(engine):
+    n = 1500 if engine == "core" else 700
+    X, y = numbers(n)
+    dense, dicts = Budgetron("200 KiB", engine=engine), Budgetron("200 KiB", engine=engine)
+    f = dense.predict_then_learn(X.toarray(), y)
+    rows = [{f"column {j}": x for j, x in enumerate(row)} for row in X.toarray().tolist()]
+    g = np.array([dicts.learn_one(row, bool(label), classes=[False, True]) for row, label in zip(rows, y, strict=True)])
+    late = slice(n // 2, None)
+    errors = [np.mean((margins[late] > 0) != y[late]) for margins in (f, g)]
+    # The boundary is a sphere around the mean. No linear model, and so no table of columns, does much better than
+    # always predicting the more frequent class.
+    guess = min(np.mean(y[late]), 1 - np.mean(y[late]))
+    assert errors[1] <= errors[0] + 0.05 and errors[1] < 0.7 * guess
+    assert dicts.memory_bytes_ <= 200 * 1024
+
+
+@settings(max_examples=8)
+@given(data=st.data())
+@pytest.mark.parametrize("engine", KINDS)
+def test_results_do_not_depend_on_how_the_beginning_is_cut(engine, data):
+    n = 90
+    cuts = [0, *sorted(data.draw(st.lists(st.integers(1, n - 1), max_size=6, unique=True))), n]
+    saved_at = data.draw(st.integers(1, n - 1))
+    (X, y), tasks = numbers(n), np.arange(n) % 4
+    whole, cut = (Budgetron("100 KiB", engine=engine) for _ in range(2))
+    expected = whole.predict_then_learn(X, y, tasks=tasks, classes=[False, True])
+    margins = []
+    for a, b in itertools.pairwise(cuts):
+        margins.append(cut.predict_then_learn(X[a:b], y[a:b], tasks=tasks[a:b], classes=[False, True]))
+        if b >= saved_at:
+            saved_at = n
+            cut.__setstate__(_reloaded(cut).__getstate__())
+    assert np.concatenate(margins).tobytes() == expected.tobytes()
+    a, b = whole._engine.state(), cut._engine.state()
+    assert all(np.asarray(a[name]).tobytes() == np.asarray(b[name]).tobytes() for name in a)
+    assert whole.n_seen_ == n and whole.n_mistakes_ == int(((2 * y - 1) * expected <= 0).sum())
+
+
+def _reloaded(model):
+    import pickle
+
+    return pickle.loads(pickle.dumps(model))
+
+
+def test_a_model_saved_during_its_beginning_continues_exactly(tmp_path):
+    X, y = numbers(200)
+    model, other = Budgetron("100 KiB"), Budgetron("100 KiB")
+    for part in (slice(0, 30), slice(30, 64)):
+        model.partial_fit(X[part], y[part], classes=[False, True])
+        other.partial_fit(X[part], y[part], classes=[False, True])
+        other.save(tmp_path / "model")
+        other = budgetron.load(tmp_path / "model")
+        assert other._engine.first_rows is not None
+    assert np.array_equal(model.predict_then_learn(X[64:], y[64:]), other.predict_then_learn(X[64:], y[64:]))
+    assert other._engine.first_rows is None and other._engine.settings.parameters.frequent_columns
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_the_first_rows_count_as_memory_and_are_within_the_budget(engine):
+    X = sparse.hstack([words(70, 28), np.random.default_rng(0).normal(size=(70, 2))], format="csr")
+    model, sizes = Budgetron("64 KiB", engine=engine), []
+    for i in range(70):
+        model.partial_fit(X[i], [i % 2], classes=[0, 1])
+        sizes.append(model.memory_bytes_)
+        kept = model._engine.first_rows
+        assert kept is None or model.memory_bytes_ >= kept.nbytes
+    assert max(sizes) <= 64 * 1024 and model._engine.first_rows is None
+    assert sizes[10] < sizes[60]
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_a_forgotten_task_is_not_learned_again(engine):
+    (X, y), tasks = numbers(120), np.arange(120) % 3
+    model = Budgetron("100 KiB", engine=engine)
+    model.partial_fit(X[:50], y[:50], tasks=tasks[:50], classes=[False, True])
+    model.forget_task(1)
+    assert sorted(set(model._engine.first_rows.task_ids.tolist())) == [0, 2]
+    kept = np.flatnonzero(tasks[:50] != 1)
+    block = model._engine.first_rows.block()
+    rows = sparse.csr_matrix((block.rows.data, block.rows.indices, block.rows.indptr), shape=(len(kept), 6))
+    assert (rows != X[kept]).nnz == 0 and np.array_equal(block.codes, y[kept])
+    model.partial_fit(X[50:], y[50:], tasks=tasks[50:])
+    assert model.n_seen_ == 120 and model._engine.first_rows is None
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_weights_and_offsets_of_the_first_rows_are_learned_again(engine):
+    """A model whose first rows have weight 0 has learned nothing from them after it has begun again."""
+    X, y = numbers(66)
+    weights = np.concatenate([np.zeros(64), np.ones(2)])
+    model = Budgetron("100 KiB", engine=engine)
+    offsets = np.linspace(-3, 3, 66)
+    margins = model.predict_then_learn(X, y, classes=[False, True], sample_weight=weights, offset=offsets)
+    new = type(model._engine)(model._engine.settings)
+    expected = new.margins(X[64], np.zeros(1, np.int64), np.zeros(1, np.int64), offsets=offsets[64:65])
+    assert np.allclose(margins[64], expected) and abs(expected[0] - offsets[64]) < 0.2
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_a_failed_beginning_leaves_the_model_as_it_was(engine, monkeypatch):
+    X, y = numbers(100)
+    model = Budgetron("100 KiB", engine=engine).partial_fit(X[:60], y[:60], classes=[False, True])
+    before = model._engine.state()
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("budgetron.engine.reference.rules.budgetron.sizes.plan.begun_again", fail)
+        with pytest.raises(MemoryError):
+            model.partial_fit(X[60:], y[60:])
+    after = model._engine.state()
+    assert all(np.asarray(before[name]).tobytes() == np.asarray(after[name]).tobytes() for name in before)
+    model.partial_fit(X[60:], y[60:])
+    assert model.n_seen_ == 100
+
+
+@pytest.mark.parametrize("budget", ["64 KiB", "1 MiB", 100])
+def test_a_model_can_be_resized_in_its_beginning_and_after_it(budget):
+    (X, y), tasks = numbers(400), np.arange(400) % 4
+    model = Budgetron(budget).partial_fit(X[:50], y[:50], tasks=tasks[:50], classes=[False, True])
+    larger = 300 if isinstance(budget, int) else "300 KiB"
+    model.resize(larger)
+    model.partial_fit(X[50:200], y[50:200], tasks=tasks[50:200])
+    assert model._engine.settings.parameters.frequent_columns == list(range(6))
+    before = model.decision_function(X[200:], tasks=tasks[200:])
+    model.resize(200 if isinstance(budget, int) else "200 KiB")
+    after = model.decision_function(X[200:], tasks=tasks[200:])
+    assert np.mean((before > 0) == (after > 0)) > 0.8
+    model.partial_fit(X[200:], y[200:], tasks=tasks[200:])
+    if isinstance(budget, str):
+        assert model.memory_bytes_ <= 200 * 1024
+
+
+def test_tiny_budgets_have_a_table_only():
+    model = Budgetron("20 KiB").partial_fit(*numbers(100))
+    assert model._engine.first_rows is None and not model._engine.settings.parameters.frequent_columns
+
+
+def test_the_numpy_engine_equals_the_core_after_the_second_beginning():
+    """Both engines plan different sizes, so the core continues from the state of the NumPy engine."""
+    if not native.available:
+        pytest.skip("built without a compiler")
+    (X, y), tasks = numbers(150), np.arange(150) % 4
+    model = Budgetron("100 KiB", engine="numpy").partial_fit(X[:100], y[:100], tasks=tasks[:100])
+    engine = model._engine
+    core = native.Engine.restore(engine.settings, engine.state())
+    ids, clusters = engine.settings.graph.locate(list(tasks[100:]))
+    codes = y[100:].astype(np.int32)
+    expected = reference.Engine.restore(engine.settings, engine.state()).learn(X[100:], codes, ids, clusters)[0]
+    assert np.allclose(core.learn(X[100:], codes, ids, clusters)[0], expected, rtol=1e-4, atol=1e-4)
