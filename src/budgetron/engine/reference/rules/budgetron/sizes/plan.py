@@ -1,4 +1,4 @@
-"""Turns a byte budget into the sizes of a Budgetron.
+"""Turns a byte budget into the sizes of a Budgetron: chooses one of the `belief_sets`, and divides the bytes.
 
 For sparse rows, all bytes go to the table. For dense rows, the bytes go first to models on linear features and on bins,
 then to the frequencies of AdaGrad and to the rows of tasks, and the rest goes to filters over Fourier features. If only
@@ -8,54 +8,16 @@ belief.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS
-from budgetron.engine.reference.rules.budgetron.sizes import shapes
+from budgetron.engine.reference.rules.budgetron.sizes import belief_sets, shapes
 from budgetron.engine.settings import Settings
-from budgetron.graphs import Explicit
 
-# (prior, own, floor, rate, lapse) of each `FilterBelief`. Features have unit size, so a variance means the same on
-# every stream. A belief that tasks are alike has own variances of a tenth of the shared ones; the belief that tasks
-# differ has own variances ten times as large. Two beliefs keep adapting, for streams that drift. One is a filter with a
-# floor, which is better where columns are correlated. The other has a rate, so it learns by AdaGrad. Its own weights
-# move as fast as the shared ones, so that tasks may drift apart, and its floor lets it adapt even after millions of
-# examples. The belief with a lapse rate assumes that 5 % of the labels are random. It has a large prior, because a
-# wrong label cannot pull its weights far.
-FILTERS = (
-    (1.0, 0.1, 0.0, 0.0, 0.0),
-    (10.0, 0.1, 0.0, 0.0, 0.0),
-    (3.0, 0.3, 0.3, 0.0, 0.0),
-    (3.0, 1.0, 0.02, 3.0, 0.0),
-    (30.0, 0.3, 0.0, 0.0, 0.05),
-    (1.0, 10.0, 0.0, 0.0, 0.0),
-    (3.0, 0.1, 0.0, 0.0, 0.0),
-)
-FOURIER_FILTER = 6  # the index of the filter that sees Fourier features
-BANDWIDTHS = (0.5, 8.0)
-"""γ·d of two more filters that see Fourier features. The first is for smooth functions, the second for functions with
-fine detail, which are common on streams with few columns."""
-PLAIN = (1.0, 10.0, 0.0, 0.0, 0.0)
-"""One more filter on an explicit graph, which ignores the graph."""
-SMALL_BUDGET_FILTERS = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
-"""The filters of a small budget: the first sees Fourier features."""
-LATENT = 6
-"""Dimensions of the points of tasks in `Latent`."""
-FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
-"""Step size and own share of each AdaGrad belief over Fourier features."""
-TABLE_RATES, TABLE_KEEPS, TABLE_SIGNS = (0.3, 0.8), (0.98, 1.0), (0.0, 1.0)
-"""Step size of each belief of a table, the share of its sums of squared gradients that it keeps at a step, and 1 if it
-sees only the signs of the features. The first belief follows a stream that drifts, and the second converges."""
-TABLE_PAIRS = 16
-"""Rows with more features than this have no pairs. The time of an example grows with the square of this number."""
-FEW_RATES, FEW_KEEPS, FEW_SIGNS = (0.4,), (1.0,), (0.0,)
-"""The same for a table with fewer than `ENOUGH_CELLS` cells, in which more cells are worth more than a second
-belief. Its only belief converges: where clicks are rare, keeping 98 % would cost 2 % of the log loss."""
+MIN_TABLE_CELLS = 16
+"""The smallest number of cells of a table."""
 ENOUGH_CELLS = 2**14
-MAX_FULL_COVARIANCE = 128
-"""Filters on at most this many columns have a full covariance matrix."""
+"""A table with fewer cells than this has one belief, because more cells are worth more than a second belief."""
 BANK_SHARE = 8
 """Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
 ENOUGH_ROWS = 200
@@ -80,66 +42,13 @@ TABLE_BYTES = 4 * 2**20
 """The largest table of sparse rows if the budget is a number of examples."""
 UNLIMITED = 64 * 2**20
 """Bytes for everything except the rows of tasks, if there is no budget. The number of rows is then unlimited."""
-NO_TASKS = 2
-"""Task rows of a model for a stream without tasks."""
-
-
-def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
-    """Return the settings with all beliefs, before the sizes are planned. With `kernel`, some have Fourier features."""
-    parameters = settings.parameters
-    settings = replace(settings, kernel=None, capacity=1)
-    if settings.sparse:
-        return settings.with_parameters(
-            rates=list(TABLE_RATES), keeps=list(TABLE_KEEPS), signs=list(TABLE_SIGNS), cells=1,
-            pairs=TABLE_PAIRS if parameters.shared else 0,
-        )  # fmt: skip
-    full_covariance = settings.n_features <= MAX_FULL_COVARIANCE
-    two_classes = settings.n_outputs == 1
-    filters: list[tuple[float, ...]] = [
-        belief
-        for k, belief in enumerate(FILTERS)
-        if (kernel or k != FOURIER_FILTER) and (two_classes or not belief[-1])  # lapse rates are for two classes
-    ]
-    tasks = has_tasks(settings)
-    if not tasks:  # beliefs that differ only in own weights would be equal
-        own = 0.1 if parameters.own else 0.0
-        filters = list(dict.fromkeys((prior, own, *rest) for prior, _, *rest in filters[:-1])) + filters[-1:]
-    fourier_filter = len(filters) - 1 if kernel and full_covariance else None
-    bandwidths = list(BANDWIDTHS) if fourier_filter is not None and parameters.shared else []
-    filters += [FILTERS[FOURIER_FILTER]] * len(bandwidths)
-    plain_filter = None
-    if isinstance(settings.graph, Explicit):
-        plain_filter = len(filters)
-        filters.append(PLAIN)
-    return settings.with_parameters(
-        filters=[belief[:3] for belief in filters], filter_rates=[belief[3] for belief in filters],
-        filter_lapses=[belief[4] for belief in filters],
-        fourier_filter=fourier_filter, bandwidths=bandwidths, plain_filter=plain_filter,
-        full_covariance=full_covariance,
-        frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
-        owns=list(FOURIER_OWNS) if kernel else [],
-        latent=LATENT if parameters.shared and tasks else 0,
-        max_filter_frequencies=most_filter_frequencies(settings) if kernel else 0,
-    )  # fmt: skip
-
-
-def most_filter_frequencies(settings: Settings) -> int:
-    """Return the largest number of frequencies of a filter. Its time and bytes grow with the square of this number."""
-    return min(256, 128 * settings.n_features)
-
-
-def has_tasks(settings: Settings) -> bool:
-    """Whether tasks have own weights. A model for a stream without tasks has two rows, in case tasks come later."""
-    return bool(settings.parameters.own) and settings.parameters.max_task_rows != NO_TASKS
 
 
 def smallest(settings: Settings) -> Settings:
     """Return the settings of the smallest possible model."""
     if settings.sparse:
-        return settings.with_parameters(
-            cells=16, rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0
-        )
-    return _cells_only(settings).with_parameters(
+        return belief_sets.with_one_table_belief(settings).with_parameters(cells=MIN_TABLE_CELLS)
+    return belief_sets.with_hashed_biases_only(settings).with_parameters(
         max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
         full_covariance=False, fourier_cells=MIN_CELLS, bins=0, bin_pairs=False, bin_cells=0,
     )  # fmt: skip
@@ -157,10 +66,10 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     )
     few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (settings.n_features + 1))
     groups: list[tuple[list[Settings], int]] = [
-        (_several(settings), ENOUGH_ROWS),
-        ([_lean(settings)], few_rows),
-        ([_cells_only(settings)], ENOUGH_ROWS),
-        ([_diagonal(settings)], ENOUGH_ROWS),
+        (belief_sets.with_several_filters(settings), ENOUGH_ROWS),
+        ([belief_sets.with_few_filters(settings)], few_rows),
+        ([belief_sets.with_hashed_biases_only(settings)], ENOUGH_ROWS),
+        ([belief_sets.with_diagonal_covariance(settings)], ENOUGH_ROWS),
     ]
     # From the largest models to the smallest. Each group is tried with bins and then without. `kernel=None` asks for
     # linear models, which have no bins.
@@ -171,12 +80,6 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
             if plan is not None and _is_balanced(plan, candidate, min(rows, _wanted_rows(settings)), limit):
                 return plan
     return _dense(smallest(settings), limit, compiled)
-
-
-def _several(settings: Settings) -> list[Settings]:
-    """Return the settings with all beliefs, and with fewer kinds of filters."""
-    fewer = _bayesian(settings)
-    return [settings, fewer, _one_bandwidth(settings), _one_bandwidth(fewer)]
 
 
 def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> bool:
@@ -194,17 +97,16 @@ def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> 
 def _table(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Give all bytes to the table, with two beliefs if it is large and with one if it is small."""
     settings = settings.with_parameters(max_task_rows=2)
+    plan = _with_most_cells(settings, limit, compiled)
+    if plan is not None and plan.parameters.cells >= ENOUGH_CELLS:
+        return plan
+    return _with_most_cells(belief_sets.with_one_table_belief(settings), limit, compiled)
 
-    def sized(candidate: Settings) -> Settings:
-        available = limit - bytes_of(candidate.with_parameters(cells=0), compiled)
-        return candidate.with_parameters(cells=shapes.whole_buckets(candidate, available))
 
-    plan = sized(settings)
-    if plan.parameters.cells < ENOUGH_CELLS:
-        plan = sized(
-            settings.with_parameters(rates=list(FEW_RATES), keeps=list(FEW_KEEPS), signs=list(FEW_SIGNS), pairs=0)
-        )
-    return plan if plan.parameters.cells >= 16 else None
+def _with_most_cells(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Return the settings with the largest table that the bytes allow; None if the limit is too small for a table."""
+    cells = shapes.whole_buckets(settings, limit - bytes_of(settings.with_parameters(cells=0), compiled))
+    return settings.with_parameters(cells=cells) if cells >= MIN_TABLE_CELLS else None
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
@@ -219,73 +121,15 @@ def _with_bins(settings: Settings, limit: int) -> Settings:
     return settings
 
 
-def _bayesian(settings: Settings) -> Settings:
-    """Return the settings without filters that learn by AdaGrad or have a lapse rate, so that task rows are shorter."""
-    parameters = settings.parameters
-    kept = [
-        k
-        for k in range(len(parameters.filters))
-        if shapes.filter_rate(parameters, k) == 0 and shapes.filter_lapse(parameters, k) == 0
-    ]
-    fourier, plain = (
-        None if k is None else kept.index(k) for k in (parameters.fourier_filter, parameters.plain_filter)
-    )
-    return settings.with_parameters(
-        filters=[parameters.filters[k] for k in kept], filter_rates=[], filter_lapses=[], fourier_filter=fourier,
-        plain_filter=plain,
-    )  # fmt: skip
-
-
-def _one_bandwidth(settings: Settings) -> Settings:
-    """Return the settings with one filter over Fourier features."""
-    parameters = settings.parameters
-    after = (parameters.fourier_filter or 0) + 1
-    filters, rates, lapses = (
-        values[:after] + values[after + len(parameters.bandwidths) :]
-        for values in (parameters.filters, parameters.filter_rates, parameters.filter_lapses)
-    )
-    plain = parameters.plain_filter
-    return settings.with_parameters(
-        filters=filters, filter_rates=rates, filter_lapses=lapses, bandwidths=[],
-        plain_filter=plain if plain is None else plain - len(parameters.bandwidths),
-    )
-
-
 def _bank_bytes(settings: Settings, compiled: bool) -> int:
     """Return the bytes that filters with other bandwidths add to a model before they grow."""
-    return bytes_of(_bare(settings), compiled) - bytes_of(_bare(_one_bandwidth(settings)), compiled)
-
-
-def _lean(settings: Settings) -> Settings:
-    """Return the settings with one or two filters, and no `Latent`."""
-    parameters = settings.parameters
-    few = SMALL_BUDGET_FILTERS if has_tasks(settings) else SMALL_BUDGET_FILTERS[:1]
-    settings = _one_bandwidth(settings)
-    filters = [(prior, own if parameters.own else 0.0, floor) for prior, own, floor in few]
-    fourier_filter = None if parameters.fourier_filter is None else 0
-    return settings.with_parameters(
-        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=fourier_filter, plain_filter=None, latent=0
-    )
-
-
-def _cells_only(settings: Settings) -> Settings:
-    """Return the settings with one filter, whose own weights are hashed biases: no task has a row."""
-    prior, own, floor = SMALL_BUDGET_FILTERS[0]
-    filters = [(prior, own if settings.parameters.own else 0.0, floor)]
-    return _one_bandwidth(settings).with_parameters(
-        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=0, plain_filter=None, latent=0
-    )
-
-
-def _diagonal(settings: Settings) -> Settings:
-    """Return the settings with one filter whose covariance is diagonal."""
-    return _cells_only(settings).with_parameters(full_covariance=False)
+    return bytes_of(_bare(settings), compiled) - bytes_of(_bare(belief_sets.with_one_bandwidth(settings)), compiled)
 
 
 def _wanted_rows(settings: Settings) -> int:
     parameters = settings.parameters
-    if not has_tasks(settings):
-        return NO_TASKS
+    if not belief_sets.has_tasks(settings):
+        return belief_sets.NO_TASKS
     n_tasks = settings.graph.n_tasks
     wanted = 10**9 if n_tasks is None else 2 * n_tasks + 2
     return min(wanted, parameters.max_task_rows or wanted)
@@ -298,7 +142,7 @@ def _dense(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     available = limit - bytes_of(bare, compiled)
     if available < 0:
         return None
-    tasks, has_fourier = has_tasks(settings), bool(parameters.frequencies)
+    tasks, has_fourier = belief_sets.has_tasks(settings), bool(parameters.frequencies)
     sized = bare
     if tasks and parameters.fourier_filter is not None:
         # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
@@ -347,12 +191,12 @@ def _bare(settings: Settings) -> Settings:
 
 def _min_rows(settings: Settings) -> int:
     """Return the smallest number of task rows: at least as many as one example updates."""
-    return 16 if has_tasks(settings) else NO_TASKS
+    return 16 if belief_sets.has_tasks(settings) else belief_sets.NO_TASKS
 
 
 def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Settings:
     """Return the settings with the parameter `name`, a number of frequencies, as large as the bytes allow."""
-    max_frequencies = min(most_filter_frequencies(settings), int(settings.parameters.frequencies))
+    max_frequencies = min(belief_sets.most_filter_frequencies(settings), int(settings.parameters.frequencies))
     low, high = min(getattr(settings.parameters, name), max_frequencies), max_frequencies + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -364,9 +208,7 @@ def _with_most(settings: Settings, name: str, limit: int, compiled: bool) -> Set
 def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
     if settings.sparse:
-        available = limit - bytes_of(settings.with_parameters(cells=0), compiled)
-        cells = shapes.whole_buckets(settings, available)
-        return settings.with_parameters(cells=cells) if cells >= 16 else None
+        return _with_most_cells(settings, limit, compiled)
     if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
         settings = settings.with_parameters(max_task_rows=None)
     return _dense(settings, _compiled(limit, compiled), compiled=True)
@@ -384,7 +226,7 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     It has the same sizes in either engine. The rows of tasks, at most `rows` of them, are not counted.
     """
     wanted = settings.parameters.max_task_rows
-    tasks = has_tasks(settings)
+    tasks = belief_sets.has_tasks(settings)
     if tasks:
         settings = settings.with_parameters(max_task_rows=16)
     plan = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
@@ -402,7 +244,7 @@ def limit_of_count(settings: Settings, count: int | None) -> int:
 def resized_to_count(settings: Settings, count: int) -> Settings | None:
     """Return settings with the beliefs and task rows of a model in use, sized for a budget of `count` examples."""
     rows = settings.parameters.max_task_rows
-    if has_tasks(settings):
+    if belief_sets.has_tasks(settings):
         settings = settings.with_parameters(max_task_rows=16)
     plan = resized(settings, limit_of_count(settings, count), compiled=True)
     return None if plan is None else plan.with_parameters(max_task_rows=rows)
