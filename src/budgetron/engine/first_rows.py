@@ -92,11 +92,15 @@ class FirstRows:
         weights = np.ones(n) if block.weights is None else block.weights
         offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets.reshape(n, -1)
         if len(self) == 0:
-            return FirstRows(indptr - indptr[0], indices, data, *block[1:4], weights, offsets)
+            ids = (block.codes, block.task_ids, block.clusters)
+            return FirstRows(indptr - indptr[0], indices, data, *ids, weights, offsets)
         ends = np.concatenate([self.indptr, self.indptr[-1] + indptr[1:] - indptr[0]])
-        before = (self.indices, self.data, self.codes, self.task_ids, self.clusters, self.weights, self.offsets)
-        after = (indices, data, *block[1:4], weights, offsets)
-        return FirstRows(ends, *(np.concatenate(pair) for pair in zip(before, after, strict=True)))
+        return FirstRows(
+            ends, np.concatenate([self.indices, indices]), np.concatenate([self.data, data]),
+            np.concatenate([self.codes, block.codes]), np.concatenate([self.task_ids, block.task_ids]),
+            np.concatenate([self.clusters, block.clusters]), np.concatenate([self.weights, weights]),
+            np.concatenate([self.offsets, offsets]),
+        )  # fmt: skip
 
     def without(self, task_id: int) -> FirstRows:
         """Return the examples of all other tasks."""

@@ -15,7 +15,8 @@ FORMS = [
     {}, {"full_covariance": False}, {"frequencies": 0}, {"frequencies": 120}, {"d": 60}, {"d": 60, "n_outputs": 7},
     {"dtype": "float32"}, {"latent": 0}, {"max_task_rows": 300},
     {"filters": [(1.0, 0.1, 0.0)], "frequencies": 0, "latent": 0},
-    {"is_sparse": True}, {"is_sparse": True, "frequent": (1, 3)}, {"is_sparse": True, "cells": 20_000}, {"is_sparse": True, "n_outputs": 9, "cells": 3000},
+    {"is_sparse": True}, {"is_sparse": True, "frequent": (1, 3)},
+    {"is_sparse": True, "cells": 20_000}, {"is_sparse": True, "n_outputs": 9, "cells": 3000},
 ]  # fmt: skip
 
 

@@ -225,26 +225,6 @@ def test_the_filter_with_the_right_bandwidth_gets_the_weight(kind):
     assert mistakes[-500:].mean() < 0.2
 
 
-def test_filters_with_other_bandwidths_take_a_small_share_of_the_bytes():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 10))
-    y = X[:, 0] > 0
-    few, many = (Budgetron(budget=budget).partial_fit(X, y).beliefs_ for budget in ("100 KiB", "1 MiB"))
-    assert not any("detailed" in str(belief) for belief, _ in few)
-    assert sum("detailed" in str(belief) or "smooth" in str(belief) for belief, _ in many) == 2
-
-
-def test_tasks_have_own_weights_in_a_small_budget():
-    """40 tasks with nothing in common: a model with room only for their biases has 38 % mistakes."""
-    rng = np.random.default_rng(6)
-    X, tasks = rng.normal(size=(4000, 10)), rng.integers(40, size=4000)
-    y = (X * rng.normal(size=(40, 10))[tasks]).sum(axis=1) > 0
-    model = Budgetron(budget="64 KiB")
-    margins = model.predict_then_learn(X, y, tasks=tasks)
-    assert np.mean((margins[2000:] > 0) != y[2000:]) < 0.2
-    assert model.memory_bytes_ <= 64 * 2**10
-
-
 def test_a_small_problem_stays_small():
     X, y, _ = linear_stream(2000)
     model = Budgetron().fit(X, y)

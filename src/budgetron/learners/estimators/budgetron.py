@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from budgetron.engine.reference.rules.budgetron.beliefs import Belief as Belief
 from budgetron.engine.reference.rules.budgetron.beliefs import beliefs_of
-from budgetron.engine.reference.rules.budgetron.sizes import plan
+from budgetron.engine.reference.rules.budgetron.sizes import belief_sets, plan
 from budgetron.engine.reference.rules.budgetron.sizes.shapes import rows_together
 from budgetron.engine.settings import Settings
 from budgetron.errors import input_error, input_type_error, shown
@@ -248,7 +248,7 @@ class Budgetron(ComparableTasks, Learner):
         """Return the settings for a stream without tasks, which needs rows for one task only."""
         self._checked_rows(settings)
         graph = settings.graph
-        return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else plan.NO_TASKS)
+        return self._with_rows(settings, rows_together(graph) if isinstance(graph, Explicit) else belief_sets.NO_TASKS)
 
     def _checked_rows(self, settings: Settings) -> int | None:
         """Return `max_task_rows`; reject a number that is too small for the related tasks of one example."""
@@ -277,7 +277,7 @@ class Budgetron(ComparableTasks, Learner):
         settings = settings.with_parameters(
             shared=shared, own=own, clustered=clustered, cluster_share=share, max_task_rows=rows, bandwidth=gamma_factor
         )
-        settings = plan.with_all_beliefs(settings, gaussian)
+        settings = belief_sets.with_all_beliefs(settings, gaussian)
         if isinstance(self.budget, str):
             return settings  # the memory planner divides a byte budget
         return plan.of_count(settings, count, MAX_ROWS_OF_A_COUNT if count is not None else None)

@@ -17,8 +17,8 @@ all tasks are alike. A *part* is one or more beliefs that share state.
   `adagrad_and_bayes` is what `bins` and `table` have in common. `pairs` finds the pairs of features of a sparse row.
   `steps` computes step sizes and class probabilities. `task_rows` stores the own weights of the tasks that are updated
   most often
-- `sizes/`: `plan` decides which parts fit into the bytes, `shapes` lists the arrays and bytes of each part, `resize`
-  changes a model to another size
+- `sizes/`: `belief_sets` says which beliefs a model may have, `plan` chooses among them and divides the bytes, `shapes`
+  lists the arrays and bytes of each part, `resize` changes a model to another size
 
 `budgetron.engine.reference` calls it. The compiled core in `src/core/rules/budgetron` must compute the same.
 """

@@ -67,8 +67,9 @@ class Budgetron(BudgetronDeclaration):
     def __init__(self, settings: Settings) -> None:
         parameters, d = settings.parameters, dense_columns(settings)
         self.settings, self.store, self.outputs = settings, Store(settings), settings.n_outputs
-        self.scaler = Scaler(d) if has_columns(settings) else None
-        self.fourier = FourierFeatures(d, parameters.bandwidth, parameters.bandwidths) if has_columns(settings) else None
+        self.scaler, self.fourier = None, None
+        if has_columns(settings):
+            self.scaler, self.fourier = Scaler(d), FourierFeatures(d, parameters.bandwidth, parameters.bandwidths)
         self.calibration = Calibration(self.outputs)
         self.spare = 0  # bytes of dropped parts that nothing else uses yet
         self.parts: list[Part] = make_parts(settings)

@@ -35,7 +35,8 @@ def averaged_terms(
         columns = np.einsum("b,sbon->son", weights, terms.columns)
         if places is not None and not part.sees_entries:
             of_columns, columns = columns, np.zeros((*columns.shape[:2], len(e.x.values) + 1))
-            np.add.at(columns, (slice(None), slice(None), places), of_columns)
+            for place, column in zip(places.tolist(), np.moveaxis(of_columns, -1, 0), strict=True):
+                columns[:, :, place] += column  # several columns may be at the constant
         columns_of_parts.append(columns)
         fourier.append(np.einsum("b,sbo->so", weights, terms.fourier))
         first += part.count

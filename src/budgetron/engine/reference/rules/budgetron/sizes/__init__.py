@@ -1,1 +1,1 @@
-"""The memory of a Budgetron: which parts fit into a budget, the arrays of each part, and the change to another size."""
+"""The memory of a Budgetron: beliefs that fit into a budget, the arrays of each part, and changes of size."""

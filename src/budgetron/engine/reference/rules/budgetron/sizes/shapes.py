@@ -134,7 +134,8 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (parameters.max_task_rows or 0) * row_bytes(settings)
-    return int(total) if compiled or not has_columns(settings) else 2 * int(total)  # NumPy keeps both triangles of a covariance
+    # NumPy keeps both triangles of a covariance.
+    return int(total) if compiled or not has_columns(settings) else 2 * int(total)
 
 
 def _shared_bytes(settings: Settings, n: int, full_covariance: bool, single: bool = False) -> int:

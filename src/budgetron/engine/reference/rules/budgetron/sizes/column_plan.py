@@ -1,0 +1,186 @@
+"""Divides bytes among the beliefs on the columns of dense rows, or on the frequent columns of sparse rows.
+
+The bytes go first to models on linear features and on bins, then to the frequencies of AdaGrad and to the rows of
+tasks, and the rest goes to filters over Fourier features. If only few tasks would have rows, the model gets fewer
+beliefs, because a row for one more task is worth more than one more belief.
+
+All bytes are those of the compiled core. On sparse rows, the settings also have a table, whose size does not change.
+"""
+
+from __future__ import annotations
+
+from budgetron.engine.memory import bytes_of
+from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
+from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS
+from budgetron.engine.reference.rules.budgetron.sizes import belief_sets, shapes
+from budgetron.engine.settings import Settings
+
+BANK_SHARE = 8
+"""Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
+ENOUGH_ROWS = 200
+"""A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
+ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
+"""The alternative to the smallest plan with task rows is a plan with only hashed biases. Task rows are better if there
+are at least `MIN_ROWS` of them, with at least `ENOUGH_WEIGHTS` own weights in all. With more columns, fewer rows are
+enough, because a bias then accounts for less of the difference between tasks."""
+MIN_CELLS, MAX_CELLS = 16, 2**16
+"""Limits of the number of hashed biases of a filter."""
+SMALL_BUDGET = 96 * 1024
+"""Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them."""
+SCARCE = 2**20
+MULTIPLE, SCARCE_MULTIPLE = 4, 16
+"""AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
+larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
+BINS = (64, 32, 16)
+"""Edges of the bins of each column: as many of these as `BIN_SHARE` allows."""
+BIN_SHARE, BIN_CELL_SHARE = 8, 8
+"""Binned columns with their pairs may take 1/8 of the bytes, and the own weights of tasks for bins another 1/8."""
+
+
+def planned(settings: Settings, limit: int) -> Settings | None:
+    """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
+    has_fourier, columns = bool(settings.parameters.frequencies), shapes.dense_columns(settings)
+    max_frequencies = (SCARCE_MULTIPLE if limit <= SCARCE else MULTIPLE) * useful_frequencies(columns)
+    settings = settings.with_parameters(
+        rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
+    )
+    few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (columns + 1))
+    groups: list[tuple[list[Settings], int]] = [
+        (belief_sets.with_several_filters(settings), ENOUGH_ROWS),
+        ([belief_sets.with_few_filters(settings)], few_rows),
+        ([belief_sets.with_hashed_biases_only(settings)], ENOUGH_ROWS),
+        ([belief_sets.with_diagonal_covariance(settings)], ENOUGH_ROWS),
+    ]
+    # From the largest models to the smallest. Each group is tried with bins and then without. `kernel=None` asks for
+    # linear models, which have no bins.
+    for group, rows in groups:
+        binned = [_with_bins(candidate, limit) for candidate in group if has_fourier]
+        for candidate in (*binned, *group):
+            plan = _divided(candidate, limit)
+            if plan is not None and _is_balanced(plan, candidate, min(rows, _wanted_rows(settings)), limit):
+                return plan
+    return _divided(smallest(settings), limit)
+
+
+def smallest(settings: Settings) -> Settings:
+    """Return the settings with the fewest beliefs and the smallest sizes."""
+    return belief_sets.with_hashed_biases_only(settings).with_parameters(
+        max_task_rows=_min_rows(settings), frequencies=0, filter_frequencies=0, rates=[], owns=[],
+        full_covariance=False, fourier_cells=MIN_CELLS, bins=0, bin_pairs=False, bin_cells=0,
+    )  # fmt: skip
+
+
+def resized(settings: Settings, limit: int) -> Settings | None:
+    """Return settings with the beliefs of a model in use, sized for another limit; None if the limit is too small."""
+    if settings.parameters.rows_may_grow:  # the number of rows was planned, and is planned again
+        settings = settings.with_parameters(max_task_rows=None)
+    return _divided(settings, limit)
+
+
+def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> bool:
+    """Whether a plan has this many rows for tasks, and leaves enough bytes for them and for frequencies."""
+    if candidate.parameters.bandwidths and _bank_bytes(candidate) > limit // BANK_SHARE:
+        return False
+    if shapes.row_bytes(plan) and plan.parameters.max_task_rows < rows:
+        return False
+    # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs after
+    # the first is not counted, because otherwise the smallest models would have no Fourier features.
+    not_counted = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(candidate.n_outputs)
+    return bytes_of(_bare(candidate)) - not_counted <= limit // 2
+
+
+def _with_bins(settings: Settings, limit: int) -> Settings:
+    """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it."""
+    columns = shapes.dense_columns(settings)
+    if not settings.parameters.shared or not columns:
+        return settings
+    for edges in BINS:
+        binned = settings.with_parameters(bins=edges)
+        if shapes.bins_shape(binned).nbytes <= limit // BIN_SHARE:
+            paired = binned.with_parameters(bin_pairs=columns > 1)
+            return paired if shapes.bins_shape(paired).nbytes <= limit // BIN_SHARE else binned
+    return settings
+
+
+def _bank_bytes(settings: Settings) -> int:
+    """Return the bytes that filters with other bandwidths add to a model before they grow."""
+    return bytes_of(_bare(settings)) - bytes_of(_bare(belief_sets.with_one_bandwidth(settings)))
+
+
+def _wanted_rows(settings: Settings) -> int:
+    parameters = settings.parameters
+    if not belief_sets.has_tasks(settings):
+        return belief_sets.NO_TASKS
+    n_tasks = settings.graph.n_tasks
+    wanted = 10**9 if n_tasks is None else 2 * n_tasks + 2
+    return min(wanted, parameters.max_task_rows or wanted)
+
+
+def _divided(settings: Settings, limit: int) -> Settings | None:
+    """Divide the bytes between frequencies, rows of tasks and the filter over Fourier features."""
+    parameters, d = settings.parameters, shapes.dense_columns(settings)
+    bare = _bare(settings)
+    available = limit - bytes_of(bare)
+    if available < 0:
+        return None
+    tasks, has_fourier = belief_sets.has_tasks(settings), bool(parameters.frequencies)
+    sized = bare
+    if tasks and parameters.fourier_filter is not None:
+        # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
+        share = available // (8 if shapes.row_bytes(sized) else 4)
+        cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
+        sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
+    if has_fourier:
+        # A frequency costs a byte per column, two features with two numbers per rate and output, and working memory.
+        bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 8
+        # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
+        share = available // 4 if tasks else max(available // 3, min(available * 3 // 4, SMALL_BUDGET))
+        frequencies = int(min(useful_frequencies(d), share // bytes_each))
+        if not tasks:  # with tasks, more frequencies would make own weights longer, so fewer tasks could have them
+            more = min(MULTIPLE * useful_frequencies(d), (available - SMALL_BUDGET) // 3 // bytes_each)
+            frequencies = max(frequencies, int(more))
+        sized = sized.with_parameters(frequencies=max(frequencies, 1))
+        if tasks:
+            cells = available // 8 // (8 * len(parameters.rates) * settings.n_outputs)
+            sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
+    row = shapes.row_bytes(sized)
+    share = available // 2 if has_fourier else available
+    if tasks and parameters.bins and limit > SMALL_BUDGET:
+        # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
+        cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
+        sized = sized.with_parameters(bin_cells=min(cells, MAX_CELLS) if cells >= 2 * CELLS_PER_BIAS else 0)
+        share -= 8 * settings.n_outputs * sized.parameters.bin_cells
+    if row and tasks:
+        fewest = _min_rows(settings)
+        rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized)) // row + fewest)
+        sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
+    if parameters.fourier_filter is not None and parameters.full_covariance and has_fourier:
+        sized = _with_most(sized, "filter_frequencies", limit)
+        if parameters.bandwidths:
+            sized = _with_most(sized, "bank_frequencies", limit)
+    return sized if bytes_of(sized) <= limit else None
+
+
+def _bare(settings: Settings) -> Settings:
+    """Return the settings with the smallest sizes that these beliefs can have, before bytes are divided among them."""
+    frequencies = min(settings.parameters.frequencies, 1)
+    return settings.with_parameters(
+        max_task_rows=_min_rows(settings), frequencies=frequencies, filter_frequencies=0, own_cells=0, bin_cells=0,
+        bank_frequencies=first_frequencies(1) if settings.parameters.bandwidths else 0, fourier_cells=MIN_CELLS,
+    )  # fmt: skip
+
+
+def _min_rows(settings: Settings) -> int:
+    """Return the smallest number of task rows: at least as many as one example updates."""
+    return 16 if belief_sets.has_tasks(settings) else belief_sets.NO_TASKS
+
+
+def _with_most(settings: Settings, name: str, limit: int) -> Settings:
+    """Return the settings with the parameter `name`, a number of frequencies, as large as the bytes allow."""
+    max_frequencies = min(belief_sets.most_filter_frequencies(settings), int(settings.parameters.frequencies))
+    low, high = min(getattr(settings.parameters, name), max_frequencies), max_frequencies + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = bytes_of(settings.with_parameters(**{name: middle})) <= limit
+        low, high = (middle, high) if fits else (low, middle)
+    return settings.with_parameters(**{name: low})
