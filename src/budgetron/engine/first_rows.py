@@ -3,8 +3,8 @@
 A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with the
 smallest plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries.
 When they are complete, its rule plans the model anew (`Declaration.planned_from`), and the new model learns the kept
-examples again. `BeginsTwice`, a base class of both engines, does this inside of `learn`. The result does not depend on
-how the stream is cut into blocks.
+examples again. `BeginsTwice`, a base class of both engines, does this. The result does not depend on how the stream is
+cut into blocks.
 """
 
 from __future__ import annotations
@@ -157,10 +157,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
 
 
 class BeginsTwice(ABC):
-    """The base class of both engines: `learn` and `forget`, with the second beginning of a model that has first rows.
-
-    Subclasses implement the underscored methods for a model that is past its beginning.
-    """
+    """The base class of both engines: what a model with first rows does in addition to its rule."""
 
     settings: Settings
     first_rows: FirstRows | None = None  # None once they have been used, and for models that keep none
@@ -170,14 +167,12 @@ class BeginsTwice(ABC):
         if rule_class(settings.rule).keeps_first_rows(settings):
             self.first_rows = FirstRows.none(settings)
 
-    def learn(
-        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
-        offsets: Reals | None = None,
+    def learn_first(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
+        offsets: Reals | None,
     ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
-        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
-        if self.first_rows is None:
-            return self._learn(X, codes, task_ids, clusters, weights, offsets)
-        assert not isinstance(X, np.ndarray)
+        """Learn a block of a model that has first rows; like `Engine.learn`."""
+        assert self.first_rows is not None and not isinstance(X, np.ndarray)
         rows = SparseRow(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
         block = Block(rows, codes, task_ids, clusters, weights, offsets)
         n = self.first_rows.room(rows)
@@ -228,10 +223,12 @@ class BeginsTwice(ABC):
     def _learn(
         self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
         offsets: Reals | None,
-    ) -> tuple[Reals, NDArray[np.uint8]]: ...  # fmt: skip
+    ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
+        """Learn a block with the rule."""
 
     @abstractmethod
-    def _forget(self, task_id: int) -> None: ...
+    def _forget(self, task_id: int) -> None:
+        """Remove what the rule has stored for a task."""
 
     @abstractmethod
     def _become(self, new: Self) -> None:

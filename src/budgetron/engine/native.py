@@ -112,6 +112,13 @@ class Engine(BeginsTwice):
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         return self._learner.first_bad_row(self._block(X))
 
+    def learn(
+        self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None = None,
+        offsets: Reals | None = None,
+    ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
+        learn = self._learn if self.first_rows is None else self.learn_first
+        return learn(X, codes, task_ids, clusters, weights, offsets)
+
     def _learn(
         self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
         offsets: Reals | None,

@@ -41,6 +41,12 @@ class Engine(BeginsTwice):
             engine.first_rows = FirstRows.of_state(state)
         return engine
 
+    def learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
+              weights: Array | None = None, offsets: Array | None = None) -> tuple[Array, NDArray[np.uint8]]:
+        """Learn a block. Returns the margins before each update, and flags (`records.Outcome`)."""
+        learn = self._learn if self.first_rows is None else self.learn_first
+        return learn(X, codes, task_ids, clusters, weights, offsets)
+
     def _learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
                weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
         # A kernel of the user may fail at any row. Then the rows before it must not stay learned.

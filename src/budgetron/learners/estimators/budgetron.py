@@ -39,9 +39,10 @@ class Budgetron(ComparableTasks, Learner):
 
     It runs several models ("beliefs") side by side and weighs each by how well it has predicted so far. Some models are
     linear, some use random features of a Gaussian kernel. Each has weights shared by all tasks, and own weights per
-    task. One further model learns which tasks are similar. For sparse rows there is a hashed table of weights instead.
-    Nothing needs tuning: columns are scaled by the values seen so far, and every setting that matters has different
-    values in different models. It stores weights, not examples.
+    task. One further model learns which tasks are similar. Sparse rows have a hashed table of weights. If they contain
+    many numbers, their most frequent columns are used like a dense row, too. Nothing needs tuning: columns are scaled
+    by the values seen so far, and every setting that matters has different values in different models. It stores
+    weights, not examples.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ class Budgetron(ComparableTasks, Learner):
         and weights per task in addition. None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns
-        that are scaled to variance 1. None or Linear(): only linear models, which are faster.
+        that are scaled to variance 1; for sparse rows it has no effect. None or Linear(): only linear models, which are
+        faster.
     graph : graphs.TaskGraph, default=complete()
         How tasks are related. With ``complete()`` the model learns how much tasks have in common. Other graphs state
         which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``
@@ -102,7 +104,7 @@ class Budgetron(ComparableTasks, Learner):
     exemptions: ClassVar[Mapping[str, str]] = {
         "no_mistake_no_change": "it learns from every example",
         "ample_budget_is_perceptron": "it is not a Perceptron",
-        "dense_is_sparse": "dense columns are centred and scaled, sparse ones are hashed",
+        "dense_is_sparse": "sparse rows have a hashed table, and are used like dense rows only after the first rows",
         "any_kernel": "its random features approximate a Gaussian kernel",
         "closed_form_is_general": "how much tasks share is learned for a closed form, and fixed by an explicit matrix",
         "disconnected_is_separate": "weights of beliefs and scales of columns depend on the examples of all tasks",
