@@ -177,21 +177,20 @@ void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {
   for (; i < n; ++i) symmetric_rows<0, 1>({begin(i)}, i, 0.0, nullptr, 0.0, nullptr, x, y);
 }
 
-// One step of symmetric_add, for the rows i .. i + Rows − 1 of the packed triangle. Several rows at a time share the loads of a, g and m.
+// One step of symmetric_add, for the rows i .. i + Rows − 1, which have equally many registers. Several rows at a time share the loads of a, g
+// and m.
 template <bool Square, size_t Rows>
 inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, const double* g, const double* m) {
   using V = Pack<double>::type;
-  constexpr size_t w = Pack<double>::lanes;
   double* row[Rows];
   double ai[Rows], gi[Rows], mi[Rows];
   for (size_t q = 0; q < Rows; ++q) {
-    row[q] = s + (i + q) * (i + q + 1) / 2;
+    row[q] = s + aligned_row(i + q);
     ai[q] = Square ? c * a[i + q] : 0.0;
     gi[q] = g[i + q];
     mi[q] = m[i + q];
   }
-  size_t j = 0;
-  for (; j + w <= i + 1; j += w) {
+  for (size_t j = 0; j < i + Rows; j += Pack<double>::lanes) {
     const V gj = load(g + j), mj = load(m + j);
     V aj{};
     if (Square) aj = load(a + j);
@@ -201,16 +200,6 @@ inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, c
       add_product(p, gi[q], mj);
       add_product(p, mi[q], gj);
       store(row[q] + j, p);
-    }
-  }
-  for (size_t q = 0; q < Rows; ++q) {
-    BUDGETRON_ONE_BY_ONE
-    for (size_t t = j; t <= i + q; ++t) {
-      double p = row[q][t];
-      if (Square) p += ai[q] * a[t];
-      p += gi[q] * m[t];
-      p += mi[q] * g[t];
-      row[q][t] = p;
     }
   }
 }
