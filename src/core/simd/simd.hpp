@@ -37,9 +37,20 @@ struct Extremes {
   double least, largest;
 };
 
+// How many doubles the longest register has, and n rounded up to whole registers.
+constexpr std::size_t kLongestRegister = 8;
+static constexpr std::size_t whole_registers(std::size_t n) { return (n + kLongestRegister - 1) / kLongestRegister * kLongestRegister; }
+
+// Where row i begins in a lower triangle whose rows are padded to whole registers: row j has whole_registers(j + 1) numbers. Storing a register
+// that lies in two cache lines takes twice as long. Both functions are static because a linker would keep one copy for all instruction sets.
+static constexpr std::size_t aligned_row(std::size_t i) {
+  const std::size_t full = i / kLongestRegister, rest = i % kLongestRegister;
+  return (full * kLongestRegister / 2 + rest) * (full + 1) * kLongestRegister;
+}
+
 // Evictions that some rows of coefficients do not include yet (eviction_log.hpp). Entry m reads the coefficient w of a row in slots[m], sets it
 // to 0, and adds the vector w · shares[m] to the row.
-constexpr std::size_t kMaxEvictions = 32, kLongestRegister = 8;
+constexpr std::size_t kMaxEvictions = 32;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
@@ -140,7 +151,8 @@ struct Simd {
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   // AdaGrad, where `gradient` is the negative gradient of the output: with u = gradient · x_j in float32, G_j += u², w_j += rate · u/√G_j
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
-  // S += c a aᵀ + g mᵀ + m gᵀ, where S is packed as for symmetric_pass.
+  // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
+  // whole_registers(n) numbers.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
   // Applies the entries from `from` on to each of `count` rows of n numbers. Each number is computed by the same sequence of additions as if
   // the entries were applied one by one, so the result does not depend on how the entries are divided among calls. An entry that finds less

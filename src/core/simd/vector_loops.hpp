@@ -56,34 +56,44 @@ void add_rows(const double* const* rows, const double* factor, size_t count, siz
   for (; i < count; ++i) axpy(factor[i], rows[i], n, y);
 }
 
-void axpy_squares(const double* a, const double* x, size_t n, double* const* rows, size_t count, double* sum) {
-  constexpr size_t w = Pack<double>::lanes, columns = 8 * w;
-  const auto step = [=](size_t q, size_t j, auto& squares, auto at) {
-    auto value = at.get(rows[q] + j);
-    add_product(value, a[q], at.get(x + j));
-    value = zero_below(kLargestFlushed, value, at);
-    add_product(squares, value, value);
-    at.put(rows[q] + j, value);
-  };
-  size_t j = 0;
-  // Some columns of all rows at a time, so that the sums stay in registers. With fewer than eight registers the processor would wait for the
-  // next row, since it prefetches only what follows in the same row.
-  for (; j + columns <= n; j += columns) {
-    Pack<double>::type squares[8];
-    for (size_t g = 0; g < 8; ++g) squares[g] = load(sum + j + g * w);
-    for (size_t q = 0; q < count; ++q)
-      for (size_t g = 0; g < 8; ++g) step(q, j + g * w, squares[g], Register{});
-    for (size_t g = 0; g < 8; ++g) store(sum + j + g * w, squares[g]);
-  }
-  for (size_t q = 0; q < count; ++q) {
-    size_t i = j;
-    for (; i + w <= n; i += w) {
-      auto squares = load(sum + i);
-      step(q, i, squares, Register{});
-      store(sum + i, squares);
+// value += a x, then squares += value², for one number or register of a row.
+template <class V, class At>
+BUDGETRON_INLINE void axpy_square(double a, const V& x, double* row, V& squares, At at) {
+  auto value = at.get(row);
+  add_product(value, a, x);
+  value = zero_below(kLargestFlushed, value, at);
+  add_product(squares, value, value);
+  at.put(row, value);
+}
+
+// axpy_squares for the columns from j on, `Registers` registers of all rows at a time, so that their sums stay in registers. The columns that
+// remain are done with fewer registers, and at last one by one.
+template <size_t Registers>
+inline void axpy_squares_from(size_t j, const double* a, const double* x, size_t n, double* const* rows, size_t count, double* sum) {
+  using V = Pack<double>::type;
+  constexpr size_t w = Pack<double>::lanes;
+  for (; j + Registers * w <= n; j += Registers * w) {
+    V squares[Registers], xj[Registers];
+    for (size_t g = 0; g < Registers; ++g) {
+      squares[g] = load(sum + j + g * w);
+      xj[g] = load(x + j + g * w);
     }
-    for (; i < n; ++i) step(q, i, sum[i], Single{});
+    for (size_t q = 0; q < count; ++q) {
+      // Copies, because the compiler must assume that storing a row changes `rows` and `a`.
+      double* row = rows[q] + j;
+      const double factor = a[q];
+      for (size_t g = 0; g < Registers; ++g) axpy_square(factor, xj[g], row + g * w, squares[g], Register{});
+    }
+    for (size_t g = 0; g < Registers; ++g) store(sum + j + g * w, squares[g]);
   }
+  if constexpr (Registers > 1) return axpy_squares_from<Registers - 1>(j, a, x, n, rows, count, sum);
+  for (size_t q = 0; q < count; ++q)
+    for (size_t i = j; i < n; ++i) axpy_square(a[q], x[i], rows[q] + i, sum[i], Single{});
+}
+
+void axpy_squares(const double* a, const double* x, size_t n, double* const* rows, size_t count, double* sum) {
+  // With fewer than eight registers the processor would wait for the next row, since it prefetches only what follows in the same row.
+  axpy_squares_from<8>(0, a, x, n, rows, count, sum);
 }
 
 // One step of symmetric_pass, for the rows i .. i + Rows − 1 of a triangle; row i + m begins at row[m]. Updates these rows, then adds to y their
@@ -167,21 +177,20 @@ void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {
   for (; i < n; ++i) symmetric_rows<0, 1>({begin(i)}, i, 0.0, nullptr, 0.0, nullptr, x, y);
 }
 
-// One step of symmetric_add, for the rows i .. i + Rows − 1 of the packed triangle. Several rows at a time share the loads of a, g and m.
+// One step of symmetric_add, for the rows i .. i + Rows − 1, which have equally many registers. Several rows at a time share the loads of a, g
+// and m.
 template <bool Square, size_t Rows>
 inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, const double* g, const double* m) {
   using V = Pack<double>::type;
-  constexpr size_t w = Pack<double>::lanes;
   double* row[Rows];
   double ai[Rows], gi[Rows], mi[Rows];
   for (size_t q = 0; q < Rows; ++q) {
-    row[q] = s + (i + q) * (i + q + 1) / 2;
+    row[q] = s + aligned_row(i + q);
     ai[q] = Square ? c * a[i + q] : 0.0;
     gi[q] = g[i + q];
     mi[q] = m[i + q];
   }
-  size_t j = 0;
-  for (; j + w <= i + 1; j += w) {
+  for (size_t j = 0; j < i + Rows; j += Pack<double>::lanes) {
     const V gj = load(g + j), mj = load(m + j);
     V aj{};
     if (Square) aj = load(a + j);
@@ -191,16 +200,6 @@ inline void symmetric_add_rows(double* s, size_t i, double c, const double* a, c
       add_product(p, gi[q], mj);
       add_product(p, mi[q], gj);
       store(row[q] + j, p);
-    }
-  }
-  for (size_t q = 0; q < Rows; ++q) {
-    BUDGETRON_ONE_BY_ONE
-    for (size_t t = j; t <= i + q; ++t) {
-      double p = row[q][t];
-      if (Square) p += ai[q] * a[t];
-      p += gi[q] * m[t];
-      p += mi[q] * g[t];
-      row[q][t] = p;
     }
   }
 }

@@ -18,20 +18,19 @@ namespace budgetron {
 
 class WeightGram {
  public:
-  explicit WeightGram(Bytes& bytes) : g_(bytes), a_(bytes), m_(bytes) {}
+  explicit WeightGram(Bytes& bytes) : g_(bytes), a_(bytes), v_(bytes), m_(bytes) {}
 
   // If it throws, the matrix is unchanged.
   void allocate(std::size_t capacity) {
-    resize_exactly(a_, capacity);
-    resize_exactly(m_, capacity);
-    resize_exactly(g_, triangle(capacity));
+    for (auto* values : {&a_, &v_, &m_}) resize_exactly(*values, whole_registers(capacity));
+    resize_exactly(g_, aligned_row(capacity));
   }
   bool allocated() const { return !g_.empty(); }
   double* vector() { return m_.data(); }  // the caller writes m here before add_step()
 
   // out_j = G_jj, or 0 if rounding has made it negative.
   void diagonal(std::size_t n, double* out) const {
-    for (std::size_t j = 0; j < n; ++j) out[j] = std::max(0.0, g_[triangle(j) + j] + c_ * a_[j] * a_[j]);
+    for (std::size_t j = 0; j < n; ++j) out[j] = std::max(0.0, g_[aligned_row(j) + j] + c_ * a_[j] * a_[j]);
   }
 
   // G += c a aᵀ. This is postponed to the next change of G, which passes over G anyway; settle() does it at once.
@@ -42,15 +41,15 @@ class WeightGram {
   }
   void settle(std::size_t n) {
     if (c_ == 0.0) return;
-    for (std::size_t j = 0; j < n; ++j) simd().axpy(c_ * a_[j], a_.data(), j + 1, g_.data() + triangle(j));
+    for (std::size_t j = 0; j < n; ++j) simd().axpy(c_ * a_[j], a_.data(), j + 1, g_.data() + aligned_row(j));
     c_ = 0.0;
   }
 
   // Updates G after example r is evicted, and its weights are distributed to the others in proportion to γ.
   void evict(std::size_t r, const double* gamma, std::size_t n) {
-    double* row = g_.data() + triangle(r);
+    double* row = g_.data() + aligned_row(r);
     for (std::size_t j = 0; j <= r; ++j) m_[j] = take(row[j]);
-    for (std::size_t j = r + 1; j < n; ++j) m_[j] = take(g_[triangle(j) + r]);
+    for (std::size_t j = r + 1; j < n; ++j) m_[j] = take(g_[aligned_row(j) + r]);
     if (c_ != 0.0) {
       const double ar = c_ * a_[r];
       for (std::size_t j = 0; j < n; ++j) m_[j] += ar * a_[j];
@@ -67,27 +66,35 @@ class WeightGram {
   // The same for v_slot = 1 and 0 elsewhere.
   void add_step(std::size_t slot, std::size_t n) {
     settle(n);
-    double* row = g_.data() + triangle(slot);
+    double* row = g_.data() + aligned_row(slot);
     for (std::size_t j = 0; j < slot; ++j) row[j] += m_[j];
     row[slot] += 2.0 * m_[slot];
-    for (std::size_t j = slot + 1; j < n; ++j) g_[triangle(j) + slot] += m_[j];
+    for (std::size_t j = slot + 1; j < n; ++j) g_[aligned_row(j) + slot] += m_[j];
   }
 
   // The last slot takes the index of a removed slot, whose entries are 0.
   void slot_removed(std::size_t slot, std::size_t last) {
     settle(last + 1);
-    double* from = g_.data() + triangle(last);
+    double* from = g_.data() + aligned_row(last);
     if (slot != last) {
-      double* row = g_.data() + triangle(slot);
+      double* row = g_.data() + aligned_row(slot);
       std::copy_n(from, slot, row);
       row[slot] = from[last];
-      for (std::size_t j = slot + 1; j < last; ++j) g_[triangle(j) + slot] = from[j];
+      for (std::size_t j = slot + 1; j < last; ++j) g_[aligned_row(j) + slot] = from[j];
     }
     std::fill_n(from, last + 1, 0.0);
   }
 
-  std::vector<double> saved(std::size_t n) const { return {g_.begin(), g_.begin() + static_cast<std::ptrdiff_t>(triangle(n))}; }
-  void load(const std::vector<double>& saved) { std::copy(saved.begin(), saved.end(), g_.begin()); }
+  // A saved matrix has no padding.
+  std::vector<double> saved(std::size_t n) const {
+    std::vector<double> packed;
+    packed.reserve(triangle(n));
+    for (std::size_t i = 0; i < n; ++i) packed.insert(packed.end(), g_.data() + aligned_row(i), g_.data() + aligned_row(i) + i + 1);
+    return packed;
+  }
+  void load(const std::vector<double>& saved, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) std::copy_n(saved.data() + triangle(i), i + 1, g_.data() + aligned_row(i));
+  }
   static std::size_t triangle(std::size_t i) { return i * (i + 1) / 2; }
 
  private:
@@ -97,13 +104,15 @@ class WeightGram {
     return value;
   }
   void symmetric_add(const double* v, std::size_t n) {
-    simd().symmetric_add(g_.data(), n, c_, a_.data(), v, m_.data());
+    std::copy_n(v, n, v_.begin());
+    simd().symmetric_add(g_.data(), n, c_, a_.data(), v_.data(), m_.data());
     c_ = 0.0;
   }
 
-  Vec<double> g_;  // packed lower triangle
+  Vec<double> g_;  // lower triangle; row i begins at aligned_row(i)
   double c_ = 0.0;
   Vec<double> a_;  // pending: G += c a aᵀ
+  Vec<double> v_;  // a copy of v, padded for symmetric_add()
   Vec<double> m_;  // working memory, see vector()
 };
 

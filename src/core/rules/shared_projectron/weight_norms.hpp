@@ -186,7 +186,7 @@ class WeightNorms {
     if (saved == state.reals.end() || saved->second.size() != (as_gram ? WeightGram::triangle(n) : n)) return false;
     uses_gram_ = as_gram;
     if (as_gram)
-      gram_.load(saved->second);
+      gram_.load(saved->second, n);
     else
       std::copy(saved->second.begin(), saved->second.end(), squares_.begin());
     return true;

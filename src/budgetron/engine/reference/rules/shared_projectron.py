@@ -145,10 +145,13 @@ class SharedProjectron(BudgetProjectron):
         assert capacity is not None and settings.parameters.max_task_rows is not None
         if settings.parameters.max_task_rows < 4 * capacity:
             return 0
+        # The rows of the matrix and its three vectors are padded to whole registers of eight numbers.
+        full, rest = divmod(capacity, 8)
+        matrix = 64 * (4 * full + rest) * (full + 1) + 192 * -(-capacity // 8)
         if isinstance(settings.graph, Explicit):
             assert tasks is not None
-            return memory.matrix_bytes(capacity, True) + 16 * capacity if tasks >= capacity else 0
-        return memory.matrix_bytes(capacity, True) + (16 + 8 * BATCH) * capacity + 8 * BATCH * (BATCH + 2)
+            return matrix if tasks >= capacity else 0
+        return matrix + 8 * BATCH * (capacity + BATCH + 2)
 
     @classmethod
     def _row_bytes(cls, settings: Settings) -> int:
