@@ -1,10 +1,10 @@
 """The first rows of a stream, which are kept until they decide how the model is planned.
 
-A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with the
-smallest plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries.
-When they are complete, its rule plans the model anew (`Declaration.planned_from`), and the new model learns the kept
-examples again. `BeginsTwice`, a base class of both engines, does this. The result does not depend on how the stream is
-cut into blocks.
+A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with a plan
+that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries, and fewer if
+they show no new columns. Before the next example is learned, the rule plans the model anew from the kept ones
+(`Declaration.planned_from`), and the new model learns these again. `BeginsTwice`, a base class of both engines, does
+this. The result does not depend on how the stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from budgetron.engine.settings import Settings
 
 MAX_ROWS, MAX_ENTRIES = 64, 2048
 """More rows would keep a model waiting; more entries would take more bytes than small budgets have."""
+FEWER_ROWS = (16, 32)
+"""This many rows are enough if the second half of them has no column that the first half does not have."""
 
 MAX_SIZE = 1e75
 """The largest |x| of a column. The square of a row's norm must not exceed 1e150 (`Engine.first_bad_row`)."""
@@ -81,10 +83,17 @@ class FirstRows:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def room(self, rows: SparseRow) -> int:
-        """Return how many of these rows, which follow the kept ones, are still among the first."""
-        entries = rows.indptr[1 : 1 + MAX_ROWS - len(self)] - rows.indptr[0]
-        return int(np.searchsorted(entries, MAX_ENTRIES - len(self.indices), side="right"))
+    def room(self, block: Block) -> int:
+        """Return how many examples of a block, which follow the kept ones, are still among the first."""
+        entries = block.rows.indptr[1 : 1 + MAX_ROWS - len(self)] - block.rows.indptr[0]
+        n = int(np.searchsorted(entries, MAX_ENTRIES - len(self.indices), side="right"))
+        together = self.plus(block.part(0, n))
+        for rows in FEWER_ROWS:
+            if len(self) <= rows <= len(together):
+                half, end = together.indptr[[rows // 2, rows]]
+                if np.isin(together.indices[half:end], together.indices[:half]).all():
+                    return rows - len(self)
+        return n
 
     def plus(self, block: Block) -> FirstRows:
         """Return these examples followed by those of a block."""
@@ -175,7 +184,7 @@ class BeginsTwice(ABC):
         assert self.first_rows is not None and not isinstance(X, np.ndarray)
         rows = SparseRow(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
         block = Block(rows, codes, task_ids, clusters, weights, offsets)
-        n = self.first_rows.room(rows)
+        n = self.first_rows.room(block)
         if n == len(codes):
             first_rows = self.first_rows.plus(block)
             learned = self._learn(*block)

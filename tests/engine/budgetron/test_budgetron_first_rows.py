@@ -20,12 +20,15 @@ from budgetron.engine.reference.rules.budgetron.sizes.frequent_columns import MA
 KINDS = ["core"] * native.available + ["numpy"]
 
 
-def numbers(n, d=6, seed=0):
-    """Rows of numbers inside and outside of a ball, as CSR; a fifth of them is 0."""
+def numbers(n, seed=0):
+    """Rows of six numbers inside and outside of a ball, as CSR; a fifth of them is 0.
+
+    Two more columns are 0 but for the rows 12 and 25, so that all `MAX_ROWS` rows are kept.
+    """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * [1, 10, 0.1, 1, 100, 1][:d] * (rng.random((n, d)) < 0.8)
-    scaled = X / [1, 10, 0.1, 1, 100, 1][:d]
-    return sparse.csr_matrix(X), (scaled**2).sum(axis=1) > 0.75 * d
+    X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.8)
+    rare = np.arange(n)[:, None] == [12, 25]
+    return sparse.csr_matrix(np.hstack([X * [1, 10, 0.1, 1, 100, 1], rare])), (X**2).sum(axis=1) > 4.5
 
 
 def words(n, length, d=5000, seed=0, values="presence"):
@@ -53,7 +56,7 @@ def first_rows_of(X):
     """The first rows of a stream, as an engine would keep them."""
     block = block_of(sparse.csr_matrix(X))
     none = FirstRows.none(Budgetron()._settings(X, _two_classes(), Budgetron().graph)[0])
-    return none.plus(block.part(0, none.room(block.rows)))
+    return none.plus(block.part(0, none.room(block)))
 
 
 def _two_classes():
@@ -67,7 +70,7 @@ def _two_classes():
 
 def test_all_columns_of_a_table_of_numbers_are_frequent():
     X, _ = numbers(100)
-    assert frequent_columns(first_rows_of(X)) == list(range(6))
+    assert frequent_columns(first_rows_of(X)) == list(range(8))
     wide = sparse.csr_matrix(np.random.default_rng(0).normal(size=(100, 200)))
     assert len(frequent_columns(first_rows_of(wide))) == MAX_COLUMNS
 
@@ -79,10 +82,17 @@ def test_text_has_no_frequent_columns(values, length):
         assert frequent_columns(first_rows_of(words(100, length, seed=seed, values=values))) == []
 
 
-def test_categories_have_no_frequent_columns():
-    codes = np.random.default_rng(0).integers(4, size=(100, 5)) + 4 * np.arange(5)
-    X = sparse.csr_matrix((np.ones(500), codes.ravel(), np.arange(0, 501, 5)), shape=(100, 20))
+@pytest.mark.parametrize("per_row", [1, 5])
+def test_many_categories_have_no_frequent_columns(per_row):
+    """Each row has one of 30 categories in each of `per_row` columns of a table."""
+    codes = np.random.default_rng(0).integers(30, size=(100, per_row)) + 30 * np.arange(per_row)
+    X = sparse.csr_matrix((np.ones(codes.size), codes.ravel(), np.arange(0, codes.size + 1, per_row)), shape=(100, 150))
     assert frequent_columns(first_rows_of(X)) == []
+
+
+def test_all_columns_of_a_small_table_of_bits_are_frequent():
+    X = sparse.csr_matrix(np.random.default_rng(0).random((100, 9)) < 0.5, dtype=np.float64)
+    assert frequent_columns(first_rows_of(X)) == list(range(9))
 
 
 def test_numbers_beside_a_text_are_frequent():
@@ -95,10 +105,20 @@ def test_few_rows_say_nothing():
 
 
 def test_a_limited_number_of_rows_and_entries_is_kept():
-    assert len(first_rows_of(numbers(100)[0])) == MAX_ROWS
-    long = sparse.csr_matrix(np.ones((100, 300)))
-    assert len(first_rows_of(long)) == MAX_ENTRIES // 300
+    assert len(first_rows_of(words(100, 20))) == MAX_ROWS
+    assert len(first_rows_of(words(100, 400))) < MAX_ROWS
+    assert first_rows_of(words(100, 400)).indptr[-1] <= MAX_ENTRIES
     assert len(first_rows_of(sparse.csr_matrix(np.ones((3, MAX_ENTRIES + 1))))) == 0
+
+
+@pytest.mark.parametrize(
+    ("new", "kept"), [([], 16), ([7], 16), ([16], 16), ([8], 32), ([15], 32), ([8, 16], 64), ([15, 31], 64)]
+)
+def test_fewer_rows_are_kept_if_they_show_no_new_column(new, kept):
+    """The rows `new` have a column each that no earlier row has."""
+    X = np.ones((100, 3 + len(new)))
+    X[:, 3:] = np.arange(100)[:, None] == new
+    assert len(first_rows_of(sparse.csr_matrix(X))) == kept
 
 
 # ---- the second beginning
@@ -184,7 +204,7 @@ def test_a_forgotten_task_is_not_learned_again(engine):
     assert sorted(set(model._engine.first_rows.task_ids.tolist())) == [0, 2]
     kept = np.flatnonzero(tasks[:50] != 1)
     block = model._engine.first_rows.block()
-    rows = sparse.csr_matrix((block.rows.data, block.rows.indices, block.rows.indptr), shape=(len(kept), 6))
+    rows = sparse.csr_matrix((block.rows.data, block.rows.indices, block.rows.indptr), shape=(len(kept), 8))
     assert (rows != X[kept]).nnz == 0 and np.array_equal(block.codes, y[kept])
     model.partial_fit(X[50:], y[50:], tasks=tasks[50:])
     assert model.n_seen_ == 120 and model._engine.first_rows is None
@@ -229,7 +249,7 @@ def test_a_model_can_be_resized_in_its_beginning_and_after_it(budget):
     larger = 300 if isinstance(budget, int) else "300 KiB"
     model.resize(larger)
     model.partial_fit(X[50:200], y[50:200], tasks=tasks[50:200])
-    assert model._engine.settings.parameters.frequent_columns == list(range(6))
+    assert model._engine.settings.parameters.frequent_columns == list(range(8))
     before = model.decision_function(X[200:], tasks=tasks[200:])
     model.resize(200 if isinstance(budget, int) else "200 KiB")
     after = model.decision_function(X[200:], tasks=tasks[200:])
