@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,9 @@ from scipy.special import expit
 from streams import Stream
 
 from budgetron import BudgetSgd, kernels
+
+sys.path.append(str(Path(__file__).parents[1]))  # what several kinds of measurements use
+from vowpal_file import write_vowpal
 
 Floats = Any
 Peer = Callable[..., Floats]
@@ -189,7 +193,8 @@ def vowpal_timed(
     bits = max(8, int(np.log2(nbytes / 16)))  # a cell of Vowpal Wabbit has a weight and three more numbers
     with tempfile.TemporaryDirectory() as folder:
         path, empty, out = (Path(folder) / name for name in ("stream.vw", "empty.vw", "predicted"))
-        write_vowpal(stream, path)
+        X = stream.X if sparse.issparse(stream.X) else standardised(stream.X)
+        write_vowpal(path, X, stream.y, stream.tasks)
         empty.write_text("")
         seconds = []
         for file in (empty, path):
@@ -199,19 +204,6 @@ def vowpal_timed(
             seconds.append(clock() - begin)
         margins = np.array([float(line.split()[0]) for line in out.read_text().splitlines()])
     return margins, seconds[1] - seconds[0]
-
-
-def write_vowpal(stream: Stream, path: Path) -> None:
-    """Features in namespace f, the task in t. Dense columns are standardised first."""
-    X = sparse.csr_matrix(stream.X if sparse.issparse(stream.X) else standardised(stream.X))
-    tasks = np.zeros(len(stream.y), dtype=int) if stream.tasks is None else stream.tasks
-    with path.open("w") as file:
-        for t, (label, task) in enumerate(zip(stream.y.tolist(), tasks.tolist(), strict=True)):
-            part = slice(X.indptr[t], X.indptr[t + 1])
-            words = " ".join(
-                f"{j}:{x:.5g}" for j, x in zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
-            )
-            file.write(f"{1 if label else -1} |t {task} |f {words}\n")
 
 
 RATES = {"rate": [0.1, 0.3, 1.0]}

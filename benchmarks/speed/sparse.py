@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from measure import WALL_TIME, Row, compared, seconds
-from streams import ModelOnStream, Stream, text
+from streams import ModelOnStream, text
 from yardsticks import csr_products
 
 from budgetron import Budgetron, RandomBudgetPerceptron, kernels
+
+sys.path.append(str(Path(__file__).parents[1]))  # what several kinds of measurements use
+from vowpal_file import write_vowpal
 
 
 def text_rows(repetitions: int, quick: bool) -> Iterator[Row]:
@@ -56,7 +60,7 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     stream = text(n)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.vw"
-        write_vowpal(stream, path)
+        write_vowpal(path, stream.X, stream.y, stream.tasks)
 
         empty = Path(folder) / "empty.vw"
         empty.write_text("")
@@ -71,14 +75,3 @@ def vowpal_rows(repetitions: int, quick: bool) -> Iterator[Row]:
 
         runner = ModelOnStream(Budgetron(budget="32 MiB"), stream, n)
         yield compared(row, runner.learn, loop, n, n, max(3, repetitions), WALL_TIME)
-
-
-def write_vowpal(stream: Stream, path: Path) -> None:
-    """Write examples in Vowpal Wabbit's text format: words in namespace f, the task in t."""
-    X = stream.X
-    with path.open("w") as file:
-        for i, (y, task) in enumerate(zip(stream.y.tolist(), stream.tasks.tolist(), strict=True)):
-            part = slice(X.indptr[i], X.indptr[i + 1])
-            pairs = zip(X.indices[part].tolist(), X.data[part].tolist(), strict=True)
-            words = " ".join(f"{column}:{value:g}" for column, value in pairs)
-            file.write(f"{1 if y else -1} |t {task} |f {words}\n")

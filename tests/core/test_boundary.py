@@ -135,8 +135,25 @@ def test_a_sparse_column_beyond_the_width_is_refused():
     ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
 ])  # fmt: skip
 def test_invalid_csr_arrays_are_refused(indptr, indices):
-    with pytest.raises(ValueError):
-        _core.csr(np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices)))
+    """Row starts are checked with the arrays, and columns by every call that reads them."""
+    learner = _core.make(settings(sparse=True))
+    arrays = np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices))
+    task = np.zeros(1, np.int64)
+    for call in (
+        lambda rows: learner.learn(rows, *columns([0])),
+        lambda rows: learner.margins(rows, task, task),
+        lambda rows: learner.query("products", rows, task, task, {}, {}),
+        lambda rows: learner.load({}, {}, rows),
+    ):
+        with pytest.raises(ValueError, match="_core"):
+            call(_core.csr(*arrays))
+    for call in (
+        lambda: learner.learn_one(NAMES, arrays, 0, 0, 0, 1.0),
+        lambda: learner.margin_one(NAMES, arrays, 0, 0),
+    ):
+        with pytest.raises(ValueError, match="_core"):
+            call()
+    assert learner.n_seen == 0
 
 
 @pytest.mark.parametrize("task_id", [-1, 3, 2**62])

@@ -61,6 +61,7 @@ inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_
 }
 
 // A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into their memory, so they must outlive it.
+// Only the lengths are checked here; require_rows() also checks the columns, and must be called before they are read.
 struct RowBlock {
   Rows rows;
   bool sparse = false;
@@ -92,15 +93,8 @@ struct RowBlock {
       block.rows.data_f32 = data.data();
     else
       block.rows.data_f64 = data.data();
-    for (std::size_t i = 0; i < block.rows.count; ++i)
-      for (std::int64_t e = indptr.data()[i], previous = -1; e < indptr.data()[i + 1]; ++e) {
-        require(indices.data()[e] > previous, "_core.csr: the column indices of a row must be ascending, from 0 on");
-        previous = indices.data()[e];
-        block.width = std::max(block.width, static_cast<std::size_t>(previous) + 1);
-      }
     return block;
   }
-  std::size_t width = 0;    // sparse: the smallest number of columns that these rows can have, one more than the largest index
   std::size_t outputs = 0;  // how many numbers rows.offsets has per row, one per output of the model; 0 if there are no offsets
 };
 

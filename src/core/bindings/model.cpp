@@ -43,7 +43,7 @@ void set_offsets(RowBlock& block, const Array1d<double>& offsets, std::size_t ou
 }
 
 std::optional<std::size_t> first_bad_row(const Model& model, const RowBlock& block) {
-  require_rows(model.config(), block);
+  require_values(model.config(), block);
   std::size_t bad;
   {
     nb::gil_scoped_release free;

@@ -1,5 +1,5 @@
-// Checks of the arguments of the bindings. Python has already validated user input; these checks prevent a wrong call from reading or writing
-// out of bounds.
+// Checks of the arguments of the bindings. Python has already validated user input, with messages for users; these checks prevent a wrong call
+// from reading or writing out of bounds.
 #pragma once
 
 #include <cmath>
@@ -21,13 +21,26 @@ inline void require_kind(const Config& c, bool sparse, bool single) {
   throw nb::type_error(("_core: this model takes " + kind(c.sparse, c.single) + " rows; got " + kind(sparse, single)).c_str());
 }
 
-inline void require_rows(const Config& c, const RowBlock& block) {
+// For calls that read the values of rows, but not their columns.
+inline void require_values(const Config& c, const RowBlock& block) {
   require(!block.rows.offsets || block.outputs == c.n_outputs, "_core: there must be one offset per row and output");
   require_kind(c, block.sparse, block.single);
-  if (block.sparse)
-    require(block.width <= c.d, "_core: the rows must not have more columns than the model");
-  else
-    require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
+  if (!block.sparse) require(block.rows.d == c.d, "_core: the rows must have as many columns as the model");
+}
+
+inline void require_rows(const Config& c, const RowBlock& block) {
+  require_values(c, block);
+  if (!block.sparse) return;
+  const Rows& rows = block.rows;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    std::int64_t previous = -1;
+    for (std::int64_t e = rows.indptr[i]; e < rows.indptr[i + 1]; ++e) {
+      require(rows.indices[e] > previous, "_core: the columns of a sparse row must be ascending, from 0 on");
+      previous = rows.indices[e];
+    }
+    // The columns are ascending, so the last one is the largest.
+    require(previous < static_cast<std::int64_t>(c.d), "_core: the rows must not have more columns than the model");
+  }
 }
 
 // Graphs with named tasks use the task id as an index, so it must be checked.

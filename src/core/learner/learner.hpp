@@ -210,7 +210,7 @@ class Learner {
                   const std::int64_t* clusters, double* out) const;
   // Records that the current example has changed a slot, so that learn() recomputes only the inner products with that slot.
   void note_change(std::size_t slot) { changed_ = changed_ == kNoSlot ? slot : Store::kAllSlots; }
-  void check_saved(const std::vector<std::int64_t>& task_ids, const Rows& rows) const;
+  void check_saved(const std::vector<std::int64_t>& task_ids) const;
 
   static constexpr std::size_t kNoSlot = SIZE_MAX - 1;
   static constexpr double kLargestSquare = 1e150;  // the product of two larger kernel values could overflow

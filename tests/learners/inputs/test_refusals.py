@@ -273,3 +273,35 @@ def test_column_numbers_out_of_range_are_refused(engine, column):
     bad.indices[2 if column == 3 else 0] = column  # still ascending
     message = refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
     assert "column numbers from 0 to 2" in message
+    dense = Budgetron("64 KiB", engine=engine).fit(X, Y, tasks=TASKS)  # it converts sparse rows
+    assert "column numbers" in refused(lambda: dense.predict(bad, tasks=TASKS), dense)
+    bad = rows.tocsc()
+    bad.indices[0] = len(X)
+    assert "row numbers from 0 to" in refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
+    with_column = Budgetron("64 KiB", engine=engine, task_column=0)
+    assert "row numbers from 0 to" in refused(lambda: with_column.fit(bad, Y), with_column)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("ends", [[0, 3, 1], [0, 9, 12], [-1, 3, 6], [1, 3, 6]])
+def test_row_ends_that_contradict_the_values_are_refused(engine, ends):
+    """SciPy checks only the last of them, and its conversions would write out of bounds."""
+    rows = sparse.csr_matrix(np.abs(X) + 1)
+    model = Budgetron("64 KiB", engine=engine).fit(rows, Y, tasks=TASKS)
+    bad = rows.copy()
+    bad.indptr[:3] = ends
+    for call in (lambda: model.partial_fit(bad, Y, tasks=TASKS), lambda: model.predict(bad, tasks=TASKS)):
+        assert "indptr" in refused(call, model)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_columns_that_were_changed_in_place_are_sorted(engine):
+    """SciPy keeps the flag that the columns are sorted, even if someone changes the array."""
+    rows = sparse.csr_matrix(np.abs(X) + 1)
+    assert rows.has_canonical_format
+    changed = rows.copy()
+    assert changed.has_canonical_format
+    changed.indices[:2], changed.data[:2] = changed.indices[1::-1].copy(), changed.data[1::-1].copy()
+    models = [Budgetron("64 KiB", engine=engine).fit(X, Y, tasks=TASKS) for X in (rows, changed)]
+    scores = [model.decision_function(rows, tasks=TASKS) for model in models]
+    assert np.array_equal(*scores)

@@ -22,6 +22,7 @@ from budgetron.errors import InputError, input_error, input_type_error, is_integ
 from budgetron.graphs import TaskGraph
 from budgetron.learners.input import rejections
 from budgetron.learners.input.frames import check_frame, check_in_memory, is_frame
+from budgetron.learners.input.sparse_matrices import as_format, canonical_csr
 
 ONE_TASK = 0  # the task id that `tasks=None` stands for
 # scikit-learn's cross-validation shows this text in a warning (the score is NaN), so it must tell what to do there.
@@ -84,7 +85,10 @@ def matrix(who: str, X: Any) -> Any:
         raise input_type_error(who, "X", "an array, a data frame or a sparse matrix", "None")
     if not isinstance(X, np.ndarray) and is_frame(X):
         check_frame(who, X)
-    return _csr(who, X) if sparse.issparse(X) else _dense(who, X)
+    if not sparse.issparse(X):
+        return _dense(who, X)
+    _check_extent(who, X.shape)
+    return canonical_csr(who, X)
 
 
 def vector(who: str, x: Any, n_features: int | None, dtype: str) -> NDArray[Any]:
@@ -213,37 +217,6 @@ def _dense(who: str, X: Any) -> NDArray[Any]:
     return np.ascontiguousarray(array)
 
 
-def _csr(who: str, X: Any) -> sparse.csr_matrix:
-    """Return X in CSR format with sorted columns, without duplicates and stored zeros."""
-    if X.dtype.kind not in "fiub":
-        raise input_type_error(
-            who, "X", "real numbers", f"dtype {X.dtype}", "Complex data not supported." if X.dtype.kind == "c" else ""
-        )
-    if X.shape[1] > np.iinfo(np.int32).max:
-        raise input_error(
-            who, "X", "a sparse matrix of at most 2147483647 columns", f"{X.shape[1]}", "Hash the features to fewer."
-        )
-    _check_extent(who, X.shape)
-    csr = X.tocsr()
-    # SciPy does not check the column numbers of a matrix that is built from arrays.
-    if len(csr.indices) and not 0 <= csr.indices.min() <= csr.indices.max() < X.shape[1]:
-        raise input_error(
-            who, "X", f"a sparse matrix with column numbers from 0 to {X.shape[1] - 1}",
-            f"numbers from {csr.indices.min()} to {csr.indices.max()}",
-            "X.check_format() of SciPy finds such errors.",
-        )  # fmt: skip
-    # The engines need sorted columns without duplicates, and no stored zeros. A matrix that is like this already is
-    # not copied, because a copy would double the memory of a large block.
-    has_zeros = np.count_nonzero(csr.data) != csr.nnz or len(csr.data) != csr.nnz
-    if csr.dtype in (np.float32, np.float64) and csr.has_canonical_format and not has_zeros:
-        return csr
-    # `astype` copies, so that the caller's matrix is not changed.
-    csr = csr.astype(csr.dtype if csr.dtype in (np.float32, np.float64) else np.float64)
-    csr.sum_duplicates()
-    csr.eliminate_zeros()
-    return csr
-
-
 def _numbers(who: str, parameter: str, values: Any) -> NDArray[Any]:
     """Convert values to an array of float32 or float64; raise an error that names the problem if this fails."""
     try:
@@ -364,7 +337,10 @@ def without_column(who: str, X: Any, column: Any) -> tuple[Any, Any]:
         raise input_type_error(
             who, "task_column", "a column's position, or its name if X is a data frame", shown(column)
         )
-    array: Any = X.tocsc() if sparse.issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    if sparse.issparse(X):
+        array: Any = as_format(who, X, "csc")
+    else:
+        array = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
     if array.ndim != 2 or not -array.shape[1] <= column < array.shape[1]:
         raise input_error(who, "task_column", "a column of X", f"{column} for X of shape {array.shape}")
     # `%` turns a negative position, such as −1 for the last column, into a positive one.
