@@ -65,3 +65,16 @@ def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> An
     if distributed.has_one_component(learner.graph):
         return distributed.ReplicatedModel(learner, replicas=shards, **options)
     return distributed.ShardedModel(learner, shards=shards, **options)
+
+
+def known_columns(who: str, option: str, path: str, columns: Columns | None) -> Columns:
+    """Return the columns of a model, or raise an error: a model without columns cannot read a stream."""
+    if columns is None:
+        raise input_error(
+            who,
+            option,
+            "a model that knows the columns of its file",
+            f"{path!r}, saved from Python without them",
+            "Use it from Python, or save it there with budgetron.io.save_model.",
+        )
+    return columns

@@ -22,10 +22,10 @@ def explain_example(path: str, model: Any, columns: Any, text: str, task: str | 
     """Predict the example in `text` (JSON) and explain the prediction. Returns values for JSON."""
     import numpy as np
 
-    from budgetron.cli.commands.learning.run import known_columns
+    from budgetron.cli import models
     from budgetron.learners.input.classes import label_text
 
-    columns = known_columns(WHO, "MODEL", path, columns)
+    columns = models.known_columns(WHO, "MODEL", path, columns)
     try:
         record = json.loads(text)
     except ValueError:
@@ -94,9 +94,9 @@ def _nearest_examples(reasons: Any, model: Any, row: Any, task: Any, n: int) -> 
 def importance(path: str, model: Any, columns: Any, stream: str) -> dict[str, Any]:
     """Explain the prediction of every row of a file, and average the terms per feature. Returns values for JSON."""
     from budgetron import evaluate, io
-    from budgetron.cli.commands.learning.run import known_columns
+    from budgetron.cli import models
 
-    columns = known_columns(WHO, "MODEL", path, columns)
+    columns = models.known_columns(WHO, "MODEL", path, columns)
     if hasattr(model, "learner_of"):
         raise input_error(WHO, "--importance", "used with a model in one file", "a model in shards")
     total = evaluate.FeatureImportance()

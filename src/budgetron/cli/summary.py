@@ -22,7 +22,7 @@ from budgetron.cli.formatting import (
 from budgetron.errors import BadLineError, is_integer
 
 if TYPE_CHECKING:
-    from budgetron.cli.commands.learning.run import RunResult
+    from budgetron.cli.run_result import RunResult
     from budgetron.evaluate import Figures, Validation
 
 _MAX_LABELS = 6

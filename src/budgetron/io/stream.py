@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.errors import BadLineError, InputError, input_error, input_type_error, is_integer, shown
+from budgetron.io.encoding.column_options import ColumnOptions
 from budgetron.io.encoding.columns import Block, Columns
 from budgetron.io.encoding.encode import parse_dates
-from budgetron.io.encoding.infer_types import ColumnOptions, infer_columns, sparse_columns
+from budgetron.io.encoding.infer_types import infer_columns, sparse_columns
 from budgetron.io.encoding.labels import classes_in, parsed_classes
 from budgetron.io.encoding.number_formats import NumberFormat
 from budgetron.io.encoding.running_scale import RunningScale

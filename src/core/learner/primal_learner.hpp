@@ -15,7 +15,7 @@ namespace budgetron {
 class PrimalLearner : public Learner {
  public:
   explicit PrimalLearner(const Config& config)
-      : Learner(config), width_(config.n_outputs * config.d), rows_(bytes_, width_, 0, config.hash_seed), new_ids_(bytes_) {}
+      : Learner(config), width_(config.n_outputs * config.d), rows_(bytes_, width_, 0, config.hash_seed) {}
 
   State query(const Query& query) override {
     if (query.name == "explain") return explain(query);
@@ -29,9 +29,8 @@ class PrimalLearner : public Learner {
   bool rule_grows_little(std::size_t n, const std::int64_t* task_ids) const override {
     const std::size_t few = std::max<std::size_t>(64, rows_.size());
     if (n <= few) return true;
-    Bytes temporary;
-    Vec<std::int64_t> ids(temporary);
-    return count_new(0, n, task_ids, ids) <= few;
+    Bytes temporary;  // this question must not change how many bytes the model has
+    return count_new(0, n, task_ids, temporary) <= few;
   }
   void end_reserve() noexcept override { rows_.end_reserve(); }
 
@@ -41,7 +40,7 @@ class PrimalLearner : public Learner {
   // How many tasks of these examples have no row of weights yet.
   std::size_t count_new_tasks(std::size_t from, std::size_t to, const std::int64_t* task_ids) {
     if (to - from == 1) return row_of(task_ids[from]) == RowTable::kNone;
-    return count_new(from, to, task_ids, new_ids_);
+    return count_new(from, to, task_ids, bytes_);
   }
 
   std::uint32_t row_of(std::int64_t task_id) const { return rows_.find({task_id, false}); }
@@ -157,16 +156,12 @@ class PrimalLearner : public Learner {
     return answer;
   }
 
-  std::size_t count_new(std::size_t from, std::size_t to, const std::int64_t* task_ids, Vec<std::int64_t>& ids) const {
-    ids.clear();
+  std::size_t count_new(std::size_t from, std::size_t to, const std::int64_t* task_ids, Bytes& bytes) const {
+    Vec<std::int64_t> ids(bytes);
     for (std::size_t i = from; i < to; ++i)
       if (row_of(task_ids[i]) == RowTable::kNone) ids.push_back(task_ids[i]);
-    const std::size_t count = count_distinct(ids);
-    release(ids);
-    return count;
+    return count_distinct(ids);
   }
-
-  Vec<std::int64_t> new_ids_;  // for count_new_tasks()
 };
 
 }  // namespace budgetron

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from budgetron.errors import InputError, input_error, input_type_error, shown
+from budgetron.errors import InputError, shown
 from budgetron.io.encoding import choice_warnings
+from budgetron.io.encoding.column_options import ColumnOptions
 from budgetron.io.encoding.encode import parse_date_values
 from budgetron.io.encoding.number_formats import ENOUGH, NA_LIKE, NumberFormat, infer_formats
 from budgetron.io.encoding.task_column import default_task, is_candidate, is_identifier
@@ -59,48 +59,6 @@ _BY_NAME = "recognised by name"
 _MANY_NUMBERS = 0.5  # warn about a category if at least this share of its values are numbers
 # Names that pandas, R and this package give to a first column without a name, and common names for row numbers.
 _ROW_NUMBER_NAMES = ("column 1", "Unnamed: 0", "rownames", "row_names", "index", "id")
-_MAX_NA_VALUES = 100
-WHO = "io.read"
-
-
-@dataclass(frozen=True)
-class ColumnOptions:
-    """The arguments of `io.read` about columns."""
-
-    label: str | None = None
-    task: str | None = None
-    weight: str | None = None
-    offset: str | None = None
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    decimal: str | None = None
-    na_values: tuple[str, ...] = ()
-    classes: tuple[Any, ...] | None = None
-
-    @classmethod
-    def of(
-        cls, label: Any, task: Any, weight: Any, offset: Any, drop: Any, text: Any, categorical: Any, decimal: Any,
-        na_values: Any, classes: Any,
-    ) -> ColumnOptions:  # fmt: skip
-        """Check the arguments of `stream.read`. A single name may be given instead of a list."""
-        if decimal not in (None, ".", ","):
-            raise input_error(WHO, "decimal", '".", "," or None to detect it', shown(decimal))
-        # Numbers are accepted too: -999 and "-999" are the same code.
-        codes = tuple(str(code).strip() for code in _as_tuple("na_values", na_values, str | int | float))
-        if len(codes) > _MAX_NA_VALUES:
-            raise input_error(WHO, "na_values", f"at most {_MAX_NA_VALUES} values", str(len(codes)))
-        return cls(
-            label, task, weight, offset, _as_tuple("drop", drop), _as_tuple("text", text),
-            _as_tuple("categorical", categorical), decimal, codes, None if classes is None else tuple(classes),
-        )  # fmt: skip
-
-    def columns(self) -> Iterable[tuple[str, str]]:
-        """Yield each column name that the caller gave, with the parameter it was given for."""
-        for parameter in ("label", "task", "weight", "offset", "drop", "text", "categorical"):
-            value = getattr(self, parameter)
-            for name in (value,) if isinstance(value, str) else value or ():
-                yield parameter, name
 
 
 def infer_columns(reader: Any, sample: Table, options: ColumnOptions, labelled: bool) -> tuple[Plan, list[str]]:
@@ -160,16 +118,6 @@ def sparse_columns(reader: Any, sample: Table, options: ColumnOptions, labelled:
     note = "not asked for: all rows belong to one task" if reader.task is None else AS_ASKED
     note = _BY_NAME if reader.task is not None and options.task is None else note
     return Plan(reader.layout, "label", integer_labels, reader.task, [], reader.width, "the first word of a line", note)
-
-
-def _as_tuple(parameter: str, names: Any, kinds: Any = str) -> tuple[Any, ...]:
-    """Convert a list that the caller passed to a tuple; a single value becomes a tuple of one."""
-    if isinstance(names, kinds):
-        return (names,)
-    try:
-        return tuple(names)
-    except TypeError:
-        raise input_type_error(WHO, parameter, "a list", shown(names)) from None
 
 
 def _check_roles(roles: Mapping[str, str | None]) -> None:

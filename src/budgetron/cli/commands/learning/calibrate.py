@@ -51,7 +51,6 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     """
     from budgetron import io
     from budgetron.cli import models
-    from budgetron.cli.commands.learning.run import known_columns
     from budgetron.cli.labelled_stream import LabelledStream
     from budgetron.cli.signals import SignalGuard
     from budgetron.cli.summary import point_lines
@@ -61,7 +60,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
         raise input_error(WHO, "--threshold, --costs or --max-error", "given", "none of them")
     outputs.check(WHO, "--save", save, overwrite, own=model)
     learner, columns = models.load(model)
-    columns = known_columns(WHO, "MODEL", model, columns)
+    columns = models.known_columns(WHO, "MODEL", model, columns)
     # For a model without operating points, such as a copy of shards, `set_point` raises an error.
     if hasattr(type(learner), "operating_point"):
         learner.operating_point = None  # forget the examples that it counted while it learned

@@ -62,13 +62,12 @@ def command(
     """
     from budgetron import io
     from budgetron.cli import models, progress
-    from budgetron.cli.commands.learning.run import known_columns
     from budgetron.cli.signals import SignalGuard
 
     outputs.check(WHO, "--output", output, option_values["overwrite"], devices=True)
     settings = settings_from_options(WHO, option_values)
     learner, saved_columns = models.load(model)
-    columns = known_columns(WHO, "MODEL", model, saved_columns)
+    columns = models.known_columns(WHO, "MODEL", model, saved_columns)
     set_point(WHO, learner, settings)
     ndjson = as_json or to == "ndjson" or (to == "auto" and _is_ndjson(output))
     n_written = 0

@@ -7,17 +7,14 @@ output paths are checked before the first example is learned.
 from __future__ import annotations
 
 import json
-import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from budgetron.cli import INTERRUPTED, models, outputs, with_options
+from budgetron.cli import INTERRUPTED, models, outputs
 from budgetron.cli.decisions import check_labels, decision_options, set_point, settings_from_options
-from budgetron.cli.formatting import counted, source_words
+from budgetron.cli.formatting import counted
 from budgetron.cli.learner_spec import LearnerSpec
 from budgetron.cli.options import (
     StreamOptions,
@@ -28,34 +25,13 @@ from budgetron.cli.options import (
     stream_argument,
     stream_options,
 )
+from budgetron.cli.run_result import RunResult, append_to_history, save_model, write_report
 from budgetron.errors import BudgetronError, InputError, input_error
 
 if TYPE_CHECKING:
     from budgetron.io import Columns
 
 WHO = "run"
-_MAX_NOTES = 40  # columns that a report describes
-
-
-@dataclass
-class RunResult:
-    """The outcome of one pass over a stream."""
-
-    source: str
-    model: Any
-    columns: Any
-    validation: Any
-    seconds: float
-    rows: int  # valid rows up to the last learned one, including skipped ones (--skip), but without bad lines
-    n_bad: int
-    bad: list[str]
-    stopped: str | None  # the name of the signal that stopped the run, or "an error"
-    options: StreamOptions
-    error: BudgetronError | None = None
-    bytes_read: int = 0
-    saved: str | None = None
-    directory: str | None = None  # where the logs of a sharded model are
-    notes: list[str] = field(default_factory=list)
 
 
 @click.command()
@@ -150,11 +126,11 @@ def command(ctx: click.Context, /, stream: str, **option_values: Any) -> None:
     result = _learn(options, learner, option_values)
     try:
         if option_values["save"] is not None:
-            _save(result, option_values["save"])
+            save_model(result, option_values["save"])
         if option_values["report"] is not None:
-            _report(result, option_values["report"])
+            write_report(result, option_values["report"])
         if option_values["history"] is not None:
-            _append_to_history(result, option_values["history"])
+            append_to_history(result, option_values["history"])
     finally:  # print the results even if saving fails, for instance on a full disk
         _print_result(result, option_values)
     if sharded:
@@ -244,7 +220,7 @@ def _resumed_model(option_values: dict[str, Any]) -> tuple[Any, Columns, list[An
     else:
         model, columns = io.load_model(path)
     # The stream must use the classes of the model, even if its first rows show only some of them.
-    return model, known_columns(WHO, "--resume", path, columns), model.classes_.tolist()
+    return model, models.known_columns(WHO, "--resume", path, columns), model.classes_.tolist()
 
 
 def _new_model(learner: LearnerSpec, option_values: dict[str, Any]) -> Any:
@@ -271,19 +247,6 @@ def _window(first_rows: int) -> int:
     return 1000 if first_rows >= BLOCK_ROWS else max(50, first_rows // 40)
 
 
-def known_columns(who: str, option: str, path: str, columns: Columns | None) -> Columns:
-    """Return the columns of a model, or raise an error: a model without columns cannot read a stream."""
-    if columns is None:
-        raise input_error(
-            who,
-            option,
-            "a model that knows the columns of its file",
-            f"{path!r}, saved from Python without them",
-            "Use it from Python, or save it there with budgetron.io.save_model.",
-        )
-    return columns
-
-
 def _reject_settings(ctx: click.Context, source: str) -> None:
     """Reject options that a resumed model cannot change."""
     of_learner = ("learner", "budget", "kernel", "graph", "others", "shards")
@@ -293,61 +256,6 @@ def _reject_settings(ctx: click.Context, source: str) -> None:
             option = "--set" if name == "others" else f"--{name.replace('_', '-')}"
             accepted = "left out with --resume" if source == "--resume" else "left out if --ray names an existing model"
             raise input_error(WHO, option, accepted, "both options", "A saved model keeps its settings.")
-
-
-def _save(result: RunResult, path: str) -> None:
-    from budgetron import io
-
-    io.save_model(path, result.model, result.columns)
-    result.saved = path
-
-
-def _append_to_history(result: RunResult, path: str) -> None:
-    """Append one line of JSON about this run to a file.
-
-    The line is written in one call, so that the lines of two runs at the same time do not mix.
-    """
-    from datetime import UTC, datetime
-
-    from budgetron.evaluate.history import record_of
-
-    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    record = {"at": at, "source": result.source, "stopped": result.stopped, **record_of(result.validation)}
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
-    result.notes.append(f"Recorded in {path}. To compare runs: budgetron history {shlex.quote(path)}")
-
-
-def _report(result: RunResult, path: str) -> None:
-    """Write the HTML report of the run."""
-    from budgetron import report
-
-    context = report.Context(
-        title=f"budgetron run {source_words(result.source)}",
-        command=shlex.join(["budgetron", *sys.argv[1:]]),
-        source=result.source,
-        digest=report.digest_of(result.source),
-        seconds=result.seconds,
-        rows=result.rows + result.n_bad,
-        bad_rows=result.n_bad,
-        interrupted=result.stopped is not None,
-        notes=(*map(with_options, result.columns.warnings()), *_column_notes(result.columns.describe())),
-    )
-    report.write(path, validation=result.validation, model=result.model, context=context)
-    result.notes.append(f"The report is in {path}.")
-
-
-def _column_notes(rows: list[Any]) -> Iterator[str]:
-    """Yield one sentence per column, for the first columns."""
-    yield from (_column_words(row) for row in rows[:_MAX_NOTES])
-    if len(rows) > _MAX_NOTES:
-        yield f"And {len(rows) - _MAX_NOTES:,} more columns."
-
-
-def _column_words(row: Any) -> str:
-    name = f"Column {row.column}" if row.column else "The rows"
-    parts = [row.role, row.kind, f"{row.output} in X" if row.output else "", row.note]
-    return f"{name}: {', '.join(part for part in parts if part)}."
 
 
 def _print_result(result: RunResult, option_values: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ from budgetron.engine.reference.rules.budget_sgd.rule import SLACK
 from budgetron.engine.saved_state import require
 from budgetron.engine.settings import Settings
 
+# Of type float, because model files have them as 0.0, 1.0 and 2.0.
 NORM, SQUARED, BUDGET = 0.0, 1.0, 2.0
 # Relative to K_tt, the rounding error of float32 rows. A smaller δ² counts as 0 in every precision, so that rounding
 # does not change the step.

@@ -8,6 +8,7 @@ all tasks are alike. A *part* is one or more beliefs that share state.
 
 - `rule`: prediction and update for one example
 - `declaration`: the rule's parameters, saved arrays and memory use
+- `verification`: rejects saved models with numbers that learning cannot produce
 - `mixture`: updates the weights of the beliefs and mixes their probabilities
 - `calibration`: corrects the margin of the mixture
 - `beliefs`: describes the beliefs for users
