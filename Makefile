@@ -1,5 +1,5 @@
 # make demo   set up, then run the main job on real data
-# make test   set up, then run every check (under ten minutes on two quiet cores)
+# make test   set up, then run the checks, except the slowest (under ten minutes on two quiet cores)
 # make docs   build the documentation site into site/
 # make install   install the package and the tools of the checks
 # make lint, make sanitize, make test-long, make test-oldest, make portability, make cross, make coverage, make bench, make stubs, make clean

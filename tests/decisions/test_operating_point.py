@@ -17,6 +17,7 @@ from budgetron import Budgetron, Forgetron, OperatingPoint, kernels
 from budgetron.decisions import ASK, Costs
 from budgetron.decisions.risk_control import CANDIDATES, error_bounds, safe_thresholds
 from budgetron.decisions.score_grid import BINS, bins_of
+from budgetron.decisions.words import point_words
 from budgetron.errors import BudgetronError, InputError, ModelFileError
 from budgetron.persist import pack, unpack
 
@@ -318,3 +319,20 @@ def test_damaged_operating_points_are_refused(tmp_path: Path, damage: str) -> No
 
 def test_the_code_for_asking_is_minus_one() -> None:
     assert ASK == -1
+
+
+@pytest.mark.parametrize(
+    ("costs", "says"), [({"fp": 1000, "fn": 1}, "always False"), ({"fp": 1, "fn": 1000}, "always True")]
+)
+def test_a_point_that_never_asks_does_not_say_that_it_asks(costs: dict, says: str) -> None:
+    p = np.tile([0.0, 1.0], 200)
+    y = np.repeat([False, True], 200)  # half of the certain predictions are wrong
+    point = OperatingPoint(costs=costs).update(p, y)
+    assert dict(point_words(point))["decides"] == says and point.expected_asked == 0
+
+
+def test_a_threshold_beyond_all_bins_is_described_as_given() -> None:
+    point = OperatingPoint(threshold=1e60, margins=True)
+    point.begin(np.array([False, True]))
+    point.count(np.linspace(-1, 1, 500), np.tile([0, 1], 250))
+    assert dict(point_words(point))["decides"] == "True if its margin is at least 1e+60, otherwise False"

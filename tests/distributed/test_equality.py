@@ -127,3 +127,26 @@ def test_shards_learn_single_dicts():
             model.learn_one({"dear": 1.0, "bob": 1.0}, "ham", task="bob")
         assert model.predict_one({"free": 1.0, "money": 1.0}, task="ann") == "spam"
         assert model.n_seen_ == 60
+
+
+def test_learners_without_a_kernel_can_be_split():
+    X, y, tasks = stream(N, 6)
+    learner = budgetron.LinearPerceptron(graph=graphs.disconnected())
+    expected, _ = local_run(learner, X, y, tasks, 3, [0, 1])
+    with ShardedModel(learner, shards=3) as model:
+        np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks, classes=[0, 1]), expected)
+
+
+def test_a_learner_without_a_task_graph_is_rejected():
+    X, y, tasks = stream(20, 6)
+    with pytest.raises(budgetron.errors.InputError, match="ShardedModel: learner must be a learner with a parameter"):
+        ShardedModel(budgetron.RelationPerceptron(), shards=3).partial_fit(X, y, tasks=tasks)
+
+
+def test_the_accuracy_of_a_model_with_offsets():
+    X, y, tasks = stream(N, 6)
+    scores = np.linspace(-4, 4, N)
+    with ShardedModel(budgetron.Budgetron(graph=graphs.disconnected()), shards=2) as model:
+        model.partial_fit(X, y, tasks=tasks, offset=scores)
+        right = model.predict(X, tasks=tasks, offset=scores) == y
+        assert model.score(X, y, tasks=tasks, offset=scores) == right.mean()

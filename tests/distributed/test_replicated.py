@@ -143,6 +143,8 @@ def test_a_repeated_call_causes_no_exchange(tmp_path):
 
 def test_invalid_learners_graphs_and_rows_are_rejected_by_replicas():
     X, y, tasks = related_tasks_stream(10)
+    with pytest.raises(InputError, match="ReplicatedModel: learner must be a learner of budgetron"):
+        ReplicatedModel("Budgetron").partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match="learner must be Budgetron or SharedProjectron"):
         ReplicatedModel(Forgetron(budget=10)).partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"graph must be complete\(\)"):

@@ -11,6 +11,8 @@ import pytest
 from scipy import sparse
 
 from budgetron import Budgetron, Forgetron, Perceptron, Projectron, evaluate, graphs, kernels, report
+from budgetron.cli.summary import model_words
+from budgetron.distributed import ReplicatedModel
 from budgetron.errors import InputTypeError
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
@@ -141,3 +143,11 @@ def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
     html, _ = run_and_render(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
     assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse, so the similarity is drawn instead of edges
+
+
+def test_replicas_are_not_called_shards():
+    model = ReplicatedModel(Budgetron(budget=64), replicas=2, exchange_every=128, block=128)
+    with model:
+        html, _ = run_and_render(model, (ROWS, LABELS, TASKS))
+        assert "2 replicas" in html and "shards" not in html
+        assert " in 2 replicas" in model_words(model)

@@ -22,13 +22,16 @@ def in_shards(path: str | None) -> bool:
 
 
 def load(path: str) -> tuple[Any, Columns | None]:
-    """Load a model and its columns for prediction. A directory in use is copied, so that its owner keeps running."""
+    """Load a model and its columns for prediction. Of a directory that a process has open, a copy is loaded."""
     from budgetron import io
 
     if not in_shards(path):
         if Path(path).is_dir():
             accepted = "a model file, or a directory with a model in shards"
-            raise input_error("model", "MODEL", accepted, f"{path!r}, a directory without a model")
+            got, remedy = "a directory without a model", ""
+            if (Path(path) / "host.sqlite").is_file():
+                got, remedy = "the directory of a model of the service", "Get its model file with GET /v1/snapshot."
+            raise input_error("model", "MODEL", accepted, f"{path!r}, {got}", remedy)
         return io.load_model(path)
     from budgetron.distributed import class_at
 
@@ -37,12 +40,13 @@ def load(path: str) -> tuple[Any, Columns | None]:
 
 
 def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
-    """Open a sharded model to continue learning, in its own directory or as a copy in a new directory."""
+    """Open a sharded model to continue learning: in its own directory, or as a copy in memory or in a new directory."""
     from budgetron.distributed import class_at, is_live
 
     model_class = class_at(path)
     options: dict[str, Any] = {"workers": workers, "backend": "local" if ray is None else "ray"}
-    # A directory in use continues in place, unless --ray names another directory.
+    # A live directory, in which a model learned, continues in place, unless --ray names another directory. A directory
+    # that --save wrote is only read.
     if is_live(path) and (ray is None or Path(path).absolute() == Path(ray).absolute()):
         return model_class.open(path, **options)
     if not is_live(path) and ray is not None and Path(path).absolute() == Path(ray).absolute():
@@ -54,10 +58,11 @@ def resume_sharded(who: str, path: str, ray: str | None, workers: int) -> Any:
 
 
 def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> Any:
-    """Create a model on Ray: shards, if the task graph has several components; otherwise replicas of the whole model.
+    """Create a model on Ray: in shards if the task graph has several components, otherwise in replicas.
 
-    Components do not influence each other, so learning in shards is exact. Replicas exchange the weights that all tasks
-    share only from time to time, which is an approximation.
+    Tasks of different components do not influence each other, so each shard learns exactly what a model of its own
+    tasks would learn with its share of the budget. Replicas exchange the part of the model that all tasks share only
+    from time to time, which is an approximation.
     """
     from budgetron import distributed
 

@@ -141,7 +141,8 @@ def model_words(model: Any) -> str:
     words = "without limit" if budget is None else f"of budget {budget:,}" if is_integer(budget) else f"of {budget}"
     learner = getattr(model, "learner", None)  # of a model in shards or replicas
     name = type(model if learner is None else learner).__name__
-    where = f" in {model.shards} shards" if learner is not None and hasattr(model, "shards") else ""
+    parts = "replicas" if hasattr(model, "replicas") else "shards"
+    where = f" in {model.shards} {parts}" if learner is not None and hasattr(model, "shards") else ""
     return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
 
 

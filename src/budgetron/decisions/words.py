@@ -11,7 +11,7 @@ from budgetron.decisions.operating_point import OperatingPoint
 def point_words(
     point: OperatingPoint | None, name_of: Callable[[Any], str] = str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the heading and the text of each line that describes a point.
+    """Yield the heading and the text of each line that describes a point; nothing before it knows the labels.
 
     `name_of` turns a label into text that is short and safe to print.
     """
@@ -19,7 +19,7 @@ def point_words(
         return
     description = point.to_dict()
     labels = [name_of(label) for label in description["labels"]]
-    yield "decides", _rule(description, labels)
+    yield "decides", _rule(point, description, labels)
     if description["costs"] is not None:
         yield "costs", _costs(description["costs"], labels)
     if description["expected_cost"] is not None:
@@ -29,8 +29,8 @@ def point_words(
         yield "so far", _so_far(so_far)
 
 
-def _rule(description: dict[str, Any], labels: list[str]) -> str:
-    """Say for which scores each label is decided."""
+def _rule(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
+    """Say for which scores each label is decided, and whether a person is asked about the others."""
     if description["cuts"] is not None:
         parts = [
             f"{label} from {_number(cut)} on" if cut is not None else f"{label} never"
@@ -39,6 +39,10 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
         shown_parts = ", ".join(parts[:6]) + (", …" if len(parts) > 6 else "")
         return f"by {description['of']}: {shown_parts}; otherwise asks a person"
     low, high = description["low"], description["high"]
+    if point.threshold is not None and point.max_error is None:
+        low = high = point.threshold  # a given threshold is not rounded to a cut
+    elif point.cuts[0] == point.cuts[1] and None in (low, high):
+        return f"always {labels[1] if low is None else labels[0]}"
     what = f"{description['of']} of {labels[1]}"
     if low == high and low is not None:
         return f"{labels[1]} if its {description['of']} is at least {_number(high)}, otherwise {labels[0]}"
@@ -48,7 +52,7 @@ def _rule(description: dict[str, Any], labels: list[str]) -> str:
 
 
 def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[str]) -> str:
-    """State the expected cost of the decisions, and the cost of constant decisions."""
+    """State the expected cost and that of always deciding the same label; without costs, the share of errors."""
     asked = f"; asks about {percent(description['expected_asked'])}" if description["expected_asked"] else ""
     constant = point.constant_costs()
     if constant is None:
@@ -60,13 +64,14 @@ def _expected(point: OperatingPoint, description: dict[str, Any], labels: list[s
 
 
 def _costs(costs: dict[str, float | None], labels: list[str]) -> str:
-    """State the cost of each kind of error by label, because users cannot know which label is the positive one."""
+    """State the cost of each error by its two labels, because users cannot know which label is the positive one."""
     first, second = labels
     asking = "" if costs["ask"] is None else f"; asking a person: {costs['ask']:g}"
     return f"{first} decided as {second}: {costs['fp']:g}; {second} decided as {first}: {costs['fn']:g}{asking}"
 
 
 def _so_far(so_far: dict[str, Any]) -> str:
+    """Count the decisions that were made, each before its example was learned."""
     share = so_far["wrong"] / so_far["decided"] if so_far["decided"] else None
     cost = "" if so_far["cost"] is None else f", cost {decimal(so_far['cost'])} per example"
     return f"{so_far['decided']:,} decided, {percent(share)} of them wrong; {so_far['asked']:,} asked{cost}"

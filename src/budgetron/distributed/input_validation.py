@@ -1,11 +1,13 @@
 """Validate input in the coordinator, before anything is sent to a shard.
 
-`InputValidator` has a prototype: a learner of the same settings that never learns. The first block determines, for all
-shards, the classes, the kernel, the number of features, and whether rows are sparse and in which precision. Later
-blocks are validated by the prototype with the same code and the same messages as in a local model. The shards learn the
+`InputValidator` has a prototype: a learner with the parameters of the model, except for a budget of 1, that never
+learns. The prototype validates every block, with the same code and the same messages as in a local model. The first
+block determines, for all shards, the kernel, the number of features, and whether rows are sparse and in which
+precision. It also determines the classes, unless it has a single label: then a later block does. The shards learn the
 validated block and do not validate again, so a block can never be learned by one shard and rejected by another.
 
-`ShardedModel` calls this under its validation lock. Nothing here may send messages or change a shard.
+`ShardedModel` and `ReplicatedModel` learn blocks under a validation lock. Nothing here may send messages or change a
+shard.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from sklearn.base import clone
 
 from budgetron.engine.reference.examples.bandwidth import kernel_after
 from budgetron.engine.settings import Settings
-from budgetron.errors import input_type_error, shown
+from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs import TaskGraph
 from budgetron.learners.block_learner import Block
 from budgetron.learners.input import validation
@@ -28,7 +30,6 @@ from budgetron.learners.input.classes import Classes
 from budgetron.learners.input.validation import Examples, located_one
 from budgetron.learners.learner import Learner
 
-WHO = "ShardedModel"
 Ints = NDArray[np.int64]
 
 
@@ -55,12 +56,20 @@ class ValidatedBlock:
 class InputValidator:
     """Validates blocks with a prototype, and creates the models that shards start with."""
 
-    def __init__(self, learner: Any, check_shares: Callable[[InputValidator], object] = lambda validator: None) -> None:
+    def __init__(
+        self,
+        learner: Any,
+        check_shares: Callable[[InputValidator], object] = lambda validator: None,
+        who: str = "ShardedModel",
+    ) -> None:
         if not isinstance(learner, Learner):
-            raise input_type_error(WHO, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
+            raise input_type_error(who, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")
+        if "graph" not in learner.get_params(deep=False):
+            accepted = "a learner with a parameter graph, whose components can be learned separately"
+            raise input_error(who, "learner", accepted, shown(learner), "Use it without shards.")
         self.learner = learner
         self.prototype: Learner
-        self._first_rows: Any  # rows of the first block, from which a byte budget for sparse rows is planned
+        self._first_rows: Any  # up to 64 rows of the first block, from which the shards are planned and started
         self._check_shares = check_shares
         self._reset()
 
@@ -82,7 +91,7 @@ class InputValidator:
     def known_facts(self) -> tuple[Any, ...]:
         """Whether all classes are known, whether tasks are used, and whether offsets are used.
 
-        A block that changes one of them makes a new record necessary.
+        If a block changes one of them, the record of the model's directory has to be written again.
         """
         return self.is_fitted and self.classes.settled, self.prototype._tasked, self.prototype._has_offset
 
@@ -132,10 +141,13 @@ class InputValidator:
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         """A new learner for a shard, with its own budget and graph and the kernel of all shards."""
         model: Learner = clone(self.learner)
-        # All shards get the kernel that the first block determined. For a Budgetron, `kernel_` is None, so they get the
-        # parameter.
-        model.set_params(graph=graph, kernel=self.prototype.kernel_ or self.learner.kernel)
-        if "budget" in self.learner.get_params(deep=False):
+        parameters = self.learner.get_params(deep=False)
+        model.set_params(graph=graph)
+        if "kernel" in parameters:
+            # All shards get the kernel that the first block determined. A learner that stores no examples, such as
+            # Budgetron, has none (`kernel_` is None): its shards get the parameter.
+            model.set_params(kernel=self.prototype.kernel_ or self.learner.kernel)
+        if "budget" in parameters:
             model.set_params(budget=budget)
         model.task_column = None  # the coordinator has already removed that column
         return model
@@ -143,8 +155,8 @@ class InputValidator:
     def new_shard_model(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         """The model that a shard starts with: classes and kernel are set, and nothing is learned."""
         model = self._shard(budget, graph)
-        # Every shard starts with the classes and rows of the first block, even if none of its rows is for this shard.
-        # Otherwise shards would choose different kernels and orders of labels.
+        # Every shard starts with the classes and rows of the first block, even if none of these rows are for this
+        # shard. Otherwise shards would have different classes and be planned for different rows.
         model._begin(self._first_rows, self.classes, graph, self._first_rows)
         return model
 

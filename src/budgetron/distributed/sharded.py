@@ -161,15 +161,16 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         label = self.predict(row, tasks=tasks, offset=None if offset is None else [offset])[0]
         return label.item() if isinstance(label, np.generic) else label
 
-    def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, *, tasks: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """The accuracy: the share of rows whose label is predicted correctly."""
-        return float(np.average(self.predict(X, tasks=tasks) == np.asarray(y).ravel(), weights=sample_weight))
+        correct = self.predict(X, tasks=tasks, offset=offset) == np.asarray(y).ravel()
+        return float(np.average(correct, weights=sample_weight))
 
     # ---- start and end
 
     def _get_validator(self) -> InputValidator:
         if not hasattr(self, "_validator"):
-            validator = InputValidator(self.learner, self._first_budgets)
+            validator = InputValidator(self.learner, self._first_budgets, type(self).__name__)
             self._check_parameters()
             self._validator = validator
             self._validation_lock = threading.Lock()

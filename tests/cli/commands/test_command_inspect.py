@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from budgetron import Forgetron, io
+from budgetron.durable import Host
 
 EXAMPLE = {"size": 1.5, "links": -0.5, "colour": "red"}
 
@@ -135,3 +136,10 @@ def test_a_directory_without_a_model_is_refused(tmp_path: Path, budgetron) -> No
     for words in (["inspect", tmp_path], ["predict", tmp_path, tmp_path / "rows.csv"]):
         refused = budgetron(*words, code=2).output
         assert "a model file, or a directory with a model in shards" in " ".join(refused.split())
+
+
+def test_a_directory_of_a_service_is_refused_with_a_remedy(tmp_path: Path, budgetron) -> None:
+    with Host.open(tmp_path / "model", lambda: Forgetron(5)) as host:
+        host.learn([[0.0], [1.0]], [0, 1])
+    refused = " ".join(budgetron("inspect", tmp_path / "model", code=2).output.split())
+    assert "without a model" not in refused and "a model of the service" in refused

@@ -9,8 +9,10 @@ import threading
 
 import event_loops
 import numpy as np
+import pytest
 from running import running
 
+from budgetron.errors import WorkerError
 from budgetron.service.handlers.events import Events
 
 
@@ -40,6 +42,24 @@ def test_all_subscribers_get_an_alarm() -> None:
 
     first, second = event_loops.run(main())
     assert first == second and first.startswith(b"event: drift\n")
+
+
+def test_an_alarm_is_sent_later_if_the_state_cannot_be_computed() -> None:
+    class FailingOnce(SlowModel):
+        async def shown(self) -> dict:
+            if not hasattr(self, "failed"):
+                self.failed = True
+                raise WorkerError("a worker was lost")
+            return {}
+
+    async def main() -> bytes:
+        events, model = Events(1), FailingOnce()
+        with pytest.raises(WorkerError):
+            await events._event(model)
+        events.next_turn()
+        return await events._event(model)
+
+    assert event_loops.run(main()).startswith(b"event: drift\n")
 
 
 def test_drift_alarms_are_sent_as_events(tmp_path) -> None:

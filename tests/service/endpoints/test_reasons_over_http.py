@@ -40,4 +40,5 @@ def test_reasons_name_hashed_features(tmp_path):
         examples = [{"features": dict.fromkeys(names[:n], n), "label": n % 2} for n in range(1, 5)] * 5
         assert client.post("/v1/learn", json={"examples": examples}).status_code == 200
         answer = client.post("/v1/predict", json={"features": dict.fromkeys(names, 2.0), "explain": True}).json()
-        assert {term["name"] for term in answer["reasons"]["terms"]} == {*names, "constant"}
+        found = {term["name"] for term in answer["reasons"]["terms"]}
+        assert {name for name in found if not name.startswith("random features")} == {*names, "constant"}

@@ -14,12 +14,15 @@ from budgetron.data.dataset import DataSet
 from budgetron.errors import input_error, shown
 
 Floats = NDArray[np.float64]
-TRAIN = 200  # examples of "opposed" before its test set, as in Saha et al.
+TRAIN = 200  # the number of examples of "opposed" that are learned, as in Saha et al.; the others are for testing
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One draw of a stream: the examples, and the true similarity of the tasks if it is constant."""
+    """One draw of a stream: the examples, and the true similarity of the tasks.
+
+    The similarity is None for *steady* and the streams that shift. Their errors over time are shown instead.
+    """
 
     dataset: DataSet
     similarity: Floats | None = None
@@ -32,7 +35,6 @@ class RelationStream:
     name: str
     description: str
     draw: Callable[[int], Drawn]
-    shifts: bool = False
 
 
 def _related(make: Callable[..., synthetic.RelatedTasks]) -> Callable[[int], Drawn]:
@@ -52,7 +54,7 @@ def _shifting(shift: synthetic.Shift | None) -> Callable[[int], Drawn]:
 
 
 def _several(seed: int) -> Drawn:
-    """Draw eight concepts, one after the other."""
+    """Draw eight streams of the same three tasks with new weights, one after the other."""
     parts = [synthetic.stream(1000, d=10, n_tasks=3, relatedness=0.8, noise=0.05, seed=100 * seed + part).dataset
              for part in range(8)]  # fmt: skip
     X, y, tasks = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y", "tasks"))
@@ -68,12 +70,12 @@ STREAMS = {
                        _related(synthetic.opposed)),
         RelationStream("kinds", "40 tasks of 4 kinds, 6,000 examples", _related(synthetic.kinds)),
         RelationStream("grid", "100 tasks on a grid, 8,000 examples", _related(synthetic.grid)),
-        RelationStream("steady", "3 related tasks, 8,000 examples, no shift", _shifting(None), True),
+        RelationStream("steady", "3 related tasks, 8,000 examples, no shift", _shifting(None)),
         RelationStream("turn", "as *steady*, but after half of the stream all labels are reversed",
-                       _shifting(synthetic.Shift.abrupt(0.5, 180)), True),
+                       _shifting(synthetic.Shift.abrupt(0.5, 180))),
         RelationStream("drift", "as *steady*, but the weights rotate by 180° over the stream",
-                       _shifting(synthetic.Shift.gradual(0.0, 1.0, 180)), True),
-        RelationStream("several", "eight unrelated concepts, one after the other", _several, True),
+                       _shifting(synthetic.Shift.gradual(0.0, 1.0, 180))),
+        RelationStream("several", "eight unrelated concepts, one after the other", _several),
     )
 }  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Parse single values: numbers, missing values, dates, categories, tasks. The rules are the same for every format.
 
-number    a sign, digits with at most one point, an exponent; absolute value up to 1e100; true and false are 1 and 0
+number    digits with at most one point, optionally with a sign and an exponent; at most 1e100 in absolute value;
+          true and false, in upper or lower case, are 1 and 0
 missing   nothing, or one of the words in `MISSING`
-date      2024-02-29, optionally a time (2024-02-29 12:30:00.5) and a zone (Z or +02:00)
+date      2024-02-29, optionally with a time (2024-02-29 12:30:00.5), and then also a zone (Z or +02:00)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 1e100  # the largest number; its square and sums of squares are still finite
+LARGEST = 1e100  # the largest absolute value of a number, so that squares and their sums are finite
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "<NA>", "#N/A"})
 # Words for missing labels and tasks. They are fewer than in MISSING, because "NA" may be Namibia and "None" a class.
 NO_NAME = frozenset({"", "NaN", "nan", "null", "NULL", "<NA>"})
@@ -60,7 +61,7 @@ def parse_number(text: str) -> float | None:
 
 
 def looks_numeric(text: str) -> bool:
-    """Return whether a text has the form of a number, also if it is missing, infinite or beyond `LARGEST`."""
+    """Return whether a text may be in a column of numbers: a number of any size, inf, true, false, or missing."""
     if is_numeric_literal(text):
         return True
     stripped = text.strip(" \t")
@@ -89,30 +90,30 @@ def parse_date(text: str, missing: Collection[str] = ()) -> float | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse an integer label; None if the text is not an integer. Here "true" and "false" do not count as 1 and 0."""
+    """Parse an integer label below 2⁵³ in absolute value; None for other texts, also for "true" and "false"."""
     number = parse_number(text) if is_numeric_literal(text) else None
     return int(number) if number is not None and number == math.floor(number) and abs(number) < 2**53 else None
 
 
 def parse_truth(text: str) -> bool | None:
-    """Parse a boolean label as programs write it: true, True, TRUE or 1; None if the text is not a boolean."""
+    """Parse a boolean label: true, True, TRUE or 1, and likewise false and 0; None if the text is not a boolean."""
     return _TRUTH_LABELS.get(text.strip().lower())
 
 
 def parse_category(text: str, missing: Collection[str] = ()) -> str:
-    """Return a category: the text without surrounding blanks. All missing values are one category, ""."""
+    """Return a category: the text without surrounding white space. All missing values are one category, ""."""
     stripped = text.strip()
     return "" if stripped in MISSING or stripped in missing else stripped
 
 
 @lru_cache(maxsize=1 << 16)
 def parse_task(text: str) -> int | str:
-    """Parse a task: an integer if Python would print it in the same way, otherwise the text. So 007 stays a text."""
+    """Parse a task: an integer of up to 18 digits if Python prints it in the same way, otherwise a text (007)."""
     return int(text) if _TASK.fullmatch(text) else text
 
 
 def format_value(value: Any) -> str:
-    """Format a typed value as a delimited file would contain it."""
+    """Format a typed value, such as a JSON or Parquet value, as a delimited file would contain it."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -48,7 +48,7 @@ class Budgetron(ComparableTasks, Learner):
     ----------
     budget : int, str or None, default="4 MiB"
         Either a size such as "64 KiB", which limits all memory of the model; weights per task are allocated as tasks
-        appear. Or a number B: the model then gets as many bytes as B stored examples and two B × B matrices would take,
+        appear. Or a number B: the model then gets about as many bytes as B stored examples and two B × B matrices take,
         and weights per task in addition. None: no limit.
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns

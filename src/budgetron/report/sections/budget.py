@@ -44,7 +44,7 @@ def budget(validation: Validation, model: Any) -> Section | None:
     if points[-1].memory_bytes is not None:
         charts["memory"] = line_chart(points, "memory", [point.memory_bytes for point in points], "bytes")
         limit = memory_limit(model)
-        if limit is not None and limit < 4 * points[-1].memory_bytes:  # a far limit would flatten the curve
+        if limit is not None and limit < 4 * points[-1].memory_bytes:  # a much larger limit would flatten the curve
             charts["memory"]["mark"] = {"label": "limit", "value": limit}
         # A budget in bytes includes the names of tasks; other bounds do not.
         names = "" if is_budget_in_bytes(model) else ", apart from task names"
@@ -52,12 +52,13 @@ def budget(validation: Validation, model: Any) -> Section | None:
         caption = f"Memory of the whole model: {as_bytes(points[-1].memory_bytes)}.{bound}"
         parts.append(chart("memory", "Memory", caption))
     note = "All tasks share the stored examples; none are reserved for a task."
+    part = "replica" if hasattr(model, "replicas") else "shard"  # of a distributed model
     if capacity == 0:
         note = "The model stores weights, not examples."
         if hasattr(model, "shards"):
-            note += f" It has {model.shards} shards, and the memory is that of all together."
+            note += f" It has {model.shards} {part}s, and the memory is that of all together."
     elif hasattr(model, "shards"):
-        note = f"The model has {model.shards} shards. The tasks of a shard share its stored examples."
+        note = f"The model has {model.shards} {part}s. The tasks of a {part} share its stored examples."
     return Section("budget", "Budget", paragraph(note, "note") + f'<div class="pair">{"".join(parts)}</div>', charts)
 
 
@@ -91,7 +92,7 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
     for point in points:
         total_share.update(point.budget_share)
     top = [task for task, _ in total_share.most_common(_N_NAMED)]
-    # A point has the shares of the largest tasks only, and none as long as nothing is stored.
+    # A point has only the shares of the largest tasks, and no shares as long as nothing is stored.
     rest = [
         1 - sum(point.budget_share.get(task, 0.0) for task in top) if point.budget_share else 0.0 for point in points
     ]
@@ -103,7 +104,8 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
         series.append({"label": "all others", "values": [rounded(max(value, 0.0)) for value in rest]})
     x = [point.position for point in points]
     last = points[-1].budget_share
-    largest = max(last, key=lambda task: last[task], default=None)  # also None if there are no tasks
+    # None if nothing is stored at the end. A stream without tasks has one share, that of the task None.
+    largest = max(last, key=lambda task: last[task], default=None)
     caption = "Each task's share of the stored examples over time"
     if largest is not None:
         caption += f"; at the end {name_of(largest)} has the largest share, {as_percent(last[largest])}"

@@ -65,7 +65,8 @@ def relations(validation: Validation, model: Any) -> Section | None:
         parts.append(figure("Learned relations", matrix, caption, _pair_table(names, correlations)))
     text = paragraph(_graph_sentences(graph, validation, len(chosen)))
     if hasattr(model, "shards"):
-        text += paragraph("Learned relations are not shown, because the model is in several shards.", "note")
+        parts_of_model = "replicas" if hasattr(model, "replicas") else "shards"
+        text += paragraph(f"Learned relations are not shown, because the model is in {parts_of_model}.", "note")
     return Section("relations", "How tasks are related", f'{text}<div class="pair">{"".join(parts)}</div>')
 
 

@@ -1,7 +1,8 @@
-"""POST corrections changes a label that is still in the log, or withdraws its example; GET lists past corrections.
+"""POST corrections changes a label that is still in the log, or withdraws its example; GET lists the last corrections.
 
-A correction runs in the writer thread, between two commits. It learns again all records since the last snapshot before
-the corrected one. Meanwhile, new labels wait, and predictions use the old model.
+A correction runs in the writer thread, between two commits. It begins with the last snapshot before the corrected
+record, or with a new model if there is none, and learns all later records again. Meanwhile, new labels wait, and
+predictions use the old model.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from budgetron.service.http.wire import encode, reply
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
 
-_MAX_SHOWN = 1000
+_MAX_SHOWN = 1000  # corrections in the answer to GET, newest first
 
 
 async def correct(call: Call) -> Response:
@@ -52,10 +53,10 @@ async def correct(call: Call) -> Response:
 async def apply_correction(
     call: Call, position: Any, row: int | None, label: Any, withdraw: bool, reason: str
 ) -> CorrectionResult:
-    """Correct a label or withdraw its example, between two commits.
+    """Correct a label or withdraw its example, between two commits. Feedback with another label calls this too.
 
-    The audit log of the service records who did it, without labels. The labels are in the model's own list of
-    corrections.
+    The audit log of the service records who did it, without labels. The old and the new label are in the list of
+    corrections, which is stored with the model.
     """
     model, host, who = call.model, call.model.host, call.api_key.name
     check_text("label", label, model.limits)

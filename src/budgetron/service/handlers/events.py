@@ -1,10 +1,13 @@
 """GET events: the state of a model once per second as server-sent events, computed once for all subscribers.
 
 event: drift
-data: {…}        an alarm since the last event: position, task, overall, before, after, n, loss
+data: {…}        an alarm since the last second: position, task, overall, before, after, n, loss
 
 event: live
 data: {…}        see `monitoring.statistics`
+
+Alarms that were raised while nobody was subscribed are sent to the next subscriber. A subscriber that reads too slowly
+skips seconds with their alarms; the latest alarms are also in `live`.
 """
 
 from __future__ import annotations
@@ -37,11 +40,12 @@ class Events:
         self._next = asyncio.Event()
 
     def next_turn(self) -> None:
-        """Let every subscriber send the next event."""
+        """Send the next event to every subscriber."""
         self._turn += 1
         self.wake()
 
     def wake(self) -> None:
+        """Wake the streams of all subscribers, which then send an event, or end if the service stops."""
         woken, self._next = self._next, asyncio.Event()
         woken.set()
 
@@ -64,7 +68,7 @@ class Events:
             self._subscribers -= 1
 
     async def _event(self, model: ServedModel) -> bytes:
-        """Return the event of this turn. The first subscriber starts a task to compute it; all others share it."""
+        """Return the event of this turn. The first subscriber starts a task that computes it; the others share it."""
         latest = self._latest.get(model.name)
         if latest is None or latest[0] != self._turn:
             latest = self._turn, asyncio.create_task(self._compute(model))
@@ -73,7 +77,12 @@ class Events:
         return await asyncio.shield(latest[1])
 
     async def _compute(self, model: ServedModel) -> bytes:
-        total, alarms = model.statistics.alarms_after(self._alarms.get(model.name, 0))
-        self._alarms[model.name] = total
+        n_sent = self._alarms.get(model.name, 0)
+        self._alarms[model.name], alarms = model.statistics.alarms_after(n_sent)
+        try:
+            state = await model.shown()
+        except BaseException:
+            self._alarms[model.name] = n_sent  # these alarms are sent with the next event
+            raise
         event = b"".join(b"event: drift\ndata: " + encode(alarm) + b"\n\n" for alarm in alarms)
-        return event + b"event: live\ndata: " + encode(await model.shown()) + b"\n\n"
+        return event + b"event: live\ndata: " + encode(state) + b"\n\n"

@@ -235,11 +235,11 @@
   function beliefs(list) {
     byId("beliefs").hidden = !list.length;
     if (!list.length) return;
-    const share = kind => list.filter(b => b[kind]).reduce((sum, b) => sum + b.weight, 0), differ = share("apart"), kinds = share("learned"), alike = 1 - differ - kinds;
-    // On sparse rows, and on graphs that fix the relations, the assumptions of the beliefs are not about tasks.
-    const aboutTasks = list.some(b => /\btasks\b/.test(b.words));
+    // Models with a table of features, and those on graphs that fix the relations, assume nothing about tasks.
+    const aboutTasks = list.filter(b => /\btasks\b/.test(b.words)), weight = some => some.reduce((sum, b) => sum + b.weight, 0);
+    const differ = weight(aboutTasks.filter(b => b.apart)), kinds = weight(aboutTasks.filter(b => b.learned)), alike = weight(aboutTasks) - differ - kinds;
     byId("beliefs-says").textContent = "The model mixes several models with different assumptions, by how well each predicts. " + (
-      !aboutTasks ? "" : kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
+      weight(aboutTasks) < 0.5 ? "" : kinds >= Math.max(differ, alike) ? `The largest part of the weight says that there are kinds of tasks (${percent(kinds)}).` :
         alike >= differ ? `The largest part of the weight says that the tasks are alike (${percent(alike)}).` :
           `The largest part of the weight says that the tasks differ (${percent(differ)}).`);
     byId("beliefs-rows").replaceChildren(...[...list].sort((a, b) => b.weight - a.weight).map(b => make("tr", {},

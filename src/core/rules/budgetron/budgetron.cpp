@@ -8,8 +8,10 @@
 //   3  Update the weights of the beliefs, and the calibration, from these margins.
 //   4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow. Update the scaler.
 //
-// Only the parts know what a belief is, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
-// weights of the beliefs and the calibration must learn from margins that were computed without the label.
+// Parts that are asleep (budgetron.hpp) neither predict nor learn the example.
+//
+// Only the parts know how a belief predicts, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
+// weights of the beliefs and the calibration must learn from margins of parts that have not learned the example yet.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -152,8 +154,8 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   calibration_.margins(work.mixed.data(), work.calibrated.data(), s.margins.data());
 }
 
-// Adapts the log probabilities of beliefs that assume that some labels are random. Returns whether there are such beliefs. They exist only
-// with two classes.
+// Changes the log probabilities of beliefs that assume that some labels are random. Returns whether there are such beliefs among those that are
+// awake. They exist only with two classes.
 bool Budgetron::apply_lapses(Working& work) const {
   bool any = false;
   double* logs = work.logs.data();

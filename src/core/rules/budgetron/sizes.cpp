@@ -140,7 +140,8 @@ bool Budgetron::drop_idle() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     idle_[p] = mixture_.weight_of(b, parts_[p]->count()) < kNegligible ? idle_[p] + 1 : 0;
     b += parts_[p]->count();
-    // A linear belief that learns by AdaGrad is cheap and is never dropped: no other belief could follow a stream that changes late.
+    // A linear belief that learns by AdaGrad is cheap and is never dropped: no other belief could follow a stream that changes late. The table of
+    // sparse rows is not dropped either: only it learns features that are new or rare.
     if (!parts_[p]->stays() && (parts_[longest_idle]->stays() || idle_[p] > idle_[longest_idle])) longest_idle = p;
   }
   if (parts_[longest_idle]->stays() || idle_[longest_idle] < kDropAfter) return false;

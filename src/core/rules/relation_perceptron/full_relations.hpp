@@ -40,7 +40,7 @@ class FullRelations final : public Relations {
   double entry(std::size_t i, std::size_t j) const override { return c_.at(i, j); }
 
   void recompute(const RowTable& rows) override {
-    double missing_trace = 0;  // the trace of the block of the tasks that have no weights yet
+    double missing_trace = 0;  // the trace of the block of expected tasks (`tasks`) that have made no mistake yet
     const double kappa = settings_.unit, eta = settings_.rate, missing = settings_.n_tasks(n_) - static_cast<double>(n_);
     if (settings_.accumulates()) each_pair([&](std::size_t i, std::size_t j) { sigma_.at(i, j) += gram_.at(i, j); });
     switch (settings_.kind) {

@@ -95,7 +95,7 @@ class Relations {
   }
 
   const RelationSettings settings_;
-  std::size_t n_ = 0;  // tasks that have weights
+  std::size_t n_ = 0;  // tasks with at least one mistake
 };
 
 }  // namespace budgetron

@@ -4,12 +4,15 @@
     during the first `start` examples C = κI; afterwards each mistake also sets C to a function of the w before the step
 
 w_i are the weights of task i, G_ij = w_i·w_j, and Σ is the sum of the G of all mistakes after the first `start`
-examples. The right column is the update as printed in SRDV11, with A = C⁻¹.
+examples. A mistake on a row of zeros is counted, but changes nothing.
+
+The right column is the update as printed in SRDV11, with A = C⁻¹. For logdet and von Neumann, both columns give the
+same C. For covariance and batch, the right column is used with `as_printed`, and the left one otherwise.
 
     logdet          C = κI + ηΣ                                          A ← (A⁻¹ + ηG)⁻¹
     von Neumann     C = κ exp(ηΣ)                                        A ← exp(log A − ηG)
-    covariance      C_ij = covariance of w_i and w_j over the features   A_ij ← that covariance, if `as_printed`
-    batch           C = G^½ / tr G^½                                     A ← G^½ / tr G^½, if `as_printed`
+    covariance      C_ij = covariance of w_i and w_j over the features   A_ij ← that covariance
+    batch           C = G^½ / tr G^½                                     A ← G^½ / tr G^½
 
 Spectral relations are another rule, which uses C when it predicts: the 2p-norm matrix Perceptron of CCG10, one task per
 step. `start` and the scaling below do not apply to it.
@@ -20,14 +23,17 @@ step. `start` and the scaling below do not apply to it.
 SRDV11: Saha, Rai, Daumé and Venkatasubramanian. Online Learning of Multiple Tasks and Their Relationships. 2011.
 CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 
-Unless `as_printed`, C is scaled to the trace κk. Without scaling its size would have no limit: a larger C makes w
-larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and the
-previous C stays. If the parameter `tasks` is set, κ and k are this number, as in the paper, but k grows if more tasks
-make a mistake. Otherwise κ = 1, and k is the number of tasks with at least one mistake. If C_ii is (nearly) 0, because
-task i has no weights yet, its steps use C_ii = κ.
+Unless `as_printed`, C is scaled to the trace κk. Without scaling, only the C of batch would have a limit: a larger C
+makes w larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and
+the previous C stays. Without it, a new C of trace 0 is ignored.
 
-With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ. For logdet and von Neumann, Σ is sketched by frequent
-directions: Σ ≈ L Lᵀ with r columns. For covariance and batch, F has the eigenvectors of the r largest eigenvalues.
+If the parameter `tasks` is set, κ and k are this number, as in the paper, but k grows if more tasks make a mistake.
+Otherwise κ = 1, and k is the number of tasks with at least one mistake. If C_ii is (nearly) 0, for example because task
+i has no weights yet, its steps use C_ii = κ, also with `as_printed`.
+
+With a `rank` r, C is stored in O(k r) numbers: C = base·I + F Fᵀ, where F has r columns. For logdet and von Neumann, Σ
+is sketched by frequent directions: Σ ≈ L Lᵀ, where L has r columns. For covariance and batch, the columns of F are the
+eigenvectors of the r largest eigenvalues of C, times the roots of these eigenvalues.
 
     rows.vectors  w or v     C  C     sigma  Σ     sketch  L     factor, base  F, base     unit  κ
 """
@@ -65,7 +71,7 @@ class Parameters(RuleParameters, frozen=True):
 
 
 class RelationPerceptron(Rule):
-    """Every mistake changes the weights of related tasks, and the relations between tasks."""
+    """Learns the weights of tasks and their relations from mistakes."""
 
     name = "relation_perceptron"
     Parameters = Parameters
@@ -196,10 +202,10 @@ class RelationPerceptron(Rule):
         self.set_relations(C, other_trace)
 
     def set_relations(self, C: Array, other_trace: float) -> None:
-        """Scale C and use it from now on.
+        """Scale C and use it from now on, unless its trace is out of range (see `scale_for`).
 
-        C has the tasks with weights. If the parameter `tasks` is set, other tasks are expected, whose part of C is not
-        stored: `other_trace` is the trace of that part.
+        C has the tasks with at least one mistake. If the parameter `tasks` is set, other tasks are expected, whose part
+        of C is not stored: `other_trace` is the trace of that part.
         """
         if scale := self.scale_for(float(np.trace(C)) + other_trace):
             self.C = C * scale
@@ -212,7 +218,7 @@ class RelationPerceptron(Rule):
         return target / trace if trace > 0 else 0.0
 
     def relate_low_rank(self, W: Array, r: int) -> None:
-        """Compute C = base·I + F Fᵀ with r columns, from the weights W (n, n_outputs · d)."""
+        """Compute C = base·I + F Fᵀ, where F has r columns, from the weights W (n, n_outputs · d)."""
         kappa, eta = self.unit, self.p.rate
         if uses_sigma(self.p):
             U, values = frequent_directions(np.concatenate([self.sketch, W], axis=1), r)

@@ -159,7 +159,7 @@ struct FilterBelief {
 
 class Filter final : public Part {
  public:
-  static constexpr double kConfident = 0.01;  // a filter with Fourier features skips examples whose true class has a probability above 99 %
+  static constexpr double kConfident = 0.01;  // a filter with Fourier features skips an example if omega (1 - p) of its true class is less
   static constexpr double kFourierPrior = 0.25;  // prior variance of a weight of a Fourier feature
   // Limits of useful_frequencies(). In the first kEarly examples, a filter grows if all filters together have this weight. Later it grows if
   // its Fourier weights have, on average, less than this share of their prior variance left.

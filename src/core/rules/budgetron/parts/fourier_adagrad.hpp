@@ -1,19 +1,20 @@
-// One belief trained by AdaGrad on the linear features and all Fourier features, with rate lambda and own share rho.
+// One belief trained by AdaGrad on the linear features and the Fourier features of bank 0, with rate lambda and own share rho.
 //
 //   phi = [linear, sqrt(1/D) Fourier features of D frequencies],   f = sum (w + sqrt(rho) w_i) phi,
 //   G += (g phi)^2,   w += lambda g phi / sqrt(G),   and the same for own weights with sqrt(rho) phi
 //   g = omega ([y] - p), the negative gradient of the log loss with respect to an output
 //
-// w are the shared weights and w_i the own weights of task i; G sums the squared gradients of a weight. omega is the weight of the
-// example, p the probability of the output's class, and [y] is 1 for the true class and 0 for the others.
+// w are the shared weights and w_i the own weights of task i; on a graph, w_i is a sum over the related tasks (part.hpp). G sums the squared
+// gradients of a weight. omega is the weight of the example, p the probability of the output's class, and [y] is 1 for the true class and 0 for
+// the others.
 //
 // The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of its task id. Runs
 // of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less accuracy than having no own weights. A run
 // has cells for the planned frequencies; frequencies that are added later have no own weights.
 //
-// When the part starts to use more frequencies, shared weights are scaled so that f does not change. G of a new weight begins with a quarter
-// of the mean G of the others. If it began with 0, thousands of new weights would all take a step of size lambda at once. Own weights are not
-// scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
+// When the part starts to use more frequencies, shared weights are scaled so that their part of f does not change. G of a new weight begins
+// with a quarter of the mean G of the other Fourier weights. If it began with 0, thousands of new weights would all take a step of size lambda at
+// once. Own weights are not scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +33,8 @@
 
 namespace budgetron {
 
-constexpr double kFirstSquares = 0.25;  // G of a new weight, as a share of the mean of the others
-constexpr double kMinError = 1e-3;  // an example whose true class already has a probability of at least 99.9 % changes nothing
+constexpr double kFirstSquares = 0.25;  // G of a new weight, as a share of the mean G of the other Fourier weights
+constexpr double kMinError = 1e-3;  // an example changes nothing if omega (1 - p) of its true class is less: with omega = 1, if p > 99.9 %
 
 class FourierAdaGrad final : public Part {
  public:
@@ -52,8 +53,7 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // AdaGrad has no posterior variance. Instead, this returns how far a step of the current size would move f. It decreases as squared
-  // gradients add up.
+  // AdaGrad has no posterior variance. Instead, this returns how far a step with g = 1 would move f. It decreases as squared gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
     for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
@@ -144,7 +144,7 @@ class FourierAdaGrad final : public Part {
   std::vector<Named> arrays() {
     return {{name_ + "_weights", &w_}, {name_ + "_squares", &squares_}, {name_ + "_own_weights", &own_w_}, {name_ + "_own_squares", &own_squares_}};
   }
-  // Calls use(coefficient, first cell of the run, whether it is the task itself) for each related task.
+  // Calls use(coefficient, first cell of the run, whether it is the task itself) for the task and each related one.
   template <class Use>
   void for_each_run(const Seen& e, Use use) const {
     for (std::size_t j = 0; own_cells_ && j < e.n_related; ++j) use(sqrt_own_ * e.related[j].coefficient, run_of(e.related[j].id), e.related[j].own);

@@ -13,7 +13,7 @@ and combining predictors that specialize, STOC 1997.)
 Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
 weights of its beliefs add up to less than 1 %. After 2,500 idle examples, a part with Fourier features is awake only
 for every eighth example. After 5,000 idle examples, a part is dropped and its memory is freed, unless it is the linear
-part that learns by AdaGrad.
+part that learns by AdaGrad, or the table of sparse rows.
 """
 
 from __future__ import annotations

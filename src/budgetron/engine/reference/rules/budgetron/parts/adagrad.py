@@ -1,21 +1,22 @@
-"""One belief trained by AdaGrad on the linear features and all Fourier features, with rate λ and own share ρ.
+"""One belief trained by AdaGrad on the linear features and the Fourier features of bank 0, with rate λ, own share ρ.
 
     φ = [linear features, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for w_i with √ρ φ
 
-w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. g is the
-negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω. p is the
-probability of the output's class, and [y] is 1 for the true class and 0 for the others.
+w are the shared weights and w_i the own weights of task i; on a graph, w_i is a sum over the related tasks (`part`). G
+is the sum of squared gradients of each weight. g is the negative gradient of the log loss with respect to an output:
+ω([y] − p), for an example of weight ω. p is the probability of the output's class, and [y] is 1 for the true class and
+0 for the others.
 
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
 the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less
 accuracy than having no own weights. A run has cells for the planned frequencies; frequencies that are added later have
 no own weights. Weights are float32.
 
-When the part starts to use more frequencies, shared weights are scaled so that f does not change. G of a new weight
-begins with a quarter of the mean G of the others. If it began with 0, thousands of new weights would all take a step of
-size λ at once, and f would change too much. Own weights are not scaled, because a cell may belong to a column for one
-task and to a Fourier feature for another.
+When the part starts to use more frequencies, shared weights are scaled so that their part of f does not change. G of a
+new weight begins with a quarter of the mean G of the other Fourier weights. If it began with 0, thousands of new
+weights would all take a step of size λ at once, and f would change too much. Own weights are not scaled, because a cell
+may belong to a column for one task and to a Fourier feature for another.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
 FIRST_SQUARES = 0.25
-"""G of a new weight, as a fraction of the mean G of the other weights."""
+"""G of a new weight, as a share of the mean G of the other Fourier weights."""
 MIN_ERROR = 1e-3
-"""An example whose true class already has a probability of at least 99.9 % changes nothing."""
+"""An example changes nothing if ω(1 − p) of its true class is less: with ω = 1, if p is above 99.9 %."""
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:
@@ -77,7 +78,7 @@ class FourierAdaGrad:
 
     def set_frequencies(self, count: int) -> None:
         if self.shared:
-            # Fourier features are divided by √D. When D grows, their weights grow by the same factor, so that f stays
+            # Fourier features are divided by √D. When √D grows, their weights grow by the same factor, so that f stays
             # the same. Gradients shrink by that factor, and the sums of their squares by its square.
             scale = np.full(self.w.shape[1], np.sqrt(count / max(self.frequencies, 1)))
             scale[: self.columns] = 1.0
@@ -139,7 +140,7 @@ class FourierAdaGrad:
         return f[None]
 
     def variances(self, e: Seen) -> Array:
-        """Return how far a step of the current size would move f. It decreases as squared gradients add up.
+        """Return how far a step with g = 1 would move f. It decreases as squared gradients add up.
 
         AdaGrad has no posterior, so this is used instead of a variance.
         """

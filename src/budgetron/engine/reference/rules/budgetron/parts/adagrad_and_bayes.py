@@ -33,7 +33,7 @@ TOTAL_MASS = 1000 * PRIOR_MASS
 BAYES_RATE = 0.3
 """Step size of κ."""
 MIN_ERROR = 1e-5
-"""A belief that gives the true class a probability above 99.999 % does not update its weights."""
+"""A belief that gives the true class a probability above 99.999 % takes no step (if ω is 1)."""
 
 
 def first_mean_squares(beliefs: int, outputs: int) -> Array:

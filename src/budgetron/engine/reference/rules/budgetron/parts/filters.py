@@ -46,7 +46,7 @@ from budgetron.engine.saved_state import triangle
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
 CONFIDENT = 0.01
-"""A filter over Fourier features skips an example if it gives the true class a probability of at least 99 %, because an
+"""A filter over Fourier features skips an example (of weight 1) if it gives the true class a probability above 99 %: an
 update costs O(width²)."""
 EARLY, MAJORITY_WEIGHT = 512, 0.5
 """Before `EARLY` examples, a filter grows if all filters together have at least this weight in the mixture."""

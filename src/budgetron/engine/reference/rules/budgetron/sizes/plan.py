@@ -106,8 +106,9 @@ def _compiled(limit: int, compiled: bool) -> int:
 def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
     """Return the settings for a budget of `count` examples, or without a limit if `count` is None.
 
-    The model gets the bytes that the compiled core would need for `count` stored rows and two count × count matrices.
-    It has the same sizes in either engine. The rows of tasks, at most `rows` of them, are not counted.
+    The model gets `limit_of_count` bytes of the compiled core, about what other learners need for `count` stored rows
+    and two count × count matrices. It has the same sizes in either engine. The rows of tasks, at most `rows` of them,
+    are not counted.
     """
     wanted = settings.parameters.max_task_rows
     tasks = belief_sets.has_tasks(settings)
@@ -126,7 +127,10 @@ def _may_have_rows(settings: Settings) -> bool:
 
 
 def limit_of_count(settings: Settings, count: int | None) -> int:
-    """Return the bytes of a budget of `count` examples, for everything except the rows of tasks."""
+    """Return the bytes of a budget of `count` examples, for everything except the rows of tasks.
+
+    They include the smallest possible model, so that every count is enough for a model.
+    """
     limit = UNLIMITED
     if count is not None:
         limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
