@@ -99,10 +99,12 @@ class FirstRows:
         """Return these examples followed by those of a block."""
         n, (indptr, indices, data) = len(block.codes), block.rows
         weights = np.ones(n) if block.weights is None else block.weights
-        offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets.reshape(n, -1)
+        offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets
+        offsets = offsets if offsets.ndim == 2 else offsets[:, None]
         if len(self) == 0:
-            ids = (block.codes, block.task_ids, block.clusters)
-            return FirstRows(indptr - indptr[0], indices, data, *ids, weights, offsets)
+            # Copies, because the caller may change its arrays after the call.
+            arrays = (indptr - indptr[0], indices, data, block.codes, block.task_ids, block.clusters, weights, offsets)
+            return FirstRows(*(array.copy() for array in arrays))
         ends = np.concatenate([self.indptr, self.indptr[-1] + indptr[1:] - indptr[0]])
         return FirstRows(
             ends, np.concatenate([self.indices, indices]), np.concatenate([self.data, data]),
