@@ -127,8 +127,8 @@ class OnDisk(Introspection, ABC):
     def open(cls, directory: Any, **options: Any) -> Self:
         """Continue the model of a live directory, with everything that was acknowledged.
 
-        If another process has the directory open, that process can no longer write to it. `options` are parameters such as
-        `workers` and `backend`.
+        If another process has the directory open, that process can no longer write to it. `options` are parameters such
+        as `workers` and `backend`.
         """
         saved = record.read_record(str(directory))
         if saved.files:
