@@ -11,7 +11,7 @@ from streams import local_run, random_graph, stream
 
 import budgetron
 from budgetron import Budgetron, OperatingPoint, graphs, kernels
-from budgetron.distributed import ShardedModel
+from budgetron.distributed import ReplicatedModel, ShardedModel
 from budgetron.durable import Request, StaleOwner
 from budgetron.errors import InputError
 
@@ -186,6 +186,17 @@ def test_a_damaged_shard_file_is_rejected(tmp_path):
         ShardedModel.load(tmp_path)
     with pytest.raises(InputError, match=r"has no file 'sharded.json'"):
         ShardedModel.open(tmp_path / "nowhere")
+
+
+def test_errors_about_the_directory_of_a_replicated_model_name_its_class(tmp_path):
+    X, y, tasks = stream(100, 4)
+    with ReplicatedModel(Budgetron(100), replicas=2, directory=tmp_path / "live") as model:
+        model.partial_fit(X, y, tasks=tasks)
+        model.save(tmp_path / "saved")
+    with pytest.raises(InputError, match=r"^ReplicatedModel: .* Continue it with ReplicatedModel\.open"):
+        ReplicatedModel(Budgetron(100), replicas=2, directory=tmp_path / "live").partial_fit(X, y, tasks=tasks)
+    with pytest.raises(InputError, match=r"^ReplicatedModel\.open: .* Use ReplicatedModel\.load\.$"):
+        ReplicatedModel.open(tmp_path / "saved")
 
 
 def test_a_directory_with_a_model_cannot_be_started_again(tmp_path):

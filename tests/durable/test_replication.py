@@ -22,6 +22,7 @@ from budgetron.durable import (
 from budgetron.durable.replication.fencing import Claim, claim, claims
 from budgetron.durable.replication.follower import Follower
 from budgetron.durable.replication.history import plan, read_runs
+from budgetron.durable.replication.objects import head_path
 from budgetron.durable.replication.retention import prune
 from budgetron.errors import InputError, StorageError
 
@@ -140,6 +141,27 @@ def test_streams_are_copied(tmp_path, url):
         with Host.open(tmp_path / "new") as new:
             (again,) = new.learn_many([request])
             assert again.repeated and (again.margins == learned.margins).all()
+
+
+def test_an_owner_shows_that_it_is_alive_between_rare_copies(tmp_path, url, monkeypatch):
+    """Otherwise a standby with --take-over-after would take over from an owner with a long --replicate-every."""
+    monkeypatch.setattr("budgetron.durable.replication.replicator._HEARTBEAT", 0.05)
+    store = open_store(url)
+    with Host.open(tmp_path / "owner", MODEL) as host:
+        replicator = Replicator(tmp_path / "owner", store, every=3600)
+        host.learn(*BLOCKS[0])
+        replicator.copy()
+        head, deadline = store.get(head_path(1)), time.monotonic() + 30
+        host.learn(*BLOCKS[1])
+        replicator.start()
+        while store.get(head_path(1)) == head and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert store.get(head_path(1)) != head
+        assert replicator.position == 1  # the second record waits for the next copy
+        claim(store, tmp_path / "owner")  # another process takes over
+        replicator._thread.join(30)
+        assert not replicator._thread.is_alive() and isinstance(replicator.error, StaleOwner)
+        replicator.stop()
 
 
 @BOTH_STORES

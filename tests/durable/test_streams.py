@@ -93,8 +93,11 @@ def test_a_rejected_row_stays_rejected_after_later_rows_were_learned(tmp_path):
         assert isinstance(host.learn_many([one_row(31, [*bad[:31], "other"])])[0], InputError)
         assert host.learn_many([one_row(32, labels)])[0].margins.shape == (1,)
         again = host.learn_many([one_row(31, labels)])[0]
-        assert isinstance(again, InputError) and "was rejected the first time" in str(again)
+        assert isinstance(again, InputError) and "row 31 of the stream 's' was rejected or left out" in str(again)
         assert host.model.n_seen_ == 32
+        assert host.learn_many([one_row(35, labels)])[0].margins.shape == (1,)
+        skipped = host.learn_many([one_row(34, labels)])[0]
+        assert isinstance(skipped, InputError) and "row 34 of the stream 's' was rejected or left out" in str(skipped)
 
 
 def test_streams_and_requests_have_separate_keys(tmp_path):

@@ -211,7 +211,7 @@ INVALID = [
     ("budgetron-first-rows", set_entry("state.first_codes", -1), "first_codes"),
     ("budgetron-first-rows", set_entry("state.first_weights", -1.0), "first_weights"),
     ("budgetron-first-rows", set_entry("state.first_clusters", 9), "first_task_ids"),
-    ("budgetron-first-rows", set_entry("state.n_seen", 11), "first_codes"),
+    ("budgetron-first-rows", set_entry("state.n_seen", 14), "first_codes"),
     ("budgetron-first-rows", drop_array("state.first_codes"), "first_codes"),
     ("budgetron-first-rows", set_field(False, "settings", "parameters", "first_rows"), "first_"),
     ("budgetron-first-rows", set_field(2**39, "settings", "parameters", "limit"), "limit"),

@@ -216,7 +216,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         return shares
 
     def _begin(self, models: list[Any] | None = None) -> None:
-        """Start the shards: new ones after the first block, or with the given models."""
+        """Start the shards with the given models, or with new ones for the first block."""
         self._set_up(term=1)
         if models is None:
             budgets = self._first_budgets(self._validator)

@@ -1,10 +1,10 @@
-"""The first rows of a stream, which are kept until they decide how the model is planned.
+"""The first rows of a stream, which a model keeps until its memory is planned from them.
 
 A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with a plan
 that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries, and fewer if
-they show no new columns. Before the next example is learned, the rule plans the model anew from the kept ones
-(`Declaration.planned_from`), and the new model learns these again. `BeginsTwice`, a base class of both engines, does
-this. The result does not depend on how the stream is cut into blocks.
+the later ones have no new columns (`FEWER_ROWS`). Before the next example is learned, the rule makes another plan from
+the kept examples (`Declaration.planned_from`), and a new model with that plan learns them again. Both engines inherit
+this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from budgetron.engine.saved_state import Arrays, Field, Layout, length, require,
 from budgetron.engine.settings import Settings
 
 MAX_ROWS, MAX_ENTRIES = 64, 2048
-"""More rows would keep a model waiting; more entries would take more bytes than small budgets have."""
+"""With more rows, the final plan would come later. More entries would take more bytes than small budgets have."""
 FEWER_ROWS = (16, 32)
-"""This many rows are enough if the second half of them has no column that the first half does not have."""
+"""So many rows, 16 or else 32, are enough if the second half of them has only columns that the first half has too."""
 
 MAX_SIZE = 1e75
-"""The largest |x| of a column. The square of a row's norm must not exceed 1e150 (`Engine.first_bad_row`)."""
+"""The largest |x| of an entry, because the squared norm of a row must not exceed 1e150 (`Engine.first_bad_row`)."""
 
 
 class Block(NamedTuple):
@@ -53,7 +53,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class FirstRows:
-    """The kept examples, as arrays of a saved state. Adding examples returns a new object."""
+    """The kept examples, as arrays of a saved state. The arrays are never changed: `plus` returns a new object."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
@@ -84,7 +84,7 @@ class FirstRows:
         return len(self.codes)
 
     def room(self, block: Block) -> int:
-        """Return how many examples of a block, which follow the kept ones, are still among the first."""
+        """Return how many examples at the beginning of a block, which follows the kept ones, are to be kept too."""
         entries = block.rows.indptr[1 : 1 + MAX_ROWS - len(self)] - block.rows.indptr[0]
         n = int(np.searchsorted(entries, MAX_ENTRIES - len(self.indices), side="right"))
         together = self.plus(block.part(0, n))
@@ -99,10 +99,14 @@ class FirstRows:
         """Return these examples followed by those of a block."""
         n, (indptr, indices, data) = len(block.codes), block.rows
         weights = np.ones(n) if block.weights is None else block.weights
-        offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets.reshape(n, -1)
+        offsets = np.zeros((n, 0)) if block.offsets is None else block.offsets
+        offsets = offsets if offsets.ndim == 2 else offsets[:, None]
         if len(self) == 0:
-            ids = (block.codes, block.task_ids, block.clusters)
-            return FirstRows(indptr - indptr[0], indices, data, *ids, weights, offsets)
+            # Copies, because the caller may change its arrays after the call.
+            return FirstRows(
+                indptr - indptr[0], indices.copy(), data.copy(), block.codes.copy(), block.task_ids.copy(),
+                block.clusters.copy(), weights.copy(), offsets.copy(),
+            )  # fmt: skip
         ends = np.concatenate([self.indptr, self.indptr[-1] + indptr[1:] - indptr[0]])
         return FirstRows(
             ends, np.concatenate([self.indices, indices]), np.concatenate([self.data, data]),
@@ -149,7 +153,7 @@ def layout(settings: Settings, arrays: Arrays) -> Layout:
 
 
 def verify(settings: Settings, arrays: Arrays) -> None:
-    """Reject first rows that learning cannot produce."""
+    """Reject first rows of a model file that are too many, out of range, or not valid CSR."""
     codes, indices = arrays["first_codes"], arrays["first_indices"]
     most = min(MAX_ROWS, int(arrays["n_seen"][0]))
     require(len(codes) <= most, "state.first_codes", f"at most {most}", str(len(codes)))
@@ -166,7 +170,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
 
 
 class BeginsTwice(ABC):
-    """The base class of both engines: what a model with first rows does in addition to its rule."""
+    """The base class of both engines: keeps the first rows, and begins again with a plan for them."""
 
     settings: Settings
     first_rows: FirstRows | None = None  # None once they have been used, and for models that keep none
@@ -180,7 +184,7 @@ class BeginsTwice(ABC):
         self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers, weights: Reals | None,
         offsets: Reals | None,
     ) -> tuple[Reals, NDArray[np.uint8]]:  # fmt: skip
-        """Learn a block of a model that has first rows; like `Engine.learn`."""
+        """Learn a block while the first rows are kept. Arguments and results are those of `Engine.learn`."""
         assert self.first_rows is not None and not isinstance(X, np.ndarray)
         rows = SparseRow(X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False), X.data)
         block = Block(rows, codes, task_ids, clusters, weights, offsets)
@@ -190,7 +194,8 @@ class BeginsTwice(ABC):
             learned = self._learn(*block)
             self.first_rows = first_rows
             return learned
-        # Everything happens on copies, so that the model is as it was if memory runs out.
+        # The last first rows are in this block. All steps work on copies, so that the model is as it was if memory runs
+        # out.
         copy = type(self).restore(self.settings, self.state())
         begun, flags_begun = copy._learn(*block.part(0, n))
         new = copy._begun_again(self.first_rows.plus(block.part(0, n)))
@@ -203,7 +208,7 @@ class BeginsTwice(ABC):
         rule = rule_class(self.settings.rule)
         new = type(self)(rule.planned_from(self.settings, first_rows, self._is_compiled()))
         new._learn(*first_rows.block())
-        # The counts are those of the stream: what was predicted during the beginning counts, and forgotten tasks too.
+        # The counts are those of the whole stream. They include the mistakes of the first plan, and forgotten tasks.
         counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
         return type(self).restore(new.settings, new.state() | counts)
 

@@ -190,7 +190,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         ...     _ = model.learn_one({"free": 1, "offer": 1}, "spam", task="ann", classes=["ham", "spam"])
         ...     _ = model.learn_one({"lunch": 1, "monday": 1}, "ham", task="ann", classes=["ham", "spam"])
         >>> explanation = model.explain({"free": 1, "monday": 1, "lunch": 1}, task="ann")
-        >>> explanation.label, sorted(term.name for term in explanation.terms if term.total < -1)
+        >>> features = [term for term in explanation.terms if term.kind == "feature"]
+        >>> explanation.label, sorted(term.name for term in features if term.total < 0)
         ('spam', ['lunch', 'monday'])
         """
         from budgetron.learners.inspection.explaining import (

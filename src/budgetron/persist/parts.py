@@ -1,7 +1,7 @@
 """Kernels and task graphs as JSON records and arrays, and back, for a closed list of kinds.
 
-The module also has the checks of arrays that other modules share (`check_arrays`). Kernels and graphs from
-a file go through the same public constructors as those of a caller, so the same validation applies.
+Other modules also use `check_arrays`. Kernels and graphs of a file are made by public functions (`kernels.Gaussian`,
+`graphs.from_description`), which validate them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from budgetron.persist import schema
 from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 Array = NDArray[Any]
-LARGEST = 1e150  # the largest entry of a graph; its square does not overflow
+LARGEST = 1e150  # the largest absolute entry of a graph; its square does not overflow
 
 
 def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | None:
-    """Return the record of a kernel."""
+    """Return the record of a kernel; reject a kernel that is not one of this package."""
     if kernel is None:
         return None
     if type(kernel) is kernels.Linear:
@@ -97,7 +97,7 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
         k = 0 if tasks is None else len(tasks)
         if isinstance(record, schema.Clique):
             return _clique(record, tasks, arrays)
-        require(k >= 1, "a task graph", "of at least one task", "none")
+        require(k >= 1, "the number of tasks of a task graph", "at least 1", "0")
         if isinstance(record, schema.Similarity):
             check_arrays("graph", arrays, {"component": ("int64", (k,)), "similarity": ("float64", (k, k))})
             description: dict[str, Any] = {"similarity": arrays["similarity"]}
@@ -111,11 +111,11 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
             description = {name: arrays[name] for name in ("data", "indices", "indptr")} | {"singular": record.singular}
         component = arrays["component"]
         in_range = component.min() >= 0 and component.max() < k
-        require(in_range, "graph.component", "component numbers below the number of tasks")
+        require(in_range, "graph.component", f"component numbers from 0 to {k - 1}")
         values = arrays["data"] if "data" in arrays else arrays["similarity"]
-        require((np.abs(values) <= LARGEST).all(), "a task graph", f"of entries up to {LARGEST:g}", "larger ones")
+        require((np.abs(values) <= LARGEST).all(), "the entries of a task graph", f"at most {LARGEST:g}", "larger ones")
         graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **description})
-        require(math.isfinite(graph.c_g), "a task graph", "with finite similarities")
+        require(math.isfinite(graph.c_g), "the similarities of a task graph", "finite", "NaN or infinity")
         return graph
 
 

@@ -22,7 +22,7 @@ std::uint32_t character(std::string_view text, std::size_t at, std::size_t& leng
   return value;
 }
 
-// Two digits, or −1.
+// The number that two digits stand for; −1 if they are not both digits.
 int two_digits(std::string_view text, std::size_t at) {
   return is_digit(text[at]) && is_digit(text[at + 1]) ? (text[at] - '0') * 10 + (text[at + 1] - '0') : -1;
 }
@@ -70,7 +70,7 @@ void WordHasher::find_words(std::string_view text) {
   if (begin != text.size()) words_.push_back(text.substr(begin));
 }
 
-// The column is that of scikit-learn's FeatureHasher: the absolute value of the signed hash, modulo the size.
+// The column is that of scikit-learn's FeatureHasher, the absolute value of the signed hash, plus shift_; both modulo the size.
 void WordHasher::count(std::string_view term) {
   const std::uint32_t h = murmur(term);
   std::uint32_t column = 0;
@@ -126,8 +126,8 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
     std::uint32_t part;
     double value;
   };
-  // Entries of the same column are added in the order of the parts. Most rows are short and, because each part is sorted, nearly sorted. For
-  // these, insertion sort, which is stable, is the fastest.
+  // Entries of the same column are added in the order of the parts, so they must be sorted by column and then by part. Most rows are short; for
+  // these insertion sort, which is stable, is the fastest.
   const auto sort = [](std::vector<Entry>& entries) {
     if (entries.size() > 64) {
       std::sort(entries.begin(), entries.end(),
@@ -142,7 +142,7 @@ CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, c
     }
   };
   CsrRows out;
-  // One-hot columns are mostly 0, so a wide dense array does not reserve memory for all of its columns.
+  // Dense columns may be one-hot, with mostly zeros. So memory is reserved for at most 32 of them per row.
   std::size_t n_entries = count * std::min<std::size_t>(width, 32);
   for (const CodedRows& part : parts)
     for (std::size_t i = 0; i < count; ++i)

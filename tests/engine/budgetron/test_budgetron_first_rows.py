@@ -224,6 +224,39 @@ def test_weights_and_offsets_of_the_first_rows_are_learned_again(engine):
 
 
 @pytest.mark.parametrize("engine", KINDS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("cuts", [[0, 64, 90], [0, 20, 64, 90]])
+def test_a_block_after_the_last_first_row_may_have_offsets(engine, n_classes, cuts):
+    X, y = numbers(90)[0], np.arange(90) % n_classes
+    offsets = np.linspace(-1, 1, 90) if n_classes == 2 else np.linspace(-1, 1, 270).reshape(90, 3)
+    whole, cut = (Budgetron("100 KiB", engine=engine) for _ in range(2))
+    expected = whole.predict_then_learn(X, y, offset=offsets)
+    margins = [
+        cut.predict_then_learn(X[a:b], y[a:b], classes=range(n_classes), offset=offsets[a:b])
+        for a, b in itertools.pairwise(cuts)
+    ]
+    assert np.concatenate(margins).tobytes() == expected.tobytes()
+    long = sparse.csr_matrix(np.ones((2, MAX_ENTRIES + 1)))
+    assert Budgetron("1 MiB", engine=engine).partial_fit(long, [0, 1], offset=np.zeros(2)).n_seen_ == 2
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_the_first_rows_do_not_change_with_the_arrays_of_the_caller(engine):
+    X, y = numbers(100)
+    arrays = {"tasks": np.arange(100) % 3, "sample_weight": np.ones(100), "offset": np.zeros(100)}
+    models = [Budgetron("100 KiB", engine=engine) for _ in range(2)]
+    for model, is_changed in zip(models, (False, True), strict=True):
+        first, labels = X[:10].copy(), y[:10].copy()
+        others = {name: values[:10].copy() for name, values in arrays.items()}
+        model.partial_fit(first, labels, classes=[False, True], **others)
+        for values in (first.data, labels, *others.values()) if is_changed else ():
+            values[:] = 1 - values
+        model.partial_fit(X[10:], y[10:], **{name: values[10:] for name, values in arrays.items()})
+    expected, margins = (model.decision_function(X, tasks=arrays["tasks"], offset=arrays["offset"]) for model in models)
+    assert margins.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("engine", KINDS)
 def test_a_failed_beginning_leaves_the_model_as_it_was(engine, monkeypatch):
     X, y = numbers(100)
     model = Budgetron("100 KiB", engine=engine).partial_fit(X[:60], y[:60], classes=[False, True])

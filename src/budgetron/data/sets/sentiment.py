@@ -35,7 +35,7 @@ _FILES = {
 
 
 def _parse(contents: Mapping[str, bytes]) -> Examples:
-    """Count the tokens of all reviews in one CSR matrix."""
+    """Return the counts of all reviews as one CSR matrix, with labels and tasks."""
     from scipy.sparse import csr_matrix
 
     column: dict[str, int] = {}  # token → column, numbered by first appearance; sorted below

@@ -1,8 +1,8 @@
 """`save` and `load`, `open` and `snapshot` of sharded models.
 
 There are two kinds of folders. `save` writes one model file per shard to a folder or URL. A live directory has one log
-per shard, to which a running model writes. In both, the record (`sharded.json`) names the valid files, and is always
-written last. `OnDisk` is a base class of `ShardedModel`.
+per shard, to which a running model writes. In both, the record (`sharded.json`) names the valid model files, and is
+written after them. `OnDisk` is a base class of `ShardedModel`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Self
 from budgetron.distributed.directory import record
 from budgetron.distributed.directory.file_access import read_file, remove_other_models
 from budgetron.distributed.introspection import Introspection
-from budgetron.distributed.split.placement import WHO
 from budgetron.distributed.workers.worker import folder_of
 from budgetron.durable.hosted_model import hosted_model_from
 from budgetron.durable.recovery import load_copy
@@ -37,7 +36,7 @@ class OnDisk(Introspection, ABC):
 
     @abstractmethod
     def _begin(self, models: list[Any] | None = None) -> None:
-        """Start the shards: new ones after the first block, or with the given models."""
+        """Start the shards with the given models, or with new ones for the first block."""
 
     @abstractmethod
     def _reopen(self, term: int) -> None:
@@ -48,9 +47,10 @@ class OnDisk(Introspection, ABC):
     def _check_directory(self) -> None:
         """Raise `InputError` if the directory of a new model already contains a model."""
         if self.directory is not None and (Path(self.directory) / record.NAME).exists():
+            kind = type(self).__name__
             raise input_error(
-                WHO, "directory", "empty for a new model", f"{str(self.directory)!r}, which contains a model",
-                "Continue it with ShardedModel.open, or choose another directory.",
+                kind, "directory", "empty for a new model", f"{str(self.directory)!r}, which contains a model",
+                f"Continue it with {kind}.open, or choose another directory.",
             )  # fmt: skip
 
     def snapshot(self) -> None:
@@ -62,9 +62,10 @@ class OnDisk(Introspection, ABC):
             self._write_record()  # it includes the counts of the operating point
 
     def save(self, target: Any) -> None:
-        """Write the model to a folder or fsspec URL, for `ShardedModel.load`. Each worker writes its own shards.
+        """Write the model to a folder or fsspec URL, for `load`. Each worker writes its own shards.
 
-        The list of files is written last, so the target contains the old model or the new one, never a mixture.
+        The record, which lists the files, is written last. So the target contains the old model or the new one, never a
+        mixture.
         """
         self._check_fitted()
         # Every save uses new file names (the stamp), so the files of the last save are valid until the record changes.
@@ -107,8 +108,8 @@ class OnDisk(Introspection, ABC):
     def load(cls, source: Any, **options: Any) -> Self:
         """Load the model that `save` wrote. It learns and predicts exactly as the saved model would have.
 
-        A `ReplicatedModel` has one exception: what its replicas learned between the last exchange and the save is never
-        exchanged. Save it just after an exchange, or call `exchange` before.
+        A `ReplicatedModel` is an exception: what its replicas learned between the last exchange and the save is never
+        exchanged. Call `exchange` before you save it.
 
         `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
         current state is loaded, and the process that owns the directory is not disturbed.
@@ -126,13 +127,15 @@ class OnDisk(Introspection, ABC):
     def open(cls, directory: Any, **options: Any) -> Self:
         """Continue the model of a live directory, with everything that was acknowledged.
 
-        If another process has the directory open, it can no longer write to it. `options` are parameters such as
-        `workers` and `backend`.
+        If another process has the directory open, that process can no longer write to it. `options` are parameters such
+        as `workers` and `backend`.
         """
         saved = record.read_record(str(directory))
         if saved.files:
-            raise input_error(f"{WHO}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
-                              "Use ShardedModel.load.")  # fmt: skip
+            raise input_error(
+                f"{cls.__name__}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",
+                f"Use {saved.kind}.load.",
+            )  # fmt: skip
         model = cls._from_record(str(directory), saved, {**options, "directory": directory})
         model._reopen(saved.term)
         return model
@@ -160,7 +163,7 @@ class OnDisk(Introspection, ABC):
     def _record(
         self, prototype: record.ShardFile, files: list[record.ShardFile] | None = None
     ) -> record.DirectoryRecord:
-        """Return the record of this model; `files` has the model files if it is saved."""
+        """Return the record of this model. `files` are the model files that `save` wrote; a live directory has none."""
         pins = record.pins_record(self._placement.pins)
         budget = getattr(self.learner, "budget", None)
         exchange_every = getattr(self, "exchange_every", None)  # only a `ReplicatedModel` has it

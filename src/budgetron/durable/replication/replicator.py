@@ -12,7 +12,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from budgetron.durable.errors import StaleOwner
@@ -115,23 +116,39 @@ class Replicator:
 
     def copy(self) -> None:
         """Copy all records that are on disk now. Raises `StaleOwner` if another process owns the copy."""
-        with self._lock:
+        with self._owned():
             began = time.monotonic()
+            while self._copy_next():
+                pass
+            if self._head_due or self._heartbeat_due:
+                self._put_head()
+                # A standby may have claimed the copy during this write, and read the copy before it. Then this write
+                # must not be acknowledged, so check the claim again.
+                self.claim.check(self._store)
+            self.error, self._copied_at = None, began
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        """Lock the copy for a write, and check the claim before it. If the write fails, remember why."""
+        with self._lock:
             try:
                 self.claim.check(self._store)
-                while self._copy_next():
-                    pass
-                if self._head_due or time.monotonic() - self._head_at >= _HEARTBEAT:
-                    self._put_head()
-                    # A standby may have claimed the copy during this write, and read the copy before it. Then this
-                    # write must not be acknowledged, so check the claim again.
-                    self.claim.check(self._store)
+                yield
             except BudgetronError as error:
                 if isinstance(error, StaleOwner) and not isinstance(self.error, StaleOwner) and self._on_lost:
                     self._on_lost(error)
                 self.error = error
                 raise
-            self.error, self._copied_at = None, began
+
+    @property
+    def _heartbeat_due(self) -> bool:
+        return time.monotonic() - self._head_at >= _HEARTBEAT
+
+    def _show_alive(self) -> None:
+        """Write the head again between two copies, because a standby could take over if it saw no write for long."""
+        with self._owned():
+            if self._heartbeat_due:
+                self._put_head()
 
     def copy_versions(self) -> None:
         """Copy the named versions of the model. Not part of `copy`, so that no label waits for a large file."""
@@ -213,11 +230,16 @@ class Replicator:
 
     def _run_thread(self) -> None:
         """Copy every `every` seconds, until `stop` or until another process takes over."""
-        while not self._stopping.wait(self.every or 1.0):
-            before = self.error
+        interval = self.every or 1.0
+        copy_at, alive_at = time.monotonic() + interval, self._head_at + _HEARTBEAT
+        while not self._stopping.wait(max(0.0, min(copy_at, alive_at) - time.monotonic())):
+            before, is_copy_due = self.error, time.monotonic() >= copy_at
             try:
-                self.copy()
-                self.copy_versions()
+                if is_copy_due:
+                    self.copy()
+                    self.copy_versions()
+                else:
+                    self._show_alive()
             except StaleOwner as error:
                 _logger.warning("%s", error)
                 return
@@ -226,6 +248,9 @@ class Replicator:
                     _logger.warning("The copy is behind; copying will be retried. %s", error)
             except Exception:
                 _logger.exception("Copying failed; it will be retried.")
+            now = time.monotonic()
+            copy_at = now + interval if is_copy_due else copy_at
+            alive_at = max(self._head_at + _HEARTBEAT, now + min(1.0, _HEARTBEAT))  # after a failure, wait a little
 
     def stop(self) -> None:
         """End the thread, and copy the last records if the store is available."""

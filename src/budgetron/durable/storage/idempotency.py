@@ -7,9 +7,8 @@ A key names one of two things:
                 position, a number that rises along the stream. Rows up to the last learned position are skipped,
                 whichever request they are in. Different rows at the same positions raise `KeyReused`.
 
-`key_tables` has the tables. A key is written in the transaction that logs its rows, so it is never stored without them,
-nor they without it. Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost`
-both use these tables.
+`key_tables` has the tables. A key is written in the transaction that logs its rows, so both are stored or neither is.
+Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost` both use these tables.
 """
 
 from __future__ import annotations
@@ -45,7 +44,9 @@ class IdempotencyKeys(EarlierKeys):
     def select_unlearned(self, entries: Sequence[Entry], unwritten: UnwrittenData, classes: Any) -> list[Entry]:
         """Return the entries with new rows, and remove from them the rows that were learned before.
 
-        Every other entry gets its answer here: the stored answer to the first request, or a `KeyReused`.
+        Every other entry gets its answer here: the stored answer to the first request, or an error such as `KeyReused`.
+        The exception is a second request with the same key in this commit: it gets the answer of the first
+        (`Entry.duplicate_of`).
         """
         new: list[Entry] = []
         first_of_key: dict[str, Entry] = {}
@@ -56,7 +57,7 @@ class IdempotencyKeys(EarlierKeys):
                 except InputError as error:
                     entry.answer = error
             elif entry.key is not None:
-                # Two calls with one key may wait for the same commit; then only the first has rows to learn.
+                # Two requests with one key may wait for the same commit; then only the first has rows to learn.
                 entry.duplicate_of = first_of_key.setdefault(entry.key, entry)
                 if entry.duplicate_of is entry:
                     entry.duplicate_of, entry.answer = None, self._first_answer(entry, unwritten, classes)
@@ -104,7 +105,7 @@ class IdempotencyKeys(EarlierKeys):
         return 0 if row is None else int(row[0])
 
     def _stored_margins(self, key: str, rows: StreamRows, unwritten: UnwrittenData) -> tuple[int, NDArray[np.float64]]:
-        """The last record with some of these rows, and the margins of all rows (NaN if they were deleted)."""
+        """The last record with some of these rows, and the margins of all rows (NaN where they were deleted)."""
         row_places = rows.places
         is_known = row_places < self._deleted_before(key)
         margins: NDArray[np.float64] | None = None
@@ -140,8 +141,8 @@ class IdempotencyKeys(EarlierKeys):
         if not is_known.all():
             row = int(row_places[~is_known][0])
             raise InputError(
-                f"Host: row {row} of the stream {shown(key)} was rejected the first time, and later rows were learned "
-                "since. Send a corrected row under another key."
+                f"Host: row {row} of the stream {shown(key)} was rejected or left out the first time, and later rows "
+                "were learned since. Send it under another key."
             )
         return number, np.full(len(row_places), np.nan) if margins is None else margins
 
@@ -153,7 +154,7 @@ class IdempotencyKeys(EarlierKeys):
         return n
 
     def answers_to(self, prefix: str, unwritten: UnwrittenData) -> Iterator[tuple[str, Learned]]:
-        """The stored keys of requests that begin with `prefix`, and their answers."""
+        """The stored keys that begin with `prefix`, without those of streams, and their answers."""
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ?"
         for key, number, stored in self._db.rows(query, (prefix, prefix + LAST_CHARACTER)):
             margins = unwritten.answers.get(number, stored)

@@ -55,23 +55,23 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     related = ""
     if n_tasks < 2:
         related = "nothing about tasks, since there is only one"
-    elif any("tasks" in belief.words for belief, _ in weighted):
+    elif (about_tasks := sum(weight for belief, weight in weighted if "tasks" in belief.words)) >= 0.5:
         shares = {
             "that there are kinds of tasks": kinds,
             "that tasks differ": unrelated,
-            "that tasks are alike": 1 - kinds - unrelated,
+            "that tasks are alike": about_tasks - kinds - unrelated,
         }
         most = max(shares, key=lambda words: shares[words])
         related = f"{most} ({as_percent(shares[most], 0)})"
-    # On sparse rows the assumptions are neither about tasks nor about the shape of the boundary.
-    is_sparse = all("of features" in belief.words for belief, _ in weighted)
+    # The beliefs of a table of features assume nothing about tasks or the shape of the boundary.
+    of_table = sum(weight for belief, weight in weighted if "of features" in belief.words)
     shape = (
         f"that the boundary is curved ({as_percent(curved, 0)})"
         if curved >= 0.5
         else f"that a linear model is enough ({as_percent(1 - curved, 0)})"
     )
     text = "A belief is a model with certain assumptions; several are weighted by how well each predicts."
-    if not is_sparse:
+    if of_table < 0.5:
         text += f" The weights say {f'{related}, and {shape}' if related else shape}."
     changing = f" {as_percent(moving, 0)} of the weight is on beliefs that expect the stream to keep changing."
     return text + (changing if moving > 0.2 else "")

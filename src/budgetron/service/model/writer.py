@@ -1,8 +1,9 @@
 """The writer of a model: one thread that takes all waiting requests, commits them together, learns them, and answers.
 
-No exception ends the thread: it becomes the answer to the requests in progress. If the thread ends nevertheless,
-`restart_if_ended` starts another one, and answers the requests that the old thread had taken with `WriterEnded`. The
-service calls it once per second, when /readyz is requested, and before each request.
+No exception of the host or of an action ends the thread: it becomes the answer to the requests in progress. If the
+thread ends nevertheless, `restart_if_ended` starts another one, and answers the requests that the old thread had taken
+with `WriterEnded`. The service calls it once per second and for /readyz, and the writer itself before it queues a
+request.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class Writer:
         self._name, self._host, self._statistics, self._max_waiting = name, host, statistics, max_waiting
         self._listener: Callable[[list[Any]], None] | None = None
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._put_back: list[_Item | None] = []  # taken from the queue too early; comes before the queue
+        self._put_back: list[_Item | None] = []  # taken from the queue too early; `_take` returns it first
         self._taken: list[_Item] = []  # being processed; `restart_if_ended` answers them if the thread ends
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self.waiting = 0  # examples
-        # True while the model learns: predictions then have to wait for its lock, and must not do so on the event loop.
+        # True while the model learns. Predictions then wait for its lock, so they must not run on the event loop.
         self.busy = False
         self.restarts = 0
         self._thread = self._start_thread()
@@ -69,7 +70,7 @@ class Writer:
         return self._thread.is_alive()
 
     def restart_if_ended(self) -> bool:
-        """Start another thread if the last one has ended; return whether it had. Call this on the event loop only."""
+        """Start another thread if the last one has ended, and return True then. Call this on the event loop only."""
         if self._stopped or self.alive:
             return False
         lost, self._taken = self._taken, []
@@ -101,7 +102,10 @@ class Writer:
         return item.future
 
     def listen(self, listener: Callable[[list[Any]], None] | None) -> None:
-        """Call `listener` in the writer thread after each commit, with the answers; None ends this."""
+        """Call `listener` in the writer thread after each commit, with the answers; None ends this.
+
+        The listener must catch its own errors: an exception would end the thread.
+        """
         self._listener = listener
 
     # ---- the thread

@@ -1,10 +1,11 @@
-// The matrix C of a RelationPerceptron as base·I + F Fᵀ, where F has r columns: O(k r) numbers for k tasks with weights W.
+// The matrix C of a RelationPerceptron as base·I + F Fᵀ, where F has r columns: O(k r) numbers for k tasks. Row i of W has the weights of task i.
 //
-// For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013): at each mistake, L is
-// replaced by the r largest left singular vectors of [L W], times their singular values after the (r+1)-th squared singular value has been
-// subtracted from the squares. For covariance and batch, F consists of the r largest eigenvectors of C.
+// For logdet and von Neumann, Σ (full_relations.hpp) is approximated by L Lᵀ with frequent directions (Liberty, KDD 2013). At each mistake,
+// column q of L becomes u_q √(s_q² − s_{r+1}²) for q = 1 … r, where s_1 ≥ s_2 ≥ … are the singular values of [L W] and u_q its left singular
+// vectors. For covariance and batch, the columns of F are the eigenvectors of the r largest eigenvalues of C, times the square roots of these.
 //
-// Singular vectors are computed from the smaller of two Gram matrices, that of the tasks or that of the columns.
+// Singular vectors are computed from the smaller of two Gram matrices, that of the tasks or that of the columns. This matrix is working memory,
+// in addition to the O(k r) numbers.
 #pragma once
 
 #include "algebra/eigen.hpp"
@@ -88,14 +89,14 @@ class LowRankRelations final : public Relations {
   }
 
  private:
-  // Entry a of row j of [L W], or of the centred W.
+  // Entry a of row j of the matrix to decompose: [L W] for logdet and von Neumann, W for batch, and the centred W over √(d − 1) for covariance.
   double element(const RowTable& rows, std::size_t j, std::size_t a) const {
     if (settings_.accumulates()) return a < rank_ ? sketch_[j * rank_ + a] : rows.values(j)[a - rank_];
     if (settings_.kind == Relation::batch) return rows.values(j)[a];
     return (rows.values(j)[a] - means_[j * settings_.n_outputs + a / settings_.d]) / std::sqrt(divisor());
   }
 
-  // Computes the `rank_` largest left singular vectors as left_ (n × rank), and the squares of rank_ + 1 singular values.
+  // Computes the left singular vectors of the rank_ largest singular values as left_ (n × rank), and the squares of the rank_ + 1 largest ones.
   void decompose(const RowTable& rows) {
     const std::size_t m = std::min(n_, columns_);
     const bool over_tasks = n_ <= columns_;

@@ -6,14 +6,15 @@ shift, so rows are stored as x − c, rounded to their dtype.
 
 c is 0 at first. p is the candidate that may replace it, and `streak` counts how many consecutive rows agree with p.
 
-    a row x is near c, γ‖x − c‖² ≤ REACH:     streak = 0
-    x is far from c, but γ‖x − p‖² ≤ REACH:   streak + 1
-    x is far from c and from p:               p = x, streak = 1
-    streak = 2^(1 + min(moves, 9)):           c = p, moves + 1, streak = 0; stored rows are shifted by the difference
+    a row x is near c, γ‖x − c‖² ≤ REACH:                      streak = 0
+    x is far from c, streak > 0, and γ‖x − p‖² ≤ REACH:        streak + 1
+    x is far from c, and streak = 0 or x is also far from p:   p = x, streak = 1
+    streak = 2^(1 + min(moves, 9)):   c = p, moves + 1, streak = 0; stored rows are shifted by the difference
 
 At least two consecutive rows must agree before c moves, so that a single outlier never becomes the reference point.
-Each move requires a longer streak, because a stream that alternates between two regions must not move c again and
-again. Rows are processed one by one, so the result does not depend on how a stream is cut into blocks.
+Each of the first nine moves doubles the streak that the next one needs, up to 1,024 rows, because a stream that
+alternates between two regions must not move c again and again. Rows are processed one by one, so the result does not
+depend on how a stream is cut into blocks.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ReferencePoint:
         return shift
 
     def set_gamma(self, gamma: float) -> None:
-        """Change γ, which determines the distance from c beyond which a row is far."""
+        """Change γ, and with it the distance from c beyond which a row is far."""
         if self.is_used:
             self.reach2 = REACH[str(self.c.dtype)] / gamma
 
@@ -82,7 +83,7 @@ class ReferencePoint:
                 "reference_streak": self.streak, "reference_moves": self.moves}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore c; it is 0 in states of versions without a reference point."""
+        """Restore c. A state does not contain it if no row was far from c = 0, or if it is of an earlier version."""
         if "reference" not in state:
             return
         self.c = np.array(state["reference"], dtype=self.c.dtype)

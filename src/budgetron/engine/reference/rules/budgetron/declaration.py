@@ -163,7 +163,7 @@ class BudgetronDeclaration(Rule):
         require(pairs_are_valid, "pairs", accepted, str(parameters.pairs))
         can_have_bins = parameters.shared and shapes.has_columns(settings)
         bins_are_valid = parameters.bins % 8 == 0 and (parameters.bins == 0 or can_have_bins)
-        accepted = "a multiple of 8, and 0 without shared weights and for sparse rows"
+        accepted = "a multiple of 8, and 0 without shared weights or frequent columns of sparse rows"
         require(bins_are_valid, "bins", accepted, str(parameters.bins))
         require(parameters.bins > 0 or not parameters.bin_pairs, "bin_pairs", "false without bins")
         cells_agree = parameters.bin_cells == 0 or (
@@ -177,7 +177,8 @@ class BudgetronDeclaration(Rule):
         has_columns, frequent = shapes.has_columns(settings), parameters.frequent_columns
         are_columns = all(a < b for a, b in pairwise([-1, *frequent, settings.n_features]))
         plans_again = parameters.first_rows and parameters.limit > 0 and settings.sparse and not frequent
-        require(plans_again or not parameters.first_rows, "first_rows", "false without a limit, or for dense rows")
+        require(plans_again or not parameters.first_rows, "first_rows",
+                "false without a limit, with frequent columns, and for dense rows")  # fmt: skip
         if parameters.first_rows:  # the table has all bytes that the first rows leave
             most = memory.bytes_of(replace(settings, capacity=1)) + WAYS * shapes.cell_bytes(settings)
             require(parameters.limit <= most, "limit", f"at most {most}, the bytes of the model", str(parameters.limit))

@@ -3,20 +3,20 @@
     φ = [linear features, √(1/D) · Fourier features of D frequencies],   f = Σ (w + √ρ w_i) φ
     G += (gφ)²,   w += λ gφ/√G,         and the same for w_i with √ρ φ
 
-w are the shared weights and w_i the own weights of task i; on a graph, w_i is a sum over the related tasks (`part`). G
-is the sum of squared gradients of each weight. g is the negative gradient of the log loss with respect to an output:
-ω([y] − p), for an example of weight ω. p is the probability of the output's class, and [y] is 1 for the true class and
-0 for the others.
+w are the shared weights, w_i the own weights of task i, and G the sum of squared gradients of each weight. On a graph,
+the own weights of all tasks related to i are used, each with its coefficient. Without shared weights, ρ is 1. g is the
+negative gradient of the log loss with respect to an output: ω([y] − p), for an example of weight ω. p is the
+probability of the output's class, and [y] is 1 for the true class and 0 for the others.
 
 The own weights of all tasks are in one array. Those of a task are a run of consecutive cells that begins at the hash of
 the task id. Runs of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less
 accuracy than having no own weights. A run has cells for the planned frequencies; frequencies that are added later have
 no own weights. Weights are float32.
 
-When the part starts to use more frequencies, shared weights are scaled so that their part of f does not change. G of a
-new weight begins with a quarter of the mean G of the other Fourier weights. If it began with 0, thousands of new
-weights would all take a step of size λ at once, and f would change too much. Own weights are not scaled, because a cell
-may belong to a column for one task and to a Fourier feature for another.
+When the part starts to use more frequencies, the shared weights of Fourier features are scaled, so that the shared part
+of f does not change. G of a new weight begins with a quarter of the mean G of the Fourier features in use. If it began
+with 0, thousands of new weights would all take a step of size λ at once, and f would change too much. Own weights are
+not scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 MIN_SQUARE = np.float32(1e-30)
 """Added to G with every gradient, so that the division by √G is defined for a gradient of 0."""
 FIRST_SQUARES = 0.25
-"""G of a new weight, as a share of the mean G of the other Fourier weights."""
+"""G of a new weight, as a fraction of the mean G of the Fourier features in use."""
 MIN_ERROR = 1e-3
-"""An example changes nothing if ω(1 − p) of its true class is less: with ω = 1, if p is above 99.9 %."""
+"""An example with ω(1 − p) below this, for the true class, changes nothing: with weight 1, if p is above 99.9 %."""
 
 
 def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate: float) -> None:

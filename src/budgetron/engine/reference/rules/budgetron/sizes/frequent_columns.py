@@ -1,9 +1,9 @@
-"""Chooses the columns of sparse rows that beliefs for dense rows see.
+"""Chooses which columns of sparse rows are used like those of dense rows.
 
 Sparse rows may be text or categories. They may also contain numbers: measurements in a dict, a table that was stored as
-CSR, numbers beside a text. Beliefs for dense rows describe numbers much better than the hashed table does, and words
-and many categories no better. So if the first rows contain many numbers, or have few columns altogether, their most
-frequent columns are used as if they were dense rows.
+CSR, numbers beside a text. The beliefs for dense rows are much better on numbers than the hashed table. On words and on
+many categories they are no better. So they get the most frequent columns if the first rows contain many numbers, or
+have few columns altogether. Here, a column of numbers is one with at least two different values besides 0.
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ import numpy as np
 from budgetron.engine.first_rows import FirstRows
 
 MAX_COLUMNS = 64
-"""More columns would cost too much time: that of a filter grows with the square of this number."""
+"""More columns would cost too much time: the time of a filter grows with the square of this number."""
 FREQUENT, MOST_ENTRIES = 8, 1 / 2
-"""There are many numbers if half of all entries are in columns of numbers with at least eight entries. In text with
-counts or weights of words, about a third is."""
+"""There are many numbers if at least half of all entries are in columns of numbers that have at least eight entries. In
+text with counts or weights of words, about a third of the entries are."""
 ALWAYS, SOME_ENTRIES = 15 / 16, 1 / 8
-"""Or if 1/8 of all entries are in columns of numbers that 15/16 of the rows have. Hardly any word is so frequent."""
+"""There are also many numbers if at least 1/8 of all entries are in columns of numbers that have an entry in at least
+15/16 of the rows. Hardly any word is so frequent."""
 NEARLY_ALL = 15 / 16
-"""The rows have few columns altogether, such as answers of yes and no, if `MAX_COLUMNS` columns have this share of all
-entries, and more than one each. Then effects of several columns together can be learned, not only those of pairs."""
+"""The rows have few columns altogether, such as answers of yes and no, if at most `MAX_COLUMNS` columns, with two or
+more entries each, have at least this share of all entries. The beliefs for dense rows can then learn effects of several
+columns together; the table learns only those of pairs."""
 
 
 def frequent_columns(first_rows: FirstRows) -> list[int]:
-    """Return the most frequent columns of the first rows, ascending; none if a table describes the rows as well."""
+    """Return the most frequent columns of the first rows, ascending; none if the table alone is good enough."""
     n, is_entry = len(first_rows), first_rows.data != 0
     if n < FREQUENT:
-        return []  # only long rows are so few (see `first_rows.MAX_ENTRIES`), and they are mostly text
+        # So few rows were kept because they are long (`first_rows.MAX_ENTRIES`), which are mostly texts, or because
+        # tasks were forgotten. They do not show which columns are frequent.
+        return []
     entries = np.stack([first_rows.indices[is_entry], first_rows.data[is_entry]]).astype(np.float64)
     columns, counts = np.unique(entries[0], return_counts=True)
-    _, n_values = np.unique(np.unique(entries, axis=1)[0], return_counts=True)  # different values of each column
+    _, n_values = np.unique(np.unique(entries, axis=1)[0], return_counts=True)  # values per column
     most, total = np.lexsort((columns, -counts))[:MAX_COLUMNS], counts.sum()
 
     def in_numbers(least: float) -> int:

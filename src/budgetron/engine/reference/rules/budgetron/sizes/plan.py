@@ -1,8 +1,9 @@
 """Turns a byte budget into the sizes of a Budgetron.
 
 For dense rows, all bytes go to beliefs on the columns (`column_plan`). A model on sparse rows begins with a table, and
-keeps its first rows (`engine.first_rows`). If these have frequent columns, three quarters of the bytes then go to
-beliefs on them, and the rest to the table. Otherwise the table gets all bytes.
+keeps its first rows (`engine.first_rows`). Then it is planned again (`begun_again`). If the first rows have frequent
+columns, beliefs on these get up to three quarters of the bytes, and the table gets the rest. Otherwise the table gets
+all bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ MIN_TABLE_CELLS = 16
 ENOUGH_CELLS = 2**14
 """A table with fewer cells than this has one belief, because more cells are worth more than a second belief."""
 TABLE_SHARE = 4
-"""The table gets 1/4 of the bytes if there are frequent columns."""
+"""The table gets at least 1/4 of the bytes if there are frequent columns."""
 MIN_BYTES_FOR_ROWS = 48 * 1024
 """With fewer bytes, a model on sparse rows keeps no first rows, and has a table only."""
 TABLE_BYTES = 4 * 2**20
-"""The largest table of sparse rows if the budget is a number of examples."""
+"""The most bytes of a model on sparse rows if the budget is a number of examples, beyond those of the smallest model.
+Rows of tasks are not counted."""
 UNLIMITED = 64 * 2**20
-"""Bytes for everything except the rows of tasks, if there is no budget. The number of rows is then unlimited."""
+"""Bytes for everything except the rows of tasks, if there is no budget; the number of these rows is then unlimited. It
+is also the most for dense rows if the budget is a number of examples."""
 
 
 def smallest(settings: Settings) -> Settings:
@@ -36,7 +39,7 @@ def smallest(settings: Settings) -> Settings:
 
 
 def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
-    """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
+    """Return the settings of a new model with `bytes_of` within the limit; None if the limit is too small for any."""
     if not settings.sparse:
         return column_plan.planned(settings, _compiled(limit, compiled))
     plan = None
@@ -46,7 +49,7 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
 
 
 def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool) -> Settings:
-    """Return the settings of a model on sparse rows after its first rows, with the bytes that were planned for it."""
+    """Return the settings of a model on sparse rows that begins again after its first rows, within the same limit."""
     limit, wanted = settings.parameters.limit, settings.parameters.max_task_rows
     beyond = settings.parameters.rows_beyond_limit and belief_sets.has_tasks(settings)
     settings = belief_sets.with_table(settings).with_parameters(first_rows=False, limit=0, rows_beyond_limit=False)
@@ -54,7 +57,7 @@ def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool)
     if frequent_columns:
         if isinstance(settings.graph, Explicit) and wanted is not None:
             wanted = max(wanted, shapes.rows_together(settings.graph))
-        # Rows beyond the limit are added to the plan afterwards, as in `of_count`.
+        # If the rows of tasks do not count, they are added after the plan, as in `of_count`.
         columns = belief_sets.on_frequent_columns(settings, frequent_columns)
         plan = _with_columns_and_table(columns.with_parameters(max_task_rows=16 if beyond else wanted), limit, compiled)
         if plan is not None and beyond:
