@@ -20,10 +20,10 @@ text with counts or weights of words, about a third of the entries are."""
 ALWAYS, SOME_ENTRIES = 15 / 16, 1 / 8
 """There are also many numbers if at least 1/8 of all entries are in columns of numbers that have an entry in at least
 15/16 of the rows. Hardly any word is so frequent."""
-NEARLY_ALL = 15 / 16
-"""The rows have few columns altogether, such as answers of yes and no, if at most `MAX_COLUMNS` columns, with two or
-more entries each, have at least this share of all entries. The beliefs for dense rows can then learn effects of several
-columns together; the table learns only those of pairs."""
+FEW_COLUMNS, NEARLY_ALL = 24, 15 / 16
+"""The rows have few columns altogether, such as answers of yes and no, if at most 24 columns, with two or more entries
+each, have at least 15/16 of all entries. The beliefs for dense rows can then learn effects of several columns together;
+the table learns only those of pairs."""
 
 
 def frequent_columns(first_rows: FirstRows) -> list[int]:
@@ -43,7 +43,8 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
         return int(counts[(n_values > 1) & (counts >= least)].sum())
 
     are_numbers = in_numbers(FREQUENT) >= MOST_ENTRIES * total or in_numbers(ALWAYS * n) >= SOME_ENTRIES * total
-    are_few = counts[most][counts[most] > 1].sum() >= NEARLY_ALL * total
+    few = counts[most[:FEW_COLUMNS]]
+    are_few = few[few > 1].sum() >= NEARLY_ALL * total
     if not are_numbers and not are_few:
         return []
     return sorted(columns[most].astype(np.int64).tolist())
