@@ -214,7 +214,7 @@ INVALID = [
     ("budgetron-first-rows", set_entry("state.n_seen", 14), "first_codes"),
     ("budgetron-first-rows", drop_array("state.first_codes"), "first_codes"),
     ("budgetron-first-rows", set_field(False, "settings", "parameters", "first_rows"), "first_"),
-    ("budgetron-first-rows", set_field(2**39, "settings", "parameters", "limit"), "limit"),
+    ("budgetron-first-rows", set_field(2**39, "settings", "parameters", "limit"), "needs at most"),
     ("budgetron-first-rows", set_field(0, "settings", "parameters", "limit"), "first_rows"),
     ("budgetron-first-rows", set_field([1, 2], "settings", "parameters", "frequent_columns"), "first_rows"),
     ("budgetron-frequent-columns", set_field([3, 1], "settings", "parameters", "frequent_columns"), "ascending"),

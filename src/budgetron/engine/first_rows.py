@@ -209,8 +209,8 @@ class BeginsTwice(ABC):
         new = type(self)(rule.planned_from(self.settings, first_rows, self._is_compiled()))
         new._learn(*first_rows.block())
         # The counts are those of the whole stream. They include the mistakes of the first plan, and forgotten tasks.
-        counts = {"n_seen": self.n_seen, "n_mistakes": self.n_mistakes}
-        return type(self).restore(new.settings, new.state() | counts)
+        new._set_counts(self.n_seen, self.n_mistakes)
+        return new
 
     def forget(self, task_id: int) -> None:
         """Remove a task's stored examples, its row of weights, and its examples among the first rows."""
@@ -243,6 +243,10 @@ class BeginsTwice(ABC):
     @abstractmethod
     def _forget(self, task_id: int) -> None:
         """Remove what the rule has stored for a task."""
+
+    @abstractmethod
+    def _set_counts(self, n_seen: int, n_mistakes: int) -> None:
+        """Change the numbers of examples and of mistakes."""
 
     @abstractmethod
     def _become(self, new: Self) -> None:

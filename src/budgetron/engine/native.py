@@ -182,6 +182,9 @@ class Engine(BeginsTwice):
     def _forget(self, task_id: int) -> None:
         self._learner.forget(task_id)
 
+    def _set_counts(self, n_seen: int, n_mistakes: int) -> None:
+        self._learner.set_counts(n_seen, n_mistakes)
+
     def _become(self, new: Engine) -> None:
         # `_learner` is replaced last: a thread that predicts with the old one needs the other attributes to be valid.
         self.settings, self._similarity, self.first_rows = new.settings, new._similarity, new.first_rows

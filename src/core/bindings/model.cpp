@@ -235,6 +235,13 @@ void bind_model(nb::module_& m) {
              model.learner().forget(task_id);
            },
            "task_id"_a)
+      .def("set_counts",
+           [](Model& model, std::int64_t n_seen, std::int64_t n_mistakes) {
+             require(0 <= n_mistakes && n_mistakes <= n_seen, "_core: there cannot be more mistakes than examples");
+             const Model::Exclusive hold(model);
+             model.learner().set_counts(n_seen, n_mistakes);
+           },
+           "n_seen"_a, "n_mistakes"_a)
       .def("save", &save)
       .def("load", &load, "reals"_a, "integers"_a, "rows"_a)
       .def("coefficients",

@@ -139,6 +139,11 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
+  // For a model that has learned part of a stream again.
+  void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
+    n_seen_ = n_seen;
+    n_mistakes_ = n_mistakes;
+  }
   const Config& config() const { return config_; }
   const Vec<std::int64_t>& task_ids() const { return task_ids_; }
   const Vec<std::int64_t>& clusters() const { return clusters_; }

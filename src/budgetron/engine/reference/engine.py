@@ -153,6 +153,9 @@ class Engine(BeginsTwice):
     def _forget(self, task_id: int) -> None:
         self.rule.forget(task_id)
 
+    def _set_counts(self, n_seen: int, n_mistakes: int) -> None:
+        self.rule.n_seen, self.rule.n_mistakes = n_seen, n_mistakes
+
     def _become(self, new: Engine) -> None:
         self.settings, self.rule, self.first_rows = new.settings, new.rule, new.first_rows
 

@@ -6,7 +6,6 @@ files read this declaration, and the rule creates its parts with `make_parts`. N
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -179,9 +178,6 @@ class BudgetronDeclaration(Rule):
         plans_again = parameters.first_rows and parameters.limit > 0 and settings.sparse and not frequent
         require(plans_again or not parameters.first_rows, "first_rows",
                 "false without a limit, with frequent columns, and for dense rows")  # fmt: skip
-        if parameters.first_rows:  # the table has all bytes that the first rows leave
-            most = memory.bytes_of(replace(settings, capacity=1)) + WAYS * shapes.cell_bytes(settings)
-            require(parameters.limit <= most, "limit", f"at most {most}, the bytes of the model", str(parameters.limit))
         accepted = "ascending numbers of columns of sparse rows"
         require(are_columns and (settings.sparse or not frequent), "frequent_columns", accepted)
         require(not has_columns or bool(parameters.filters) or bool(parameters.rates), "filters", "at least one belief")
@@ -243,7 +239,7 @@ class BudgetronDeclaration(Rule):
 
     @classmethod
     def sized_for(cls, settings: Settings, arrays: Arrays) -> Settings:
-        return settings.with_parameters(max_task_rows=max(2, len(arrays["row_id"])))
+        return plan.largest(settings.with_parameters(max_task_rows=max(2, len(arrays["row_id"]))), compiled=True)
 
     @classmethod
     def resized(

@@ -20,6 +20,8 @@ ENOUGH_CELLS = 2**14
 """A table with fewer cells than this has one belief, because more cells are worth more than a second belief."""
 TABLE_SHARE = 4
 """The table gets at least 1/4 of the bytes if there are frequent columns."""
+FIRST_CELLS = 4096
+"""Cells of the table of a model that keeps its first rows. They have at most 2,048 entries."""
 MIN_BYTES_FOR_ROWS = 48 * 1024
 """With fewer bytes, a model on sparse rows keeps no first rows, and has a table only."""
 TABLE_BYTES = 4 * 2**20
@@ -44,8 +46,21 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
         return column_plan.planned(settings, _compiled(limit, compiled))
     plan = None
     if limit >= MIN_BYTES_FOR_ROWS:
-        plan = _with_table(settings.with_parameters(first_rows=True, limit=limit), limit, compiled)
+        plan = _with_first_rows(belief_sets.with_one_table_belief(settings), limit, compiled)
     return plan or _with_table(belief_sets.with_table_only(settings), limit, compiled)
+
+
+def _with_first_rows(settings: Settings, limit: int, compiled: bool) -> Settings | None:
+    """Return the settings of a model that keeps its first rows; the plan after them has the bytes `limit`."""
+    plan = _with_most_cells(settings.with_parameters(first_rows=True, limit=limit), limit, compiled)
+    return None if plan is None else plan.with_parameters(cells=min(plan.parameters.cells, FIRST_CELLS))
+
+
+def largest(settings: Settings, compiled: bool) -> Settings:
+    """Return settings with as many bytes as the model may have later: a model with first rows has few at first."""
+    if not settings.parameters.first_rows:
+        return settings
+    return _with_most_cells(settings, settings.parameters.limit, compiled) or settings
 
 
 def begun_again(settings: Settings, frequent_columns: list[int], compiled: bool) -> Settings:
@@ -93,7 +108,7 @@ def resized(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if not settings.sparse:
         return column_plan.resized(settings, _compiled(limit, compiled))
     if settings.parameters.first_rows:
-        settings = settings.with_parameters(limit=limit)
+        return _with_first_rows(settings, limit, compiled)
     if not settings.parameters.frequent_columns:
         return _with_most_cells(settings, limit, compiled)
     limit = _compiled(limit, compiled)
