@@ -69,6 +69,6 @@ def test_a_budget_with_rows_for_few_tasks_leaves_out_adagrad_and_lapse_rates_fir
 
 
 def test_a_small_table_has_one_belief():
-    X = sparse.eye(40, 60, format="csr")
-    model = {budget: Budgetron(budget=budget).fit(X, np.arange(40) % 2) for budget in ("100 KiB", "4 MiB")}
+    X = sparse.eye(100, 150, format="csr")
+    model = {budget: Budgetron(budget=budget).fit(X, np.arange(100) % 2) for budget in ("100 KiB", "4 MiB")}
     assert len(model["100 KiB"].beliefs_) == 1 < len(model["4 MiB"].beliefs_)

@@ -82,6 +82,17 @@ def test_text_has_no_frequent_columns(values, length):
         assert frequent_columns(first_rows_of(words(100, length, seed=seed, values=values))) == []
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_the_same_norm_contain_no_numbers(dtype):
+    """They are weights of words, even if there are few words. The same rows with other norms are numbers."""
+    X = words(100, 20, d=40, values="counts")
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    normalised = sparse.csr_matrix(sparse.diags(1 / norms) @ X, dtype=dtype)
+    assert frequent_columns(first_rows_of(normalised)) == [] and frequent_columns(first_rows_of(X))
+    signs = sparse.csr_matrix(np.sign(np.random.default_rng(0).normal(size=(100, 30))))
+    assert frequent_columns(first_rows_of(signs)) == list(range(30))
+
+
 @pytest.mark.parametrize("per_row", [1, 5])
 def test_many_categories_have_no_frequent_columns(per_row):
     """Each row has one of 30 categories in each of `per_row` columns of a table."""

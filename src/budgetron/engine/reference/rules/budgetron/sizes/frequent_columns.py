@@ -36,6 +36,8 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
     entries = np.stack([first_rows.indices[is_entry], first_rows.data[is_entry]]).astype(np.float64)
     columns, counts = np.unique(entries[0], return_counts=True)
     _, n_values = np.unique(np.unique(entries, axis=1)[0], return_counts=True)  # values per column
+    if _are_normalised(first_rows):
+        n_values[:] = 1
     most, total = np.lexsort((columns, -counts))[:MAX_COLUMNS], counts.sum()
 
     def in_numbers(least: float) -> int:
@@ -48,3 +50,12 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
     if not are_numbers and not are_few:
         return []
     return sorted(columns[most].astype(np.int64).tolist())
+
+
+def _are_normalised(first_rows: FirstRows) -> bool:
+    """Whether all rows have the same norm, although their values differ: then these are weights of words."""
+    sizes = np.abs(first_rows.data.astype(np.float64))
+    rows = np.repeat(np.arange(len(first_rows)), np.diff(first_rows.indptr))
+    norms = np.sqrt(np.bincount(rows, sizes**2))
+    norms = norms[norms > 0]
+    return bool(np.allclose(norms, norms[:1], rtol=1e-5) and not np.allclose(sizes, sizes[:1], rtol=1e-5))
