@@ -303,8 +303,9 @@ def test_a_model_can_be_resized_in_its_beginning_and_after_it(budget):
         assert model.memory_bytes_ <= 200 * 1024
 
 
-def test_tiny_budgets_have_a_table_only():
-    model = Budgetron("20 KiB").partial_fit(*numbers(100))
+@pytest.mark.parametrize("parameters", [{"budget": "20 KiB"}, {"kernel": None}], ids=str)
+def test_tiny_budgets_and_linear_models_have_a_table_only(parameters):
+    model = Budgetron(**parameters).partial_fit(*numbers(100))
     assert model._engine.first_rows is None and not model._engine.settings.parameters.frequent_columns
 
 

@@ -53,7 +53,7 @@ class Budgetron(ComparableTasks, Learner):
     kernel : Gaussian, Linear or None, default=Gaussian(gamma="scale")
         With a Gaussian kernel some models use random features of that kernel. A number as `gamma` refers to columns
         that are scaled to variance 1; for sparse rows it has no effect. None or Linear(): only linear models, which are
-        faster.
+        faster; for sparse rows only the table.
     graph : graphs.TaskGraph, default=complete()
         How tasks are related. With ``complete()`` the model learns how much tasks have in common. Other graphs state
         which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``

@@ -45,7 +45,7 @@ def planned(settings: Settings, limit: int, compiled: bool) -> Settings | None:
     if not settings.sparse:
         return column_plan.planned(settings, _compiled(limit, compiled))
     plan = None
-    if limit >= MIN_BYTES_FOR_ROWS:
+    if limit >= MIN_BYTES_FOR_ROWS and settings.parameters.frequencies:  # `kernel=None` asks for a fast model
         plan = _with_first_rows(belief_sets.with_one_table_belief(settings), limit, compiled)
     return plan or _with_table(belief_sets.with_table_only(settings), limit, compiled)
 
