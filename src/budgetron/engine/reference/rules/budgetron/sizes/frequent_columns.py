@@ -33,9 +33,13 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
         # So few rows were kept because they are long (`first_rows.MAX_ENTRIES`), which are mostly texts, or because
         # tasks were forgotten. They do not show which columns are frequent.
         return []
-    entries = np.stack([first_rows.indices[is_entry], first_rows.data[is_entry]]).astype(np.float64)
-    columns, counts = np.unique(entries[0], return_counts=True)
-    _, n_values = np.unique(np.unique(entries, axis=1)[0], return_counts=True)  # values per column
+    indices, values = first_rows.indices[is_entry], first_rows.data[is_entry]
+    order = np.lexsort((values, indices))
+    indices, values = indices[order], values[order]
+    columns, starts, counts = np.unique(indices, return_index=True, return_counts=True)
+    is_new = np.diff(values, prepend=np.nan) != 0  # whether the value differs from the one before
+    is_new[starts] = True
+    n_values = np.add.reduceat(is_new, starts, dtype=np.int64) if len(starts) else counts  # values per column
     if _are_normalised(first_rows):
         n_values[:] = 1
     most, total = np.lexsort((columns, -counts))[:MAX_COLUMNS], counts.sum()
@@ -49,7 +53,7 @@ def frequent_columns(first_rows: FirstRows) -> list[int]:
     are_few = few[few > 1].sum() >= NEARLY_ALL * total
     if not are_numbers and not are_few:
         return []
-    return sorted(columns[most].astype(np.int64).tolist())
+    return sorted(columns[most].tolist())
 
 
 def _are_normalised(first_rows: FirstRows) -> bool:
