@@ -12,16 +12,35 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-using std::int8_t;
+using std::int32_t;
 using std::int64_t;
+using std::int8_t;
 
-void phases(const int8_t* __restrict frequencies, size_t d, size_t count, const double* z, double* __restrict phase) {
-  for (size_t q = 0; q < count; ++q) phase[q] = 0.0;
-  for (size_t j = 0; j < d; ++j, frequencies += count) {
-    const double value = z[j];
-    if (value == 0.0) continue;
-#pragma omp simd
-    for (size_t q = 0; q < count; ++q) phase[q] += value * static_cast<double>(frequencies[q]);
+// The phases q .. q + Registers · w − 1, for registers of w numbers. They stay in registers while all columns are added.
+template <size_t Registers>
+inline void phases_from(size_t q, const int8_t* frequencies, size_t d, size_t count, const float* z, float* phase) {
+  using V = Pack<float>::type;
+  constexpr size_t w = Pack<float>::lanes;
+  V sum[Registers];
+  for (size_t r = 0; r < Registers; ++r) sum[r] = V{};
+  for (size_t j = 0; j < d; ++j)
+    for (size_t r = 0; r < Registers; ++r) add_product(sum[r], z[j], load_floats(frequencies + j * count + q + r * w));
+  for (size_t r = 0; r < Registers; ++r) store(phase + q + r * w, sum[r]);
+}
+
+void phases(const int8_t* frequencies, size_t d, size_t count, const float* z, float* phase) {
+  constexpr size_t w = Pack<float>::lanes;
+  size_t q = 0;
+  for (; q + 4 * w <= count; q += 4 * w) phases_from<4>(q, frequencies, d, count, z, phase);
+  for (; q + w <= count; q += w) phases_from<1>(q, frequencies, d, count, z, phase);
+  if (q == count) return;
+  if (count >= w) {
+    phases_from<1>(count - w, frequencies, d, count, z, phase);  // computes some phases again, with the same result
+    return;
+  }
+  for (; q < count; ++q) {
+    phase[q] = 0.0f;
+    for (size_t j = 0; j < d; ++j) phase[q] += z[j] * static_cast<float>(frequencies[j * count + q]);
   }
 }
 
@@ -53,6 +72,30 @@ void cos_sin(const double* __restrict phase, size_t count, double s, double* __r
     const double c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
     out[2 * q] = (quarter + 1) & 2 ? -c : c;
     out[2 * q + 1] = quarter & 2 ? -w : w;
+  }
+}
+
+// The same in float32, with polynomials of degree 7 and 8.
+void cos_sin_f32(const float* __restrict phase, size_t count, float s, double* __restrict out) {
+  constexpr float shift = 12582912.0f;  // 1.5 · 2²³
+#pragma omp simd
+  for (size_t q = 0; q < count; ++q) {
+    const float x = s * phase[q];
+    const float shifted = x * 0.6366197723675814f + shift, n = shifted - shift;
+    const float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.549789954891882e-8f;
+    const float t = r * r;
+    float sine = -1.9515295891e-4f;
+    sine = sine * t + 8.3321608736e-3f;
+    sine = sine * t - 1.6666654611e-1f;
+    sine = r + r * t * sine;
+    float cosine = 2.443315711809948e-5f;
+    cosine = cosine * t - 1.388731625493765e-3f;
+    cosine = cosine * t + 4.166664568298827e-2f;
+    cosine = 1.0f - 0.5f * t + t * t * cosine;
+    const int32_t quarter = with_bits_of<int32_t>(shifted);
+    const float c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
+    out[2 * q] = static_cast<double>((quarter + 1) & 2 ? -c : c);
+    out[2 * q + 1] = static_cast<double>(quarter & 2 ? -w : w);
   }
 }
 

@@ -37,15 +37,16 @@ struct Extremes {
   double least, largest;
 };
 
-// How many doubles the longest register has, and n rounded up to whole registers.
-constexpr std::size_t kLongestRegister = 8;
-static constexpr std::size_t whole_registers(std::size_t n) { return (n + kLongestRegister - 1) / kLongestRegister * kLongestRegister; }
+// How many doubles and how many floats the longest register has, and n rounded up to whole registers of `lanes` numbers.
+constexpr std::size_t kLongestRegister = 8, kFloatsPerRegister = 16;
+static constexpr std::size_t whole_registers(std::size_t n, std::size_t lanes = kLongestRegister) { return (n + lanes - 1) / lanes * lanes; }
 
-// Where row i begins in a lower triangle whose rows are padded to whole registers: row j has whole_registers(j + 1) numbers. Storing a register
-// that lies in two cache lines takes twice as long. Both functions are static because a linker would keep one copy for all instruction sets.
-static constexpr std::size_t aligned_row(std::size_t i) {
-  const std::size_t full = i / kLongestRegister, rest = i % kLongestRegister;
-  return (full * kLongestRegister / 2 + rest) * (full + 1) * kLongestRegister;
+// Where row i begins in a lower triangle whose rows are padded to whole registers: row j has whole_registers(j + 1, lanes) numbers. Storing a
+// register that lies in two cache lines takes twice as long. Both functions are static because a linker would keep one copy for all instruction
+// sets.
+static constexpr std::size_t aligned_row(std::size_t i, std::size_t lanes = kLongestRegister) {
+  const std::size_t full = i / lanes, rest = i % lanes;
+  return (full * lanes / 2 + rest) * (full + 1) * lanes;
 }
 
 // Evictions that some rows of coefficients do not include yet (eviction_log.hpp). Entry m reads the coefficient w of a row in slots[m], sets it
@@ -139,14 +140,18 @@ struct Simd {
   // m < terms (0, 1 or 2), then y = S x.
   void (*symmetric_pass)(double* s, std::size_t n, int terms, double c0, const double* v0, double c1,
                          const double* v1, const double* x, double* y);
-  // The same for an S of float32 and at most one term. The arithmetic is in float64; S is rounded before it is multiplied.
-  void (*symmetric_pass_f32)(float* s, std::size_t n, int terms, double c, const double* v, const double* x, double* y);
+  // In float32: S −= v vᵀ unless v is null, then y = S x. Row i of S begins at aligned_row(i, kFloatsPerRegister), and its padding has the
+  // entries of S to the right of the diagonal, which are kept up to date. The vectors have whole_registers(n, kFloatsPerRegister) numbers,
+  // with zeros at the end.
+  void (*symmetric_pass_f32)(float* s, std::size_t n, const float* v, const float* x, float* y);
   // y = S x for a symmetric n × n matrix S, row by row. Reads only its lower triangle.
   void (*symmetric_multiply)(const double* s, std::size_t n, const double* x, double* y);
   // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
-  void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const double* z, double* phase);
+  void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const float* z, float* phase);
   // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
+  // The same in float32, for |s phase_q| up to 1e3.
+  void (*cos_sin_f32)(const float* phase, std::size_t count, float s, double* out);
   // Σ_j w_j x_j.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   // AdaGrad, where `gradient` is the negative gradient of the output: with u = gradient · x_j in float32, G_j += u², w_j += rate · u/√G_j

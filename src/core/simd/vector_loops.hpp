@@ -119,10 +119,10 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
     if (Terms > 0) v0j = load(v0 + j);
     if (Terms > 1) v1j = load(v1 + j);
     for (size_t m = 0; m < Rows; ++m) {
-      V p = load_doubles(row[m] + j);
+      V p = load(row[m] + j);
       if (Terms > 0) add_product(p, a0[m], v0j);
       if (Terms > 1) add_product(p, a1[m], v1j);
-      if constexpr (Terms > 0) store_rounded(row[m] + j, p);
+      if constexpr (Terms > 0) store(row[m] + j, p);
       add_product(sum[m], p, xj);
       add_product(yj, xi[m], p);
     }
@@ -131,13 +131,10 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   for (size_t m = 0; m < Rows; ++m) {
     BUDGETRON_ONE_BY_ONE
     for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those beyond the diagonal of row i
-      double p = static_cast<double>(row[m][t]);
+      double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];
-      if constexpr (Terms > 0) {
-        row[m][t] = static_cast<Number>(p);
-        p = static_cast<double>(row[m][t]);
-      }
+      if constexpr (Terms > 0) row[m][t] = p;
       tail[m] += p * x[t];
       if (t < i + m) y[t] += p * xi[m];
     }
@@ -146,8 +143,8 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   }
 }
 
-template <int Terms, class Number>
-void symmetric(Number* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
+template <int Terms>
+void symmetric(double* s, size_t n, double c0, const double* v0, double c1, const double* v1, const double* x,
                double* y) {
   for (size_t j = 0; j < n; ++j) y[j] = 0.0;
   const auto begin = [=](size_t i) { return s + i * (i + 1) / 2; };
@@ -163,9 +160,65 @@ void symmetric_pass(double* s, size_t n, int terms, double c0, const double* v0,
   if (terms == 2) symmetric<2>(s, n, c0, v0, c1, v1, x, y);
 }
 
-void symmetric_pass_f32(float* s, size_t n, int terms, double c, const double* v, const double* x, double* y) {
-  if (terms == 0) symmetric<0>(s, n, c, v, 0.0, nullptr, x, y);
-  if (terms == 1) symmetric<1>(s, n, c, v, 0.0, nullptr, x, y);
+// One step of symmetric_pass_f32, for the rows i .. i + Rows − 1, which have equally many registers. Left of the block on the diagonal, an entry
+// stands for its mirror image too, so it is multiplied both as part of a row and as part of a column. The block itself is stored whole.
+template <bool Update, size_t Rows>
+inline void aligned_symmetric_rows(float* s, size_t i, const float* v, const float* x, float* y) {
+  using V = Pack<float>::type;
+  constexpr size_t w = Pack<float>::lanes;
+  float *row[Rows], a[Rows], xi[Rows];
+  V sum[Rows];
+  for (size_t m = 0; m < Rows; ++m) {
+    row[m] = s + aligned_row(i + m, kFloatsPerRegister);
+    a[m] = Update ? -v[i + m] : 0.0f;
+    xi[m] = x[i + m];
+    sum[m] = V{};
+  }
+  const size_t block = i / kFloatsPerRegister * kFloatsPerRegister;
+  size_t j = 0;
+  for (; j < block; j += w) {
+    const V xj = load(x + j);
+    V yj = load(y + j), vj{};
+    if (Update) vj = load(v + j);
+    for (size_t m = 0; m < Rows; ++m) {
+      V p = load(row[m] + j);
+      if (Update) {
+        add_product(p, a[m], vj);
+        store(row[m] + j, p);
+      }
+      add_product(sum[m], p, xj);
+      add_product(yj, xi[m], p);
+    }
+    store(y + j, yj);
+  }
+  for (; j < block + kFloatsPerRegister; j += w) {
+    const V xj = load(x + j);
+    for (size_t m = 0; m < Rows; ++m) {
+      V p = load(row[m] + j);
+      if (Update) {
+        add_product(p, a[m], load(v + j));
+        store(row[m] + j, p);
+      }
+      add_product(sum[m], p, xj);
+    }
+  }
+  for (size_t m = 0; m < Rows; ++m)
+    for (size_t l = 0; l < w; ++l) y[i + m] += sum[m][l];
+}
+
+template <bool Update>
+void aligned_symmetric(float* s, size_t n, const float* v, const float* x, float* y) {
+  for (size_t j = 0; j < n; ++j) y[j] = 0.0f;
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) aligned_symmetric_rows<Update, 4>(s, i, v, x, y);
+  for (; i < n; ++i) aligned_symmetric_rows<Update, 1>(s, i, v, x, y);
+}
+
+void symmetric_pass_f32(float* s, size_t n, const float* v, const float* x, float* y) {
+  if (v)
+    aligned_symmetric<true>(s, n, v, x, y);
+  else
+    aligned_symmetric<false>(s, n, v, x, y);
 }
 
 void symmetric_multiply(const double* s, size_t n, const double* x, double* y) {

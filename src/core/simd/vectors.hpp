@@ -89,27 +89,19 @@ inline void store(T* p, const typename Pack<T>::type& v) {
   *reinterpret_cast<typename Pack<T>::loose*>(p) = v;
 }
 
-// Loads as many numbers as a register of doubles has lanes, from an array of either precision.
-inline Pack<double>::type load_doubles(const double* p) { return load(p); }
-typedef float Floats __attribute__((vector_size(BUDGETRON_VECTOR / 2)));  // as many lanes as Pack<double>
-typedef float LooseFloats __attribute__((vector_size(BUDGETRON_VECTOR / 2), aligned(alignof(float)), may_alias));
-inline Pack<double>::type doubles_of(const Floats& v) {
-#if defined(__AVX512F__) && BUDGETRON_VECTOR == 64  // GCC 12 divides this conversion into four instructions
-  return reinterpret_cast<Pack<double>::type>(_mm512_maskz_cvtps_pd(0xFF, reinterpret_cast<__m256>(v)));
+// Loads as many small integers as a register has floats.
+inline Pack<float>::type load_floats(const std::int8_t* p) {
+// GCC 12 would convert a vector of small integers number by number. It warns about the intrinsics of AVX-512 without a mask.
+#if defined(__AVX512F__) && BUDGETRON_VECTOR == 64
+  return _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#elif defined(__AVX2__) && BUDGETRON_VECTOR == 32
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 #else
-  return __builtin_convertvector(v, Pack<double>::type);
+  typedef std::int8_t Integers __attribute__((vector_size(BUDGETRON_VECTOR / sizeof(float))));
+  Integers integers;
+  __builtin_memcpy(&integers, p, sizeof(integers));
+  return __builtin_convertvector(__builtin_convertvector(integers, Pack<std::int32_t>::type), Pack<float>::type);
 #endif
-}
-inline Pack<double>::type load_doubles(const float* p) {
-  const Floats aligned = *reinterpret_cast<const LooseFloats*>(p);  // a copy: a reference to Floats must be aligned
-  return doubles_of(aligned);
-}
-// Stores a register of doubles in the precision of the array, and rounds `v` to the stored values.
-inline void store_rounded(double* p, Pack<double>::type& v) { store(p, v); }
-inline void store_rounded(float* p, Pack<double>::type& v) {
-  const Floats rounded = __builtin_convertvector(v, Floats);
-  *reinterpret_cast<LooseFloats*>(p) = rounded;
-  v = doubles_of(rounded);
 }
 
 // The same number in every lane.
@@ -187,15 +179,10 @@ template <class T>
 inline void store(T* p, const Lanes<T>& v) {
   for (size_t l = 0; l < Lanes<T>::count; ++l) p[l] = v.lane[l];
 }
-template <class T>
-inline Lanes<double> load_doubles(const T* p) {
-  Lanes<double> v;
-  for (size_t l = 0; l < Lanes<double>::count; ++l) v.lane[l] = static_cast<double>(p[l]);
+inline Lanes<float> load_floats(const std::int8_t* p) {
+  Lanes<float> v;
+  for (size_t l = 0; l < Lanes<float>::count; ++l) v.lane[l] = p[l];
   return v;
-}
-template <class T>
-inline void store_rounded(T* p, Lanes<double>& v) {
-  for (size_t l = 0; l < Lanes<double>::count; ++l) v.lane[l] = static_cast<double>(p[l] = static_cast<T>(v.lane[l]));
 }
 template <class T, class Operation>
 inline Lanes<T> lane_by_lane(Lanes<T> a, const Lanes<T>& b, Operation operation) {

@@ -121,7 +121,7 @@ void Budgetron::find_features(const double* row, Working& work) const {
   bool fourier_needed = false;
   for (std::size_t p = 0; p < parts_.size(); ++p) fourier_needed = fourier_needed || (parts_[p]->frequencies() && is_awake(p));
   if (!fourier_needed) return;
-  fourier_.features(z, work.phases.data(), work.features.data() + columns_ + 1);
+  fourier_.features(z, work.rounded.data(), work.phases.data(), work.features.data() + columns_ + 1);
   double* begin = work.bank_features.data();
   for (std::size_t p = 0; p < parts_.size(); begin += bank_width(p++)) {
     const std::size_t bank = parts_[p]->bank();
@@ -213,6 +213,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
   work.row.resize(config_.sparse || config_.single ? columns_ : 0);
   work.columns.resize(columns_);
+  work.rounded.resize(columns_);
   size_features(work, fourier_.count());
   resize_exactly(work.bank_features, bank_widths());
   work.banks.resize(fourier_.banks() - 1);

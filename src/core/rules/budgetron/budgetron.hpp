@@ -25,12 +25,13 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : row(bytes), features(bytes), bank_features(bytes), banks(bytes), columns(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : row(bytes), features(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> row;            // see Seen::row; empty if it points to the caller's array
   Vec<double> features;       // see Seen::features
   Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
   Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
-  Vec<double> columns, phases;  // the standardised columns, and the phase of each frequency
+  Vec<double> columns;  // the standardised columns
+  Vec<float> rounded, phases;  // see FourierFeatures::features()
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
   Vec<double> mixed;  // margins of the mixture, before calibration
   Vec<double> calibrated;  // working memory of the calibration

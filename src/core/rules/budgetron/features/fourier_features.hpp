@@ -31,7 +31,7 @@ inline std::size_t first_frequencies(std::size_t bank) { return bank == 0 ? 64 :
 class FourierFeatures {
  public:
   // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
-  static std::size_t bytes_each(std::size_t d) { return d + 3 * sizeof(double); }
+  static std::size_t bytes_each(std::size_t d) { return d + sizeof(float) + 2 * sizeof(double); }
 
   // `gamma_factor` multiplies every gamma; `bandwidths` are gamma · d of the banks after the first.
   FourierFeatures(Bytes& bytes, std::size_t d, double gamma_factor, const std::vector<double>& bandwidths)
@@ -53,23 +53,28 @@ class FourierFeatures {
     count_ = count;
   }
 
-  // Writes the features of bank 0 for the columns z: the cosine and the sine of each frequency in turn. `phase` has room for count() numbers.
-  void features(const double* z, double* phase, double* out) const {
-    simd().phases(frequencies_.data(), d_, count_, z, phase);
+  // Writes the features of bank 0 for the columns z: the cosine and the sine of each frequency in turn. `rounded` has room for d numbers and
+  // `phase` for count() numbers.
+  //
+  // Columns are rounded to multiples of 1/4096. They are between -3 and 3, so nearly all sums of their products with small integers are exact
+  // in float32, and do not depend on the order of the additions.
+  void features(const double* z, float* rounded, float* phase, double* out) const {
+    for (std::size_t j = 0; j < d_; ++j) rounded[j] = static_cast<float>(std::nearbyint(z[j] * 4096.0) / 4096.0);
+    simd().phases(frequencies_.data(), d_, count_, rounded, phase);
     for (std::size_t q = 0; q < count_; q += kBlock) {
       const double gamma_d = (q / kBlock % 4 == 3 ? 2.0 : 1.0) * (q < useful_frequencies(d_) ? 1.0 : 3.0);
-      simd().cos_sin(phase + q, std::min(kBlock, count_ - q), scale(gamma_d), out + 2 * q);
+      simd().cos_sin_f32(phase + q, std::min(kBlock, count_ - q), scale(gamma_d), out + 2 * q);
     }
   }
   // The same for the first `frequencies` frequencies of another bank, from the phases that features() has computed.
-  void features_of_bank(std::size_t bank, const double* phase, std::size_t frequencies, double* out) const {
-    simd().cos_sin(phase, frequencies, scale(bandwidths_[bank - 1]), out);
+  void features_of_bank(std::size_t bank, const float* phase, std::size_t frequencies, double* out) const {
+    simd().cos_sin_f32(phase, frequencies, scale(bandwidths_[bank - 1]), out);
   }
 
  private:
   static constexpr std::size_t kBlock = 32;  // consecutive frequencies with the same gamma
 
-  double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0; }
+  float scale(double gamma_d) const { return static_cast<float>(std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0); }
 
   std::size_t d_, count_ = 0;
   double gamma_factor_;

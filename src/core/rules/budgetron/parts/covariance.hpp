@@ -1,15 +1,20 @@
-// Weights theta with a full covariance matrix P, stored as its lower triangle. For features phi:  f = theta·phi,  V = phi' P phi.
+// The covariance matrix P of weights, and t = P phi for the features phi of an example.
 //
-//   learn:  t = P phi,   theta += alpha t,   P -= c t t'
+//   multiply:  t = P phi;  V = phi' P phi is the variance of a margin
+//   subtract:  P -= c t t', for the t of the last call of multiply()
 //
-// P -= c t t' is postponed to the next pass over P, so that P is read once per example. A large P is stored in float32, which takes half of the
-// bytes and about the same time; all arithmetic is in float64. Rounding is harmless, because examples with a small V are skipped
-// (kNegligibleStep) long before the entries of c t t' would be lost in rounding.
+// P -= c t t' is postponed to the next pass over P, so that P is read once per example.
+//
+// There are two classes with the same members. `Covariance` stores the lower triangle of P in float64. `SingleCovariance` is for Fourier
+// features, whose covariance takes most of the bytes and of the time of a model: it stores P and computes in float32. Rounding is harmless there,
+// because examples with a small V are skipped (kNegligibleStep) long before the entries of c t t' would be lost in rounding. Its rows are padded
+// to whole registers (simd.hpp).
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <cstdint>
+#include <vector>
 
 #include "algebra/gram.hpp"
 #include "memory.hpp"
@@ -19,104 +24,130 @@ namespace budgetron {
 
 class Covariance {
  public:
-  Covariance(Bytes& bytes, std::size_t outputs, bool single) : single_(single), outputs_(outputs), p64_(bytes), p32_(bytes), theta_(bytes), t_(bytes), work_(bytes) {}
+  explicit Covariance(Bytes& bytes) : p_(bytes), t_(bytes), work_(bytes) {}
 
-  std::size_t size() const { return n_; }
-  double* theta(std::size_t output) { return theta_.data() + output * n_; }
-  const double* theta(std::size_t output) const { return theta_.data() + output * n_; }
+  // Bytes of the covariance of n features.
+  static std::size_t bytes(std::size_t n) { return sizeof(double) * (triangle(n) + 2 * n); }
 
-  // Bytes of n features.
-  static std::size_t bytes(std::size_t n, std::size_t outputs, bool single) {
-    return (single ? sizeof(float) : sizeof(double)) * triangle(n) + sizeof(double) * n * (outputs + 2);
-  }
-
-  // Calls `use` with the packed triangle, an array of float or of double.
-  template <class Use>
-  auto with_triangle(Use use) {
-    return single_ ? use(p32_) : use(p64_);
-  }
+  std::size_t size() const { return t_.size(); }
+  double variance(std::size_t j) const { return p_[triangle(j) + j]; }
+  void set_variance(std::size_t j, double value) { p_[triangle(j) + j] = value; }
 
   // Adds features with this prior variance. If it throws, nothing has changed.
   void extend(std::size_t more, double prior) {
     settle();
-    const std::size_t n = n_ + more;
-    Bytes& bytes = *theta_.get_allocator().bytes;
-    Vec<double> theta(bytes, outputs_ * n), t(bytes, n), work(bytes, n);
-    with_triangle([&](auto& p) {
-      std::decay_t<decltype(p)> longer(bytes, triangle(n));
-      std::copy(p.begin(), p.end(), longer.begin());
-      for (std::size_t j = n_; j < n; ++j) assign(longer[triangle(j) + j], prior);
-      p.swap(longer);  // nothing fails from here on
-    });
-    for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(theta_.data() + o * n_, n_, theta.data() + o * n);
-    theta_.swap(theta);
+    const std::size_t before = size(), n = before + more;
+    Bytes& bytes = *p_.get_allocator().bytes;
+    Vec<double> p(bytes, triangle(n)), t(bytes, n), work(bytes, n);
+    std::copy(p_.begin(), p_.end(), p.begin());
+    p_.swap(p);  // nothing fails from here on
     t_.swap(t);
     work_.swap(work);
-    n_ = n;
+    for (std::size_t j = before; j < n; ++j) set_variance(j, prior);
   }
 
   // Computes t = P phi and returns phi' P phi.
-  double variance(const double* phi) {
+  double multiply(const double* phi) {
     pass(phi);
     t_.swap(work_);
-    return std::max(0.0, simd().dot(t_.data(), phi, n_));
+    return std::max(0.0, simd().dot(t_.data(), phi, size()));
   }
+  // to += a t
+  void add_product(double a, double* to) const { simd().axpy(a, t_.data(), size(), to); }
+  void subtract(double c) { pending_ = -c; }
 
-  // The mean variance of the weights after the first `skipped` ones.
-  double mean_variance(std::size_t skipped) {
-    settle();
-    double sum = 0;
-    with_triangle([&](const auto& p) {
-      for (std::size_t j = skipped; j < n_; ++j) sum += static_cast<double>(p[triangle(j) + j]);
-    });
-    return sum / static_cast<double>(n_ - skipped);
-  }
-
-  // Call it after variance() of the same example, which has computed t.
-  void learn(const double* alpha, double c) {
-    for (std::size_t o = 0; o < outputs_; ++o) simd().axpy(alpha[o], t_.data(), n_, theta(o));
-    pending_ = -c;
-  }
-
-  // Adds 1 % of `least` to every variance below `least`. Call it after learn(), which needs the t that was computed from the old P. Adding to
-  // the diagonal keeps P positive definite.
-  void raise_to_floor(double least) {
-    settle();
-    with_triangle([&](auto& p) {
-      for (std::size_t j = 0; j < n_; ++j) {
-        auto& variance = p[triangle(j) + j];
-        if (static_cast<double>(variance) < least) assign(variance, static_cast<double>(variance) + 0.01 * least);
-      }
-    });
-  }
-
-  // Applies the pending update. Uses the arithmetic of variance(), so that P does not depend on which of the two applies it.
+  // Applies the postponed update. Uses the arithmetic of multiply(), so that P does not depend on which of the two applies it.
   void settle() {
     if (pending_ != 0.0) pass(t_.data());
   }
 
- private:
-  template <class Number>
-  static void assign(Number& to, double value) {
-    to = static_cast<Number>(value);
-  }
+  // The lower triangle, row by row. Call settle() before.
+  void save(std::vector<double>& to) const { to.assign(p_.begin(), p_.end()); }
+  void load(const std::vector<double>& from) { std::copy(from.begin(), from.end(), p_.begin()); }
 
-  // Applies the pending update, then work = P x.
+ private:
+  // Applies the postponed update, then work = P x.
   void pass(const double* x) {
-    const int terms = pending_ != 0.0;
-    if (single_)
-      simd().symmetric_pass_f32(p32_.data(), n_, terms, pending_, t_.data(), x, work_.data());
-    else
-      simd().symmetric_pass(p64_.data(), n_, terms, pending_, t_.data(), 0.0, nullptr, x, work_.data());
+    simd().symmetric_pass(p_.data(), size(), pending_ != 0.0, pending_, t_.data(), 0.0, nullptr, x, work_.data());
     pending_ = 0.0;
   }
 
-  bool single_;
-  std::size_t n_ = 0, outputs_;
-  double pending_ = 0.0;  // the factor of the pending update P += pending t t'; 0 if there is none
-  Vec<double> p64_;
-  Vec<float> p32_;
-  Vec<double> theta_, t_, work_;
+  double pending_ = 0.0;  // the factor of the postponed update P += pending t t'; 0 if there is none
+  Vec<double> p_, t_, work_;
+};
+
+class SingleCovariance {
+ public:
+  explicit SingleCovariance(Bytes& bytes) : p_(bytes), phi_(bytes), t_(bytes), work_(bytes) {}
+
+  static std::size_t bytes(std::size_t n) { return sizeof(float) * (row(n) + 3 * padded(n)); }
+
+  std::size_t size() const { return n_; }
+  double variance(std::size_t j) const { return static_cast<double>(p_[row(j) + j]); }
+  void set_variance(std::size_t j, double value) { p_[row(j) + j] = static_cast<float>(value); }
+
+  void extend(std::size_t more, double prior) {
+    settle();
+    const std::size_t before = n_, n = before + more;
+    Bytes& bytes = *p_.get_allocator().bytes;
+    Vec<float> p(bytes, row(n)), phi(bytes, padded(n)), t(bytes, padded(n)), work(bytes, padded(n));
+    std::copy(p_.begin(), p_.end(), p.begin());  // entries of a new feature with the others are 0, and so is the padding of rows
+    p_.swap(p);                                  // nothing fails from here on
+    phi_.swap(phi);
+    t_.swap(t);
+    work_.swap(work);
+    n_ = n;
+    for (std::size_t j = before; j < n; ++j) set_variance(j, prior);
+  }
+
+  double multiply(const double* phi) {
+    std::transform(phi, phi + n_, phi_.begin(), [](double x) { return static_cast<float>(x); });
+    pass(phi_.data());
+    t_.swap(work_);
+    return std::max(0.0, simd().dot_f32(t_.data(), phi, n_));
+  }
+  void add_product(double a, double* to) const {
+    for (std::size_t j = 0; j < n_; ++j) to[j] += a * static_cast<double>(t_[j]);
+  }
+  // Replaces t by sqrt(c) t, so that (sqrt(c) t_i)(sqrt(c) t_j) is equal to the last bit for (i, j) and (j, i).
+  void subtract(double c) {
+    const auto root = static_cast<float>(std::sqrt(c));
+    for (float& value : t_) value *= root;
+    pending_ = true;
+  }
+
+  void settle() {
+    if (pending_) pass(t_.data());
+  }
+
+  void save(std::vector<double>& to) const {
+    to.clear();
+    to.reserve(triangle(n_));
+    for (std::size_t i = 0; i < n_; ++i) to.insert(to.end(), p_.begin() + static_cast<std::ptrdiff_t>(row(i)), p_.begin() + static_cast<std::ptrdiff_t>(row(i) + i + 1));
+  }
+  void load(const std::vector<double>& from) {
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t j = 0; j <= i; ++j) p_[row(i) + j] = static_cast<float>(from[triangle(i) + j]);
+    mirror();
+  }
+
+ private:
+  static std::size_t padded(std::size_t n) { return whole_registers(n, kFloatsPerRegister); }
+  static std::size_t row(std::size_t i) { return aligned_row(i, kFloatsPerRegister); }
+
+  // Writes the entries to the right of the diagonal, as far as rows have room for them.
+  void mirror() {
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t j = i + 1; j < std::min(n_, padded(i + 1)); ++j) p_[row(i) + j] = p_[row(j) + i];
+  }
+  void pass(const float* x) {
+    simd().symmetric_pass_f32(p_.data(), n_, pending_ ? t_.data() : nullptr, x, work_.data());
+    pending_ = false;
+  }
+
+  std::size_t n_ = 0;
+  bool pending_ = false;  // whether P -= t t' is postponed
+  Vec<float> p_, phi_, t_, work_;
 };
 
 }  // namespace budgetron

@@ -68,85 +68,114 @@ struct DiagonalWeights {
   }
 };
 
-// The shared weights of a filter, with a full covariance matrix or with one variance per weight.
+// The shared weights of a filter, with a full covariance matrix P or with one variance per weight.
 class SharedWeights {
- public:
-  // `single`: a full covariance is stored in float32.
-  SharedWeights(Bytes& bytes, std::size_t outputs, bool full_covariance, bool single)
-      : full_(full_covariance), outputs_(outputs), dense_(bytes, outputs, single), diagonal_(bytes) {}
+  // Calls `use` with the full covariance, which is of one of two classes with the same members.
+  template <class Use>
+  auto with_covariance(Use use) {
+    return kind_ == Kind::single ? use(single_) : use(full_);
+  }
 
-  void begin(std::size_t columns, double prior) {
-    if (full_) {
-      dense_.extend(columns, prior);
-    } else {
-      diagonal_.assign((outputs_ + 1) * columns, 0.0);
-      columns_ = columns;
-      as_diagonal().begin(prior);
-    }
+ public:
+  enum class Kind { diagonal, full, single };  // single: a full covariance in float32
+  static Kind kind_of(bool full_covariance, bool single) { return !full_covariance ? Kind::diagonal : single ? Kind::single : Kind::full; }
+
+  SharedWeights(Bytes& bytes, std::size_t outputs, Kind kind) : kind_(kind), outputs_(outputs), theta_(bytes), variances_(bytes), full_(bytes), single_(bytes) {}
+
+  // Adds features with this prior variance. If it throws, nothing has changed.
+  void extend(std::size_t more, double prior) {
+    Bytes& bytes = *theta_.get_allocator().bytes;
+    const std::size_t n = n_ + more;
+    Vec<double> theta(bytes, outputs_ * n);
+    for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(theta_.data() + o * n_, n_, theta.data() + o * n);
+    if (kind_ == Kind::diagonal)
+      variances_.resize(n, prior);
+    else
+      with_covariance([&](auto& p) { p.extend(more, prior); });
+    theta_.swap(theta);
+    n_ = n;
   }
-  bool full_covariance() const { return full_; }
-  std::size_t size() const { return full_ ? dense_.size() : columns_; }
-  double value(std::size_t output, const double* phi) const {
-    return full_ ? simd().dot(dense_.theta(output), phi, size()) : simd().dot(diagonal_.data() + output * columns_, phi, columns_);
+  bool full_covariance() const { return kind_ != Kind::diagonal; }
+  std::size_t size() const { return n_; }
+  double* weights(std::size_t output) { return theta_.data() + output * n_; }
+  const double* weights(std::size_t output) const { return theta_.data() + output * n_; }
+  double value(std::size_t output, const double* phi) const { return simd().dot(weights(output), phi, n_); }
+
+  // Returns phi' P phi.
+  double variance(const double* phi) {
+    if (kind_ == Kind::diagonal) return as_diagonal().variance(phi);
+    return with_covariance([&](auto& p) { return p.multiply(phi); });
   }
-  const double* weights(std::size_t output) const { return full_ ? dense_.theta(output) : diagonal_.data() + output * columns_; }
-  double variance(const double* phi) { return full_ ? dense_.variance(phi) : as_diagonal().variance(phi); }
   // Call it after variance() of the same example, which has computed P phi.
   void learn(const double* phi, const double* alpha, Shrinking by, double v, double floor) {
-    if (!full_) {
+    if (kind_ == Kind::diagonal) {
       as_diagonal().learn(phi, alpha, by, 1.0, floor);
       return;
     }
-    dense_.learn(alpha, by.curvature / (1.0 + by.curvature * v));
-    if (floor > 0) dense_.raise_to_floor(floor);
+    with_covariance([&](auto& p) {
+      for (std::size_t o = 0; o < outputs_; ++o) p.add_product(alpha[o], weights(o));
+      p.subtract(by.curvature / (1.0 + by.curvature * v));
+      if (floor > 0) raise(p, floor);
+    });
   }
-  Covariance& dense() { return dense_; }
+  // The mean variance of the weights after the first `skipped` ones.
+  double mean_variance(std::size_t skipped) {
+    double sum = 0;
+    with_covariance([&](auto& p) {
+      p.settle();
+      for (std::size_t j = skipped; j < n_; ++j) sum += p.variance(j);
+    });
+    return sum / static_cast<double>(n_ - skipped);
+  }
 
-  static std::size_t bytes(std::size_t n, std::size_t outputs, bool full_covariance, bool single) {
-    return full_covariance ? Covariance::bytes(n, outputs, single) : sizeof(double) * n * (outputs + 1);
+  static std::size_t bytes(std::size_t n, std::size_t outputs, Kind kind) {
+    const std::size_t variances = kind == Kind::diagonal ? sizeof(double) * n : kind == Kind::full ? Covariance::bytes(n) : SingleCovariance::bytes(n);
+    return sizeof(double) * outputs * n + variances;
   }
 
   void save(State& state, const std::string& name);
   void load(const State& state, const std::string& name);
 
  private:
-  DiagonalWeights as_diagonal() { return {diagonal_.data(), diagonal_.data() + outputs_ * columns_, columns_, outputs_}; }
+  DiagonalWeights as_diagonal() { return {theta_.data(), variances_.data(), n_, outputs_}; }
 
-  bool full_;
-  std::size_t outputs_, columns_ = 0;
-  Covariance dense_;      // empty without a full covariance
-  Vec<double> diagonal_;  // empty with a full covariance; otherwise the weights, outputs × columns, then the variances
+  // Adds 1 % of `least` to every variance below `least`. Adding to the diagonal keeps P positive definite.
+  template <class Matrix>
+  void raise(Matrix& p, double least) {
+    p.settle();
+    for (std::size_t j = 0; j < n_; ++j)
+      if (p.variance(j) < least) p.set_variance(j, p.variance(j) + 0.01 * least);
+  }
+
+  Kind kind_;
+  std::size_t outputs_, n_ = 0;
+  Vec<double> theta_;      // outputs × n
+  Vec<double> variances_;  // one per weight if kind_ is diagonal; otherwise one of the next two is not empty
+  Covariance full_;
+  SingleCovariance single_;
 };
 
 inline void SharedWeights::save(State& state, const std::string& name) {
-  auto& weights = state.reals[name + "_weights"];
+  state.reals[name + "_weights"].assign(theta_.begin(), theta_.end());
   auto& covariance = state.reals[name + "_covariance"];
-  if (!full_) {
-    weights.assign(diagonal_.begin(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
-    covariance.assign(diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_), diagonal_.end());
+  if (kind_ == Kind::diagonal) {
+    covariance.assign(variances_.begin(), variances_.end());
     return;
   }
-  dense_.settle();
-  for (std::size_t o = 0; o < outputs_; ++o) weights.insert(weights.end(), dense_.theta(o), dense_.theta(o) + size());
-  dense_.with_triangle([&](const auto& p) { covariance.assign(p.begin(), p.end()); });
+  with_covariance([&](auto& p) {
+    p.settle();
+    p.save(covariance);
+  });
 }
 
 inline void SharedWeights::load(const State& state, const std::string& name) {
-  const std::size_t n = size();
-  const auto& weights = state.reals.at(name + "_weights");
-  const auto& covariance = state.reals.at(name + "_covariance");
-  if (weights.size() != outputs_ * n || covariance.size() != (full_ ? triangle(n) : n))
-    throw std::invalid_argument("saved model: wrong number of weights");
-  if (!full_) {
-    std::copy(weights.begin(), weights.end(), diagonal_.begin());
-    std::copy(covariance.begin(), covariance.end(), diagonal_.begin() + static_cast<std::ptrdiff_t>(outputs_ * columns_));
-    return;
-  }
-  for (std::size_t o = 0; o < outputs_; ++o) std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(o * n), n, dense_.theta(o));
-  dense_.with_triangle([&](auto& p) {
-    using Number = typename std::decay_t<decltype(p)>::value_type;
-    std::transform(covariance.begin(), covariance.end(), p.begin(), [](double x) { return static_cast<Number>(x); });
-  });
+  const auto &weights = state.reals.at(name + "_weights"), &covariance = state.reals.at(name + "_covariance");
+  if (weights.size() != theta_.size() || covariance.size() != (full_covariance() ? triangle(n_) : n_)) throw std::invalid_argument("saved model: wrong number of weights");
+  std::copy(weights.begin(), weights.end(), theta_.begin());
+  if (kind_ == Kind::diagonal)
+    std::copy(covariance.begin(), covariance.end(), variances_.begin());
+  else
+    with_covariance([&](auto& p) { p.load(covariance); });
 }
 
 struct FilterBelief {
@@ -175,11 +204,11 @@ class Filter final : public Part {
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), single_(shape.frequencies > 0), shared_(bytes, shape.outputs, full_covariance(), single_), steps_(bytes, shape.outputs),
+      : name_(std::move(name)), belief_(belief), shape_(shape), kind_(SharedWeights::kind_of(shape.full_covariance && belief.rate == 0, shape.frequencies > 0)), shared_(bytes, shape.outputs, kind_), steps_(bytes, shape.outputs),
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
-    shared_.begin(shape.columns, belief.prior);
+    shared_.extend(shape.columns, belief.prior);
     set_frequencies(std::min(shape.frequencies, first_frequencies(shape.bank)));
   }
 
@@ -237,7 +266,7 @@ class Filter final : public Part {
   // can grow early, while it has learned little: weights that are added later cannot take over what the others have already learned. After
   // that, it grows once the stream has determined its weights: while most of their prior variance remains, more weights would not help.
   std::size_t useful_frequencies(double weight, std::int64_t seen) override {
-    const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.dense().mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
+    const bool grows = weight > 0 && (seen < kEarly ? weight >= kMajorityWeight : shared_.mean_variance(shape_.columns) < kUndetermined * kFourierPrior);
     return grows ? shape_.frequency_limit : frequencies_;
   }
   void forget(std::int64_t task_id) noexcept override {
@@ -252,14 +281,14 @@ class Filter final : public Part {
   void stop_growing() override { shape_.frequencies = frequencies_; }
   void set_frequencies(std::size_t count) override {
     if (count == frequencies_) return;
-    shared_.dense().extend(2 * (count - frequencies_), kFourierPrior);
+    shared_.extend(2 * (count - frequencies_), kFourierPrior);
     frequencies_ = count;
     shape_.frequencies = std::max(shape_.frequencies, count);
   }
   // Includes the features of the filter's bank, unless it is bank 0, which all parts share.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
-    return SharedWeights::bytes(width, shape_.outputs, full_covariance(), single_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
+    return SharedWeights::bytes(width, shape_.outputs, kind_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
   }
 
   // Without shared weights, their arrays are saved as empty arrays.
@@ -283,7 +312,6 @@ class Filter final : public Part {
     double* w = row + row_offset;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
   }
-  bool full_covariance() const { return shape_.full_covariance && belief_.rate == 0; }
   bool has_rows() const { return shape_.own && shape_.cells == 0; }
   template <class Use>
   void for_each_related(const Seen& e, Use use) const {
@@ -325,7 +353,7 @@ class Filter final : public Part {
   std::string name_;
   FilterBelief belief_;
   Shape shape_;
-  bool single_;  // whether the covariance is stored in float32, because with Fourier features it is large
+  SharedWeights::Kind kind_;
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;

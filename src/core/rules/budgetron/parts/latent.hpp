@@ -30,10 +30,10 @@ class Latent final : public Part {
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
-      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, full_covariance, false), theta_(bytes, rank * outputs * columns),
+      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, SharedWeights::kind_of(full_covariance, false)), theta_(bytes, rank * outputs * columns),
         sigma_(bytes, rank * columns, kPrior), steps_(bytes, outputs), b_(bytes, rank), cb_(bytes, rank),
         spread_(bytes, rank) {
-    shared_.begin(columns, kPrior);
+    shared_.extend(columns, kPrior);
     for (std::size_t k = 0; k < theta_.size(); ++k)
       theta_[k] = 0.5 * std::sqrt(kPrior) * gaussian_integer(mix64(static_cast<std::uint64_t>(k + 1000000))) / 32.0;
   }
@@ -107,7 +107,7 @@ class Latent final : public Part {
   }
 
   std::size_t bytes(std::size_t) const override {
-    return SharedWeights::bytes(columns_, outputs_, shared_.full_covariance(), false) + sizeof(double) * (theta_.size() + sigma_.size());
+    return SharedWeights::bytes(columns_, outputs_, SharedWeights::kind_of(shared_.full_covariance(), false)) + sizeof(double) * (theta_.size() + sigma_.size());
   }
 
   void save(State& state) override {

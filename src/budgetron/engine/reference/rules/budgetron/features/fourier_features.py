@@ -24,6 +24,8 @@ BLOCK = 32
 """Consecutive frequencies with the same γ."""
 UNIT = 32
 """The integer that stands for a standard deviation of 1."""
+COLUMN_UNIT = 4096
+"""Columns are rounded to multiples of 1/COLUMN_UNIT."""
 
 
 def useful_frequencies(n_features: int) -> int:
@@ -57,10 +59,16 @@ class FourierFeatures:
         return np.asarray(np.sqrt(2 * gamma_d * self.gamma_factor / self.d) / UNIT)
 
     def banks(self, z: Array) -> list[Array]:
-        """Return the features of each bank: the cosine and the sine of each frequency in turn."""
-        projected = self.frequencies.astype(np.float64) @ z
+        """Return the features of each bank: the cosine and the sine of each frequency in turn.
+
+        Columns are between −3 and 3, and are rounded to multiples of 1/4096. Then nearly all sums of their products
+        with small integers are exact in float32, and do not depend on the order of the additions.
+        """
+        rounded = (np.rint(z * COLUMN_UNIT) / COLUMN_UNIT).astype(np.float32)
+        phase = self.frequencies.astype(np.float32) @ rounded
         scales = [self.scale, *(self._scale(gamma_d) for gamma_d in self.bandwidths)]
-        return [np.stack([np.cos(projected * s), np.sin(projected * s)], axis=1).ravel() for s in scales]
+        angles = [(phase * s.astype(np.float32)).astype(np.float64) for s in scales]
+        return [np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel() for angle in angles]
 
     @property
     def nbytes(self) -> int:

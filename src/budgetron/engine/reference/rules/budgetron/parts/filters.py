@@ -9,10 +9,10 @@ P, and v_j are the own weights of task j with variances S_j. α is the step size
 
 R_ij are the coefficients of the related tasks: 1 for the task itself on a complete graph, row i of a factor R of A⁻¹ on
 an explicit graph, whose interaction matrix is A. P is a full matrix, or only its diagonal if there are many columns.
-With `frequencies`, φ also has random Fourier features, and P is stored in float32; own weights use only the linear
-features. In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the bias
-for each output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell. A
-`plain` filter ignores the graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs
+With `frequencies`, φ also has random Fourier features, and P and Pφ are computed in float32; own weights use only the
+linear features. In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the
+bias for each output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell.
+A `plain` filter ignores the graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs
 little accuracy.
 
 A filter with a rate λ learns by AdaGrad, with the same steps. It has one S per weight, shared or own:
@@ -53,6 +53,8 @@ EARLY, MAJORITY_WEIGHT = 512, 0.5
 UNDETERMINED = 0.6
 """After `EARLY` examples, a filter grows if its Fourier weights have less than this fraction of their prior variance
 left, on average."""
+REGISTER = 16
+"""The core pads arrays of float32 to a multiple of this length, the longest register of a processor."""
 FOURIER_PRIOR = 0.25
 """Prior variance of the weight of a Fourier feature. A cosine or sine has a mean square of ½."""
 
@@ -60,9 +62,17 @@ FOURIER_PRIOR = 0.25
 def shared_bytes(n: int, outputs: int, full_covariance: bool, single: bool = False) -> int:
     """Return the bytes of n weights per output with their covariance: its triangle and two vectors, or its diagonal.
 
-    With `single`, the triangle is stored in float32.
+    With `single`, the covariance is in float32. The core pads each row of the triangle, and three vectors, to whole
+    registers.
     """
-    return (4 if single else 8) * triangle(n) + 8 * n * (outputs + 2) if full_covariance else 8 * n * (outputs + 1)
+    weights = 8 * n * outputs
+    if not full_covariance:
+        return weights + 8 * n
+    if not single:
+        return weights + 8 * (triangle(n) + 2 * n)
+    registers, rest = divmod(n, REGISTER)
+    padded_triangle = REGISTER * (registers + 1) * (REGISTER * registers // 2 + rest)
+    return weights + 4 * (padded_triangle + 3 * REGISTER * -(-n // REGISTER))
 
 
 @dataclass(frozen=True)
@@ -179,7 +189,8 @@ class Filter:
         """Return Pφ."""
         if not self.shared:
             return np.zeros(0)
-        return self.P @ self.features(e) if self.full_covariance else self.P * self.features(e)
+        features = self.features(e).astype(self.P.dtype)
+        return self.P @ features if self.full_covariance else self.P * features
 
     def _variance(self, e: Seen, spread: Array) -> float:
         v = float(self.features(e) @ spread) if self.shared else 0.0
@@ -207,7 +218,8 @@ class Filter:
             self.theta += np.outer(alpha, spread)
             if self.full_covariance:
                 # A rank-one update of the covariance, as in a Kalman filter with one observation.
-                self.P -= h / (1 + h * v) * np.outer(spread, spread)
+                spread *= np.sqrt(h / (1 + h * v))
+                self.P -= np.outer(spread, spread)
             else:
                 # The same update for the diagonal alone: the other entries are not stored.
                 self.P /= self._shrinkage(spread, self.features(e), code, f, h, omega)

@@ -129,8 +129,10 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += (4 + 8) * d  # the frequent columns, and their values in one row
         total += first_rows.most_bytes(settings) if parameters.first_rows else 0
     if has_columns(settings):
-        # Four estimates per column; one byte per column and frequency; and the features of one example.
-        total += 4 * 8 * d + d * parameters.frequencies + 8 * (2 * d + 1 + 3 * parameters.frequencies)
+        # Four estimates per column; one byte per column and frequency; the features of one example, and in float32 its
+        # columns and the phases.
+        frequencies = parameters.frequencies
+        total += 4 * 8 * d + d * frequencies + 8 * (2 * d + 1 + 2 * frequencies) + 4 * (d + frequencies)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (parameters.max_task_rows or 0) * row_bytes(settings)
