@@ -1,5 +1,5 @@
-// Householder's reduction to a tridiagonal matrix, then QL steps with implicit shifts: the EISPACK procedures tred2 and tql2
-// (Bowdler, Martin, Reinsch and Wilkinson, Handbook for Automatic Computation II, 1971).
+// Householder's reduction to a tridiagonal matrix, then QL steps with shifts: the procedures tred2 and tql2 of EISPACK (Wilkinson and Reinsch,
+// Handbook for Automatic Computation II, 1971, contributions II/2 and II/3).
 #include "algebra/eigen.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace budgetron {
 
 namespace {
 
-// Reduces v to a tridiagonal matrix: d becomes its diagonal, e its subdiagonal, and v the orthogonal matrix of the reduction.
+// Reduces v to a tridiagonal matrix: d becomes its diagonal, e[1] … e[n − 1] its subdiagonal, and v the orthogonal matrix of the reduction.
 void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   const auto at = [&](std::size_t i, std::size_t j) -> double& { return v[i * n + j]; };
   for (std::size_t j = 0; j < n; ++j) d[j] = at(n - 1, j);
@@ -82,7 +82,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   e[0] = 0;
 }
 
-// Diagonalises the tridiagonal matrix with diagonal d and subdiagonal e: d becomes the eigenvalues, and the columns of v their eigenvectors.
+// Diagonalises the tridiagonal matrix that tridiagonalise() returns: d becomes the eigenvalues, and the columns of v their eigenvectors.
 void diagonalise(double* v, std::size_t n, double* d, double* e) {
   for (std::size_t i = 1; i < n; ++i) e[i - 1] = e[i];
   e[n - 1] = 0;

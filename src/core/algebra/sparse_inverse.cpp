@@ -84,7 +84,8 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < old_size; ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    // All terms of this sum have the same sign, so no digits cancel, even if the weights differ by orders of magnitude.
+    // If A is a Laplacian plus a non-negative diagonal, all terms of this sum have the same sign. So no digits cancel, even if the weights differ
+    // by orders of magnitude.
     if (no_positive_off_diagonal) {
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;

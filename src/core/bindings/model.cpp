@@ -54,8 +54,10 @@ std::optional<std::size_t> first_bad_row(const Model& model, const RowBlock& blo
   return bad;
 }
 
-nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const RowBlock& block, const Array1d<std::int32_t>& labels, const Array1d<std::int64_t>& task_ids,
-                const Array1d<std::int64_t>& clusters, const std::optional<Array1d<double>>& weights) {
+using MarginsAndFlags = nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>>;
+
+MarginsAndFlags learn(Model& model, const RowBlock& block, const Array1d<std::int32_t>& labels, const Array1d<std::int64_t>& task_ids,
+                      const Array1d<std::int64_t>& clusters, const std::optional<Array1d<double>>& weights) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
   require(labels.shape(0) == n && task_ids.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),

@@ -7,7 +7,7 @@
 //   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
 //   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
 //     convention norm:      τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)  if ℓ > δ/η
-//     convention squared:   the same with δ²/η instead of δ/η
+//     convention squared:   the same with δ²/η instead of δ/η; on a mistake, δ² ≤ η instead of δ ≤ η
 //     convention budget:    τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
 // η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the similarities of the tasks.
