@@ -10,8 +10,8 @@
 
 namespace budgetron {
 
-// Linear and polynomial: (⟨x, x'⟩ + bias)^degree, where linear has the bias 0 and the degree 1. Gaussian: exp(−gamma ‖x − x'‖²). If `normalize`,
-// K'(x, x') is divided by √(K'(x, x) K'(x', x')).
+// Linear and polynomial: (⟨x, x'⟩ + bias)^degree; linear has the degree 1. Gaussian: exp(−gamma ‖x − x'‖²). If `normalize`, K'(x, x') is divided
+// by √(K'(x, x) K'(x', x')).
 struct Kernel {
   enum class Kind { none, linear, polynomial, gaussian };
   Kind kind = Kind::none;

@@ -1,19 +1,21 @@
 """FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
 
     u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
-    y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
+    y f < ϑ:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
-u_q are the frequencies, γ is the parameter of the Gaussian kernel K', and i is the task. The factors g make ψ the
-features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in
-closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the others have a random
-sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
+u_q are the frequencies, γ is the parameter of the Gaussian kernel K', i is the task, and ϑ is the parameter `margin`. η
+is multiplied by the weight of the example. The factors g make ψ the features of the multitask kernel, E g_iq g_jq =
+(A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the
+frequencies, for two tasks i ≠ j of a cluster, has a random sign per cluster, and the others have a random sign per
+task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
 (`graphs.factor_of`) and random signs s_l. A and c_G are defined in `reference.rule`.
 
     frequencies  u, in units of √(2γ)/32: small integers, as in `rules.budgetron.features.fourier_features`
     coupling(i)  g_i
-    w            w
+    weights      w
 
-All random numbers are hashes of the seed, so a model file does not contain them.
+A model file contains no random numbers, because all of them are hashes: the frequencies of the seed, the signs of the
+task ids and clusters.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ UNIT = 32.0  # frequencies are stored as integers in units of √(2γ)/UNIT
 class Parameters(RuleParameters, frozen=True):
     frequencies: Annotated[int, Meta(ge=1, le=2**31)] = 1  # D
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η
-    margin: Annotated[float, Meta(gt=0.0)] = 1.0
+    margin: Annotated[float, Meta(gt=0.0)] = 1.0  # ϑ
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
