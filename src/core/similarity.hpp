@@ -62,8 +62,9 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹. Rules with weights per task use this form; rules with stored examples use
-// Explicit. R is stored by rows: row i begins at starts[i], and its columns (`tasks`) are in ascending order.
+// A graph on k tasks as a sparse factor R, where R Rᵀ ≈ A⁻¹ up to a constant factor (budgetron/graphs/factor.py). Rules that store no examples,
+// such as Budgetron, use this form; rules with stored examples use Explicit. R is stored by rows: row i begins at starts[i], and its columns
+// (`tasks`) are in ascending order.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;
@@ -93,7 +94,7 @@ class Factored final : public Similarity {
   const std::vector<double> values;
 
  private:
-  // The inner product of rows i and j of R, which approximates (A⁻¹)_ij.
+  // The inner product of rows i and j of R, which approximates (A⁻¹)_ij up to the constant factor.
   double product(std::size_t i, std::size_t j) const {
     double sum = 0;
     auto b = static_cast<std::size_t>(starts[j]);

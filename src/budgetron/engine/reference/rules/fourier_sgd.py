@@ -7,8 +7,9 @@ u_q are the frequencies, γ is the parameter of the Gaussian kernel K', i is the
 is multiplied by the weight of the example. The factors g make ψ the features of the multitask kernel, E g_iq g_jq =
 (A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the
 frequencies, for two tasks i ≠ j of a cluster, has a random sign per cluster, and the others have a random sign per
-task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
-(`graphs.factor_of`) and random signs s_l. A and c_G are defined in `reference.rule`.
+task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a factor
+(`graphs.factor_of`), c is the largest norm of a row of R, and s_l are random signs. A and c_G are defined in
+`reference.rule`.
 
     frequencies  u, in units of √(2γ)/32: small integers, as in `rules.budgetron.features.fourier_features`
     coupling(i)  g_i
@@ -104,7 +105,7 @@ class FourierSgd(Rule):
         self.frequencies = None if settings.sparse else self.frequencies_of(np.arange(settings.n_features))
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
         if self.factor is not None:
-            # c_G, the largest norm of a row of R: (A⁻¹)_ii is the squared norm of row i.
+            # The largest norm of a row of R. The squared norm of row i is (A⁻¹)_ii, up to the factor of R.
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
     def frequencies_of(self, columns: Any) -> Array:
