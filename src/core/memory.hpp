@@ -41,7 +41,9 @@ inline void use_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t kPage = std::size_t{2} << 20;
   if (bytes < 2 * kPage) return;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(p) + kPage - 1) / kPage * kPage, end = (reinterpret_cast<std::uintptr_t>(p) + bytes) / kPage * kPage;
+  // The whole huge pages inside the array. It is only a hint, so its failure is ignored.
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  const auto begin = (address + kPage - 1) / kPage * kPage, end = (address + bytes) / kPage * kPage;
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }

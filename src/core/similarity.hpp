@@ -62,9 +62,9 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R, where R Rᵀ ≈ A⁻¹ up to a constant factor (budgetron/graphs/factor.py). Rules that store no examples,
-// such as Budgetron, use this form; rules with stored examples use Explicit. R is stored by rows: row i begins at starts[i], and its columns
-// (`tasks`) are in ascending order.
+// A graph on k tasks as a sparse factor R, where R Rᵀ ≈ A⁻¹ up to a constant factor (budgetron/graphs/factor.py). Rules that
+// declare `follows_factor` in Python, such as Budgetron, use this form; all others use Explicit. R is stored by rows: row i begins at starts[i],
+// and its columns (`tasks`) are in ascending order.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;

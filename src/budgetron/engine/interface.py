@@ -91,9 +91,9 @@ class Engine(Protocol):
         ...
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's stored examples and its row of weights, and clear its own weights in hashed arrays.
+        """Remove what was learned for a task: its stored examples, and its row of weights.
 
-        Weights in the hashed table of sparse rows stay.
+        In `Budgetron`, its own weights in hashed arrays are cleared too, except in the hashed table of sparse rows.
         """
         ...
 

@@ -31,7 +31,12 @@ struct SparseInverse::Elimination {
   std::size_t entries = 0;
 
   Elimination(const SparseMatrix& a, bool singular)
-      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), position_in_row(rows.size(), -1), queues(kDegree + 1), eliminated(rows.size()) {
+      : rows(a.indptr.size() - 1),
+        diagonal(rows.size()),
+        sum(rows.size()),
+        position_in_row(rows.size(), -1),
+        queues(kDegree + 1),
+        eliminated(rows.size()) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         if (static_cast<std::size_t>(a.indices[e]) == i)

@@ -256,7 +256,9 @@ void bind_model(nb::module_& m) {
            "task_id"_a, "cluster"_a)
       .def_prop_ro("task_ids",
                    [](const Model& model) {
-                     return to_numpy(read_shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
+                     return to_numpy(read_shared(model, [](const Learner& l) {
+                       return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end());
+                     }));
                    },
                    nb::rv_policy::move)  // the array owns its memory, so it need not keep the model alive
       .def_prop_ro("gamma", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.gamma(); }); })

@@ -22,7 +22,8 @@ NB_MODULE(_core, m) {
   bind_graphs(m);
   bind_model(m);
   m.def("rules", &rule_names);
-  m.def("make", [](const nb::typed<nb::dict, nb::str, nb::object>& settings) { return new Model(config_of(settings)); }, "settings"_a, nb::rv_policy::take_ownership);
+  m.def("make", [](const nb::typed<nb::dict, nb::str, nb::object>& settings) { return new Model(config_of(settings)); },
+        "settings"_a, nb::rv_policy::take_ownership);
 }
 
 }  // namespace budgetron

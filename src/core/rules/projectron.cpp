@@ -73,7 +73,9 @@ class Projectron final : public WithSpan<CoefficientLearner> {
 
  private:
   // The number is real, because model files have it so.
-  static Convention convention_of(const Config& config) { return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0))); }
+  static Convention convention_of(const Config& config) {
+    return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0)));
+  }
   static double eta_in_kernel(const Config& config) {
     const double eta = config.parameters.real("eta", 0.0);
     return std::sqrt(config.similarity->largest_self() * (convention_of(config) == Convention::squared ? eta : eta * eta));

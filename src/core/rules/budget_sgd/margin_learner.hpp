@@ -49,7 +49,9 @@ class MarginLearner : public CoefficientLearner {
     const bool shrinks = kind_ == StepSize::constant || kind_ == StepSize::root;
     if (kind_ > StepSize::passive_aggressive || !(rate_ > 0) || !(margin_ > 0) || !(lambda_ >= 0) || !(unit_ > 0) ||
         (kind_ == StepSize::pegasos && lambda_ == 0) || (shrinks && rate_ * lambda_ >= 1))
-      throw std::invalid_argument("_core.make: budget_sgd needs a step from 0 to 3, rate > 0, margin > 0, regularization >= 0 (> 0 for Pegasos) and rate * regularization < 1");
+      throw std::invalid_argument(
+          "_core.make: budget_sgd needs a step from 0 to 3, rate > 0, margin > 0, regularization >= 0 (> 0 for Pegasos) and, for constant and "
+          "root steps, rate * regularization < 1");
   }
 
   void forget(std::int64_t task_id) override {

@@ -45,7 +45,7 @@ class Parameters(RuleParameters, frozen=True):
     clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient of BOGD above ηγ; 0: no bound
     rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of clipping each
     skip: bool = True  # whether passive-aggressive learning may skip an example
-    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples at most this far from the span of the stored ones are projected
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples at most this far from the span of S are projected on it
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving
     rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # r/B of `nystrom`
     seed: Annotated[int, Meta(ge=0)] = 0
