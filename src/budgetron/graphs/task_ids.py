@@ -109,9 +109,9 @@ STRING_IDS = HashedNames(lambda task: _hashed(b"s" + task.encode("utf-8", "surro
 def _canonical(task: Any) -> bytes:
     """Return bytes that identify a name, the same in every process. Different names have different bytes.
 
-    Equal names have equal bytes, except that Python also compares values of different types or notation as equal, such
-    as Decimal("1.0") and Decimal("1.00"): these are different tasks. The first byte is the type. Each part of a tuple
-    or set begins with its length, which makes the encoding unique.
+    Some values that Python compares as equal, such as Decimal("1.0") and Decimal("1.00"), have different bytes, and so
+    are different tasks. The first byte is the type. Each part of a tuple or set begins with its length, which makes the
+    encoding unique.
     """
     task = plain(task)
     if isinstance(task, enum.Enum):

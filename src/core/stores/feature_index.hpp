@@ -100,7 +100,7 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // Now at most half of the cells may be in use. After `more` features, at most three quarters may be; usually most of them are not new.
+    // At most half of the cells may be in use before `more` features are added, and at most three quarters after it. Usually few features are new.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
     Vec<FeatureCell> old(bytes_, std::max(size, cells_.size() / 4 * 5));

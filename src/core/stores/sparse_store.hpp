@@ -187,7 +187,7 @@ class SparseStore final : public Store {
 
  private:
   using Narrow = std::int16_t;  // the type of stored values while all of them are small integers
-  static constexpr std::size_t kBytesPerEntry = 100;  // an upper bound of what reserve() allocates per entry
+  static constexpr std::size_t kBytesPerEntry = 100;  // about the most memory that one more entry takes in all arrays
   static constexpr double kLargestSum = 65535.0;  // up to this Σ|x|, the inner product with any int16 values fits into an int32
 
   static const T* data_of(const Rows& rows) {

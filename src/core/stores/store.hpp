@@ -32,11 +32,11 @@ struct Rows {
 struct Instance {
   const Rows* rows;
   std::size_t at;  // the index of the row in `rows`
-  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference), in a sparse store the origin
+  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0
 };
 
 // The point c that a dense store subtracts from every row under the Gaussian kernel, and the search for the next one (dense_store.hpp
-// explains why). c is 0 until consecutive rows are too far from it for their precision, see `Store::update_reference`.
+// explains why). c is 0 until consecutive rows are so far from it that their distances lose precision, see `Store::update_reference`.
 struct Reference {
   std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
   std::int64_t streak = 0;               // consecutive rows far from c and near the candidate, including the candidate
@@ -85,7 +85,7 @@ class Store {
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
   virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
-  // An upper bound on the bytes that reserve() allocates for these rows, not counting slots.
+  // An estimate, rather too high, of the memory that these rows take if all of them are stored, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
   // Allocates the memory that storing the rows from .. to−1 may need and, in a growing store, space for `slots` slots in total. After that,
   // append, replace and remove cannot fail. If it throws, the stored rows are unchanged.

@@ -22,7 +22,7 @@ namespace budgetron {
 
 enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
 
-// One step: an example is learned with the coefficient τ for the output `step.plus`, with the sign `step.sign`, and −τ for `step.minus`.
+// One step: the example gets the coefficient τ · step.sign for the output step.plus, and −τ · step.sign for the output step.minus.
 struct Update {
   Step step;
   double tau, weight;

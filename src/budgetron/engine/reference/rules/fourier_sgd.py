@@ -4,10 +4,14 @@
     y f < ϑ:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
 u_q are the frequencies, γ is the parameter of the Gaussian kernel K', i is the task, and ϑ is the parameter `margin`. η
-is multiplied by the weight of the example. The factors g make ψ the features of the multitask kernel, E g_iq g_jq =
-(A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the
-frequencies, for two tasks i ≠ j of a cluster, has a random sign per cluster, and the others have a random sign per
-task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a factor
+is multiplied by the weight of the example. The factors g make ψ the features of the multitask kernel, in fixed memory
+for any number of tasks:
+
+    E g_iq g_jq = (A⁻¹)_ij / c_G²
+
+In a graph in closed form, all tasks of a cluster have the same random sign for a share (A⁻¹)_ij/(A⁻¹)_ii of the
+frequencies, where i and j are two of these tasks. For the other frequencies, each task has a random sign of its own. So
+with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a factor
 (`graphs.factor_of`), c is the largest norm of a row of R, and s_l are random signs. A and c_G are defined in
 `reference.rule`.
 
