@@ -1,5 +1,6 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
-// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks and all-or-nothing blocks.
+// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks. It also learns each block completely or, if
+// memory runs out, not at all.
 //
 // Terms: a block is the batch of rows that one call learns or scores. A slot holds one stored example; capacity() is the number of
 // allocated slots. The kernel of two examples is K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel

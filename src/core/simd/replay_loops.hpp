@@ -1,4 +1,4 @@
-// Applies evictions to many rows of coefficients at once.
+// Applies evictions to many rows of coefficients at once. An entry is one eviction, see `Evictions` in simd.hpp.
 //
 // Included by simd.cpp, which is compiled once per instruction set.
 #pragma once

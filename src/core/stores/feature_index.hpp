@@ -1,5 +1,6 @@
-// Finds the postings of a feature: a hash table with open addressing, linear probing and backward-shift deletion. A feature that occurs in a
-// stored row has one cell of 16 bytes, so that a lookup usually costs one cache miss.
+// Finds the postings of a feature, one pair (slot, value) per stored row that has the feature. It is a hash table with open addressing, linear
+// probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so that a lookup usually costs one cache
+// miss.
 #pragma once
 
 #include <algorithm>

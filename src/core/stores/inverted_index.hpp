@@ -1,5 +1,6 @@
-// An inverted index: for each feature, the list of its postings (slot, value). The inner products of a row with all stored rows need only
-// the postings of the row's features. A feature that occurs in many slots has a dense column instead of a list.
+// An inverted index: for each feature, the list of its postings (slot, value), where a slot is the place of a stored row (store.hpp). The inner
+// products of a row with all stored rows need only the postings of the row's features. A feature that occurs in many slots has a dense column
+// instead of a list.
 //
 // V is the type of a stored value: the caller's type, or int16 while all stored values are small integers.
 #pragma once
