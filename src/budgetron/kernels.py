@@ -42,7 +42,7 @@ class Kernel(ABC):
         """Return K' before normalisation, elementwise, from ⟨a, b⟩, ‖a‖² and ‖b‖²."""
 
     def checked_values(self, dot: Array, sq_a: Array, sq_b: Array) -> Array:
-        """Return `of_products`, after a check of its result, which a kernel of your own may have wrong."""
+        """Return `of_products`, and check its result, because a kernel of your own may return something wrong."""
         result = self.of_products(dot, sq_a, sq_b)
         values: Any = np.asarray(result)
         who, what, shape = type(self).__name__, "the result of of_products", np.shape(dot)

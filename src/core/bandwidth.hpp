@@ -1,8 +1,8 @@
-// Estimates γ of a Gaussian kernel from the first rows: 1/(d v), where v is the variance of all their entries.
+// Estimates γ of a Gaussian kernel from the first 64 rows: 1/(d v), where d is the number of columns and v the variance of all entries.
 //
-// d is the number of columns. γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the
-// result does not depend on how the stream is divided into blocks. A few dense rows give a poor estimate of v, so γ is 1/d before the 32nd
-// row. For sparse rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
+// γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does not depend on how the
+// stream is divided into blocks. A few dense rows give a poor estimate of v, so for dense rows γ is 1/d until 32 of them were seen. For sparse
+// rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace budgetron {
 struct Bandwidth {
   static constexpr std::int64_t kRows = 64, kMinDenseRows = 32;
 
-  bool used = false;  // whether γ is estimated at all (Config::follow_scale); otherwise it is a setting
+  bool used = false;  // whether γ is estimated (a Gaussian kernel with Config::follow_scale); otherwise γ is a setting
   double mean = 0, m2 = 0;  // of the entries so far: the mean, and the sum of squared differences from it
 
   // Whether γ is to be estimated after n rows.
@@ -22,6 +22,7 @@ struct Bandwidth {
   // Whether row n (from 0) is part of the estimate.
   bool counts(std::int64_t n) const { return used && n < kRows; }
 
+  // The estimate of γ after n rows.
   double gamma(std::int64_t n, std::size_t d, bool sparse) const {
     const double scale = m2 / static_cast<double>(n);  // d v
     // γ is 1/d as long as the rows are too few, or if they are constant or so large that d v overflows.
@@ -29,7 +30,7 @@ struct Bandwidth {
     return 1.0 / (usable ? scale : static_cast<double>(d));
   }
 
-  // Adds row n: these values, and zeros up to d. Mean and m2 are updated as in Chan, Golub and LeVeque (1983).
+  // Adds row n (from 0), which has `count` given values and d − count zeros. Updates mean and m2 as in Chan, Golub and LeVeque (1983).
   template <class T>
   void add(const T* values, std::size_t count, std::size_t d, std::int64_t n) {
     const double width = static_cast<double>(d);

@@ -10,6 +10,8 @@
 
 namespace budgetron {
 
+// Linear and polynomial: (⟨x, x'⟩ + bias)^degree; linear has the degree 1. Gaussian: exp(−gamma ‖x − x'‖²). If `normalize`, K'(x, x') is divided
+// by √(K'(x, x) K'(x', x')).
 struct Kernel {
   enum class Kind { none, linear, polynomial, gaussian };
   Kind kind = Kind::none;

@@ -1,4 +1,5 @@
-// Counted memory: every container of a learner counts its allocations in the learner's `Bytes`, so memory_bytes is exact by construction.
+// Counted memory: every container of a learner counts its allocations in the learner's `Bytes`, so memory_bytes is exact by construction. Also
+// two functions that several stores and rules use: flushed() and keyed_hash().
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace budgetron {
 
 // Numbers that decay step by step are set to 0 below this limit. Otherwise they would become subnormal, and arithmetic on subnormal numbers
-// is a hundred times slower.
+// can be a hundred times slower.
 constexpr double kTiny = 1e-300;
 inline double flushed(double value) { return value < kTiny && value > -kTiny ? 0.0 : value; }
 
@@ -34,13 +35,15 @@ class CountedSize {
   std::size_t size_;
 };
 
-// Asks for huge pages for an array of several megabytes, which is read in random order: with pages of 4 KB, the processor would have to look
-// up the address of nearly every page that it reads.
+// Asks Linux for huge pages of 2 MiB if an array has at least 4 MiB. Such arrays are often read in random order, and with pages of 4 KiB the
+// processor would have to look up the address of nearly every page that it reads.
 inline void use_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t kPage = std::size_t{2} << 20;
   if (bytes < 2 * kPage) return;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(p) + kPage - 1) / kPage * kPage, end = (reinterpret_cast<std::uintptr_t>(p) + bytes) / kPage * kPage;
+  // The whole huge pages inside the array. It is only a hint, so its failure is ignored.
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  const auto begin = (address + kPage - 1) / kPage * kPage, end = (address + bytes) / kPage * kPage;
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }
@@ -92,7 +95,7 @@ void resize_exactly(Vec<T>& values, std::size_t n) {
   values.resize(n);
 }
 
-// Frees a vector's memory without allocating, which shrink_to_fit() may do.
+// Frees a vector's memory. Unlike shrink_to_fit(), it never allocates.
 template <class T>
 void release(Vec<T>& values) noexcept {
   Vec<T>(*values.get_allocator().bytes).swap(values);
@@ -107,7 +110,8 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash: two rounds of xor, multiply and shift. An attacker who does not know the seed cannot choose values that collide.
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. It is not cryptographic, but whoever does not know the seed cannot easily choose
+// many values that fall into the same bucket of a hash table.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ull;

@@ -24,13 +24,13 @@
 namespace budgetron {
 
 struct Task {
-  std::int64_t id;  // an index into the graph's tasks if the graph names them, otherwise the 64-bit hash of the task's name
+  std::int64_t id;  // an index into the graph's tasks if the graph names them, otherwise the 64-bit task id (budgetron/graphs/task_ids.py)
   std::int64_t cluster;
 };
 
 class Similarity {
  public:
-  // Working memory of one caller. It is allocated in advance, so that the functions below need not allocate.
+  // Working memory of one caller. It is allocated in advance, so that the functions below cannot fail for lack of memory.
   struct Workspace {
     virtual ~Workspace() = default;
   };
@@ -62,8 +62,9 @@ class Clique final : public Similarity {
   const double diagonal, off;
 };
 
-// A graph on k tasks as a sparse factor R with R Rᵀ ≈ A⁻¹. Rules with weights per task use this form; rules with stored examples use
-// Explicit. R is stored by rows: row i begins at starts[i], and its columns (`tasks`) are in ascending order.
+// A graph on k tasks as a sparse factor R, where R Rᵀ ≈ A⁻¹ up to a constant factor (budgetron/graphs/factor.py). Rules that
+// declare `follows_factor` in Python, such as Budgetron, use this form; all others use Explicit. R is stored by rows: row i begins at starts[i],
+// and its columns (`tasks`) are in ascending order.
 class Factored final : public Similarity {
  public:
   using Similarity::multiply;
@@ -93,7 +94,7 @@ class Factored final : public Similarity {
   const std::vector<double> values;
 
  private:
-  // The inner product of rows i and j of R, which approximates (A⁻¹)_ij.
+  // The inner product of rows i and j of R, which approximates (A⁻¹)_ij up to the constant factor.
   double product(std::size_t i, std::size_t j) const {
     double sum = 0;
     auto b = static_cast<std::size_t>(starts[j]);
@@ -118,8 +119,8 @@ class Explicit final : public Similarity {
   Explicit(std::vector<double> dense, std::size_t k, double c_g2) : k_(k), c_g2_(c_g2), dense_(std::move(dense)) {}
 
   struct Sparse : SparseMatrix {
-    std::vector<std::int64_t> component;  // of each task
-    bool singular = false;                // A is a Laplacian; its pseudoinverse is used
+    std::vector<std::int64_t> component;  // the connected component of each task
+    bool singular = false;                // whether A is a Laplacian, which has no inverse; its pseudoinverse is used instead of A⁻¹
   };
   Explicit(Sparse a, std::size_t k, double c_g2, std::size_t cache_bytes)
       : k_(k),
@@ -135,7 +136,7 @@ class Explicit final : public Similarity {
       work.emplace(bytes, *inverse);
     }
     CountedSize size_;
-    Vec<double> vector;  // 2k numbers: those that vector() returns, usually the argument of apply(), and the result of apply()
+    Vec<double> vector;  // 2k numbers: the first k are vector(); in the others, apply() computes its result if A⁻¹ is a dense table
     Column held;         // the cached column that was read last; this reference keeps it alive if the cache evicts it
     Vec<double> solved;  // the last column computed here, of task `solved_for`; used again if the cache does not hold it
     std::int64_t solved_for = -1;
@@ -157,7 +158,7 @@ class Explicit final : public Similarity {
   double largest_self() const override { return c_g2_; }
   std::size_t tasks() const { return k_; }
 
-  // A column of A⁻¹. It stays valid until the next call with the same workspace.
+  // Column i of A⁻¹. It stays valid until the next call of column(), self() or multiply() with the same workspace.
   const double* column(std::int64_t i, Workspace* workspace) const {
     if (!inverse_) return dense_.data() + static_cast<std::size_t>(i) * k_;
     auto& work = static_cast<ColumnWorkspace&>(*workspace);
@@ -178,7 +179,7 @@ class Explicit final : public Similarity {
     return work.solved.data();
   }
 
-  // A⁻¹ v over all k tasks, in place; v must be of size k.
+  // Replaces v, which has one number per task, by A⁻¹ v. v may be vector().
   void apply(double* v, Workspace* workspace) const {
     auto& work = static_cast<ColumnWorkspace&>(*workspace);
     if (inverse_) {

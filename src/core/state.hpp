@@ -1,4 +1,5 @@
-// Named arrays: the state of a learner, which a model file holds together with the stored rows, or the arguments and the answer of a query.
+// Named arrays: the state of a learner, which a model file holds together with the stored rows, or the arguments and the answer of a query
+// (Learner::query).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Tests the core when memory runs out: every rule and store learns a random stream while the n-th allocation of a call fails, for every n
-// until the call succeeds. After each failed call the saved state must be unchanged, bit for bit. At the end the model must
-// equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`. With an argument n, the program runs
+// Tests the core when memory runs out: every rule and store learns a random stream. Each call is repeated with no successful allocation, with
+// one, with two and so on, until the call succeeds. After each failed call the saved state must be unchanged, bit for bit. At the end the model
+// must equal a second one whose allocations never failed. Built with the sanitizers by `make sanitize`. With an argument n, the program runs
 // only every n-th configuration, and one of each rule, kernel and store.
 //
 // It also checks that `memory_bytes` covers the peak memory of learning, and that hash tables resist values that were chosen to collide.
@@ -20,7 +20,7 @@
 namespace {
 
 // State of the allocator below. It needs no lock, because the program has one thread.
-long until_failure = -1;  // how many further allocations succeed before one fails; −1: none fails
+long until_failure = -1;  // how many further allocations succeed before all later ones fail; −1: none fails
 long n_failed = 0;          // allocations that have failed
 std::size_t allocated = 0, peak = 0;
 
@@ -92,7 +92,8 @@ bool same_state(const Saved& a, const Saved& b) {
          a.rows.dump.indices == b.rows.dump.indices;
 }
 
-// Repeats a call until it succeeds. In repetition n, the n-th allocation fails. After each failure the model must be unchanged.
+// Repeats a call until it succeeds. In repetition n, counted from 0, the first n allocations succeed and all later ones fail. After each failure
+// the model must be unchanged.
 template <class Call>
 void with_every_failure(Model& model, Call call) {
   const Saved before(model);
@@ -185,8 +186,10 @@ enum class Growing { adagrad, filter, rows };  // what is about to grow: the fre
 void check_growing(Growing what) {
   Config c;
   for_each_config([&](const Config& candidate, bool) {
-    if (candidate.rule == "budgetron" && !candidate.sparse && candidate.n_outputs == 1 && candidate.parameters.count("filter_frequencies", 0) && candidate.parameters.flag("shared", false) &&
-        candidate.parameters.flag("own", false) && candidate.parameters.count("max_task_rows", 0) && !candidate.n_tasks && !candidate.parameters.flag("clustered", false))
+    const Parameters& p = candidate.parameters;
+    if (candidate.rule == "budgetron" && !candidate.sparse && candidate.n_outputs == 1 && !candidate.n_tasks &&
+        p.count("filter_frequencies", 0) && p.flag("shared", false) && p.flag("own", false) && p.count("max_task_rows", 0) &&
+        !p.flag("clustered", false))
       c = candidate;
   });
   c.parameters.set("frequencies", std::uint64_t{90});
@@ -203,7 +206,8 @@ void check_growing(Growing what) {
   std::vector<double> margins(n);
   std::vector<std::uint8_t> flags(n);
   const auto learn = [&](Model& learner, std::size_t from, std::size_t to) {
-    learner.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr, margins.data() + from, flags.data() + from);
+    learner.learn(s.rows(c, from, to), s.labels.data() + from, s.task_ids.data() + from, s.clusters.data() + from, nullptr,
+                  margins.data() + from, flags.data() + from);
   };
   Model first(c);
   learn(first, 0, begin);
@@ -221,9 +225,8 @@ void check_growing(Growing what) {
   };
   prepare(saved.state, 128);
   saved.state.integers.at("spare_bytes") = {20000};
-  const auto size = [&](const Saved& saved_model) {
-    return saved_model.state.integers.at(what == Growing::adagrad ? "adagrad1_frequencies" : what == Growing::filter ? "filter3_frequencies" : "row_limit").at(0);
-  };
+  const char* const grows = what == Growing::adagrad ? "adagrad1_frequencies" : what == Growing::filter ? "filter3_frequencies" : "row_limit";
+  const auto size = [&](const Saved& saved_model) { return saved_model.state.integers.at(grows).at(0); };
   long n_not_grown = 0;
   for (long at = 0;; ++at) {
     Model model(c);

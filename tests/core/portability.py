@@ -98,7 +98,7 @@ def succeeds(*command: str | Path) -> bool:
 
 
 def install(missing: list[Compiler]) -> None:
-    """Install compilers from Debian, if this is root. A package that the release does not have is left out."""
+    """Install compilers from Debian, if this process is root. A package that the release does not have is left out."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     succeeds("apt-get", "update", "-qq")

@@ -26,8 +26,8 @@ struct Stream {
   std::vector<std::int64_t> indptr{0}, task_ids, clusters;
   std::vector<std::int32_t> indices, labels;
 
-  // The values of the first `integer_rows` rows are integers. `offset` is added from row 11 on, and subtracted in the last third of the
-  // stream, so that a reference point moves once and usually twice. Some rows are zero, and some repeat the row before.
+  // The values of the first `integer_rows` rows are integers. Some rows are zero, and some repeat the row before. `offset` is added to all values
+  // from row 11 on, and subtracted instead in the last third of the stream, so that a reference point moves at least once, and usually twice.
   Stream(std::size_t n_, std::size_t d_, int classes, std::int64_t tasks, bool by_cluster, std::size_t integer_rows, unsigned seed, double offset = 0)
       : n(n_), d(d_) {
     std::mt19937 rng(seed);
@@ -123,7 +123,9 @@ inline Config make_config(int kernel, int store, std::size_t outputs, std::size_
   return c;
 }
 
-// Calls use(config, by_cluster) for every rule, kernel, store, kind of graph, number of outputs and budget.
+// Calls use(config, by_cluster) for combinations of rule, kernel, store, graph, number of outputs and budget. Every rule
+// occurs with every kernel and store that it accepts. `by_cluster` is whether several tasks of the stream are in one cluster; otherwise each is
+// its own cluster.
 template <class Use>
 void for_each_config(Use use) {
   const auto clique = std::make_shared<Clique>(1.0, 0.5);
@@ -169,7 +171,8 @@ void for_each_config(Use use) {
                 c.parameters.set("shrink", std::uint64_t{0});
                 c.parameters.set("amount", 0.5);
               }
-              if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{capacity == 2 ? 8u : 4u});  // 4 B: evictions in batches
+              // With at least 4 B rows (8 for B = 2), evictions are applied in batches.
+              if (rule == "shared_projectron" && capacity) c.parameters.set("max_task_rows", std::uint64_t{capacity == 2 ? 8u : 4u});
               c.n_tasks = graph >= 2 ? 5 : 0;
               use(c, graph == 0 || graph >= 2);
             }

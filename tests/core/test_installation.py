@@ -1,4 +1,7 @@
-"""Installation with a compiler, with a broken compiler, and without a compiler. Each test builds a wheel."""
+"""Installation without a compiler, with a broken one, with an error in the core, and without the core on request.
+
+Each test runs pip, which builds a wheel or fails.
+"""
 
 from __future__ import annotations
 

@@ -140,3 +140,9 @@ big = sp.csr_array(nx.laplacian_matrix(nx.path_graph(1100)).astype(float))
 def test_a_forged_description_is_refused(description):
     with pytest.raises(InputError, match=r"must be .*; got "):
         graphs.from_description(description)
+
+
+def test_the_number_of_tasks_of_a_forged_graph_of_clusters_is_named():
+    described = graphs.clusters({"a": 1, "b": 1}).describe()
+    with pytest.raises(InputError, match=r"n_tasks must be None .*; got 2"):
+        graphs.from_description(described | {"n_tasks": 2})

@@ -1,4 +1,7 @@
-"""Files of every past format can be read, and contain the model that learning their stream gives."""
+"""Files of every format can be read, and contain the model that learning their stream gives.
+
+The exception is the first version of Budgetron: its files are rejected with a remedy.
+"""
 
 from __future__ import annotations
 

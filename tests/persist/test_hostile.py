@@ -254,6 +254,8 @@ INVALID = [
     ("random", set_field([7], "names"), "names"),
     ("random", set_field(["ann", "ann"], "names"), "duplicates"),
     ("random", set_field([["enum", "os"]], "names"), "kind"),
+    ("random", set_field([10**4000], "names"), "4000 digits"),
+    ("random", set_field([["fraction", [1, 10**4000]]], "names"), "4000 digits"),
     # columns of files
     ("columns", set_entry("columns.center", np.nan), "finite"),
     ("columns", set_entry("columns.center", 1e150), "columns.center"),

@@ -1,7 +1,8 @@
 """The two engines, which implement the learning rules, and the modules that they share.
 
 `settings` are the inputs of a new engine, `registry` finds rules by name, `memory` plans byte budgets, `saved_state`
-describes and checks the arrays of a state, `records` are the results of a step. `reference` defines every rule in
-NumPy; `native` is the compiled core with the same interface. Learners choose between the two.
+describes and checks the arrays of a state, `records` has the records that engines and learners exchange, `first_rows`
+the first rows of a model that plans its memory from them. `interface` declares the methods of an engine: `reference`
+implements them in NumPy and defines every rule, `native` calls the compiled core. Learners choose between the two.
 Nothing in here may import scikit-learn or a learner.
 """

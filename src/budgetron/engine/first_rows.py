@@ -1,10 +1,10 @@
 """The first rows of a stream, which a model keeps until its memory is planned from them.
 
-A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with a plan
-that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries, and fewer if
-the later ones have no new columns (`FEWER_ROWS`). Before the next example is learned, the rule makes another plan from
-the kept examples (`Declaration.planned_from`), and a new model with that plan learns them again. Both engines inherit
-this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks.
+A `Budgetron` on sparse rows cannot know at its first row whether the rows are text or numbers. So it begins with a
+memory plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries,
+and fewer if the later ones have no new columns (`FEWER_ROWS`). Before the next example is learned, the rule makes
+another plan from the kept examples (`Declaration.planned_from`), and a new model with that plan learns them again. Both
+engines inherit this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ class Engine(Protocol):
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
         Returns the same as `learn_one`; or NotImplemented, and then the caller converts the example and calls
-        `learn_one`. An engine may always do so, as the NumPy engine does. The core does so unless x is a plain dict or
-        a row in the model's precision, the task is an integer, a string or None, and the label is known; and if the
-        cluster of the task must be looked up in the graph.
+        `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if x is a plain
+        dict or a row in the model's precision, the task is a small integer, a string or None, the label is known, the
+        cluster of the task follows from its id, and the model no longer keeps its first rows.
         """
         ...
 
@@ -91,9 +91,9 @@ class Engine(Protocol):
         ...
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's stored examples and its row of weights, and clear its own weights in hashed arrays.
+        """Remove what was learned for a task: its stored examples, and its row of weights.
 
-        Weights in the hashed table of sparse rows stay.
+        In `Budgetron`, its own weights in hashed arrays are cleared too, except in the hashed table of sparse rows.
         """
         ...
 

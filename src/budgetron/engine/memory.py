@@ -170,6 +170,7 @@ def _graph_bytes(settings: Settings) -> int:
         return int(graph.dense.size) * 8 + 16 * graph.n_tasks
     if graph not in _FACTORS:
         _FACTORS[graph] = native.graph_bytes(graph)
+    # At least one column is cached: 8 bytes per task, and 160 for its entry (kNodeBytes in src/core/similarity.hpp).
     return _FACTORS[graph] + max(settings.column_cache, 8 * graph.n_tasks + 160)
 
 

@@ -36,7 +36,7 @@ LEVELS = ("baseline", "v3", "v4")
 """The x86-64 instruction set levels that the core is compiled for; other processors have only the first."""
 
 _max_level = os.environ.get("BUDGETRON_LEVEL", "")
-if _max_level and _max_level not in LEVELS:  # checked before the import below, since the core reads it while it loads
+if _max_level and _max_level not in LEVELS:  # checked before `_core.level()` below, where the core reads it
     raise input_error(
         "budgetron", "the environment variable BUDGETRON_LEVEL", "baseline, v3 or v4", shown(_max_level),
         "Unset it to use the best level of this CPU.",
@@ -57,7 +57,7 @@ level = _core.level() if available else None
 scan = _core.scan if available else None  # for `budgetron.io`: reads delimited text
 sparse_lines = _core.sparse_lines if available else None  # for `budgetron.io`: reads svmlight and Vowpal Wabbit text
 json_lines = _core.json_lines if available else None  # for `budgetron.io`: reads JSON objects
-hashed_words = _core.hashed_words if available else None  # for `budgetron.io.encoding`, as the next two
+hashed_words = _core.hashed_words if available else None  # this and the next two are for `budgetron.io.encoding`
 parse_dates = _core.parse_dates if available else None
 joined_rows = _core.joined_rows if available else None
 hashed_rows = _core.hashed_rows if available else None  # for `budgetron.learners.input.hashing`: dicts of features

@@ -48,7 +48,7 @@ Rows = NDArray[Any] | CsrRows
 
 
 class SparseRow(NamedTuple):
-    """One sparse row in CSR form, without the cost of constructing a SciPy matrix."""
+    """Sparse rows in CSR form, usually a single one, without the cost of constructing a SciPy matrix."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]

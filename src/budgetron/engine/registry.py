@@ -3,6 +3,8 @@
 engine/reference/rules/NAME.py    the definition in NumPy: a subclass of `Rule` with `name = NAME`
 src/core/rules/NAME.cpp           the same rule in the compiled core, registered under the same name
 learners/estimators/NAME.py       the estimator, with `rule = NAME`
+
+A rule of several files has a folder NAME/ instead of NAME.py or NAME.cpp.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from budgetron.kernels import Kernel
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that an engine needs before its first example. It never changes afterwards."""
+    """Everything that an engine needs before its first example. An object is never changed; another one replaces it."""
 
     rule: str  # the name of its files, see `registry`
     kernel: Kernel | None

@@ -170,7 +170,7 @@ class Explicit(TaskGraph):
         return type(rows)((rows.data, self._rank[rows.indices], rows.indptr), shape=(len(members), len(members)))
 
     def restricted(self, indices: Ints) -> Explicit:
-        """Return the subgraph of the tasks with these indices, in ascending order. They must be complete components.
+        """Return the subgraph of the tasks with these indices, which must be ascending and form whole components.
 
         Similarities stay the same: exactly if A⁻¹ is stored, otherwise up to the tolerance of the solver.
 

@@ -1,9 +1,9 @@
-"""Compute a sparse factor R of a graph's A⁻¹, with A⁻¹ ≈ R Rᵀ. Rules that couple the weights of related tasks use it.
+"""Compute a sparse factor R of a graph's A⁻¹: up to a constant factor, R Rᵀ ≈ A⁻¹. Rules that couple tasks use it.
 
     f_i = shared + Σ_j R_ij v_j
 
-f_i is the function of task i. If the v_j are independent with variance s, the own parts of the tasks have the
-covariance s R Rᵀ ≈ s A⁻¹.
+f_i is the function of task i. If the v_j are independent with variance s, the own parts Σ_j R_ij v_j of the tasks have
+the covariance s R Rᵀ, which is nearly proportional to A⁻¹.
 
 A small graph stores A⁻¹, so R = (A⁻¹)^½. For a large graph, let D be the diagonal of A and A = D − W:
 
@@ -11,8 +11,8 @@ A small graph stores A⁻¹, so R = (A⁻¹)^½. For a large graph, let D be the
 
 This is the power series of (I − S)^(−½). A row of R needs only the neighbourhood of its task: no system is solved and
 no eigenvector is computed. Only the `entries` largest entries of each row are stored, scaled so that the row keeps its
-norm. Whatever is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled so that their mean squared norm
-is 1.
+norm. Whatever is dropped, R Rᵀ remains a covariance matrix. Finally all rows are scaled by one factor, so that their
+mean squared norm is 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from budgetron.graphs.taskgraph import Floats, Ints
 ENTRIES = 9
 """The number of entries per row. On a grid of tasks, 5 to 9 entries give the same accuracy as all entries."""
 HOPS = 6
-"""The number of terms of the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
+"""The highest power of S in the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 
 _POSITION_MASK = np.int64(2**20 - 1)  # the low bits of a sort key, which contain the position in the row
 _BATCH = 2**22  # how many numbers are sorted at once, to bound the memory
@@ -113,7 +113,7 @@ def _largest(matrix: Any, entries: int | None, keep_norms: bool = False) -> Any:
 def _positions_of_largest(matrix: Any, counts: Ints, entries: int) -> Ints:
     """Return the positions in `matrix.data` of the largest entries of every row.
 
-    Absolute values are compared by their first ten digits, then by position. If edges have equal weights, many entries
+    Absolute values are compared by about nine digits, then by position. If edges have equal weights, many entries
     differ only by rounding errors, which depend on the machine; but the factor must be the same on every machine.
     """
     # The bits of non-negative doubles are ordered like the numbers, so one integer contains both sort criteria.

@@ -47,8 +47,10 @@ def _clique(description: Mapping[str, Any]) -> Clique:
     if "tasks" not in description:
         return complete(description["n_tasks"], description["coupling"])
     tasks, numbers = list(description["tasks"]), np.asarray(description["clusters"]).tolist()
-    if len(tasks) != len(numbers) or description["n_tasks"] is not None:
+    if len(tasks) != len(numbers):
         raise input_error(_WHO, "clusters", "one number per task", f"{len(numbers)} for {len(tasks)} tasks")
+    if description["n_tasks"] is not None:
+        raise input_error(_WHO, "n_tasks", "None for a graph of clusters", shown(description["n_tasks"]))
     return clusters(dict(zip(tasks, numbers, strict=True)), description["coupling"])
 
 
@@ -62,7 +64,8 @@ def _explicit(description: Mapping[str, Any]) -> Explicit:
     singular = bool(description["singular"])
     matrix = _sparse(description)
     if singular and not is_laplacian(matrix):
-        raise input_error(_WHO, "data", "a Laplacian", "rows that do not sum to 0")
+        got = "positive off-diagonal entries, or rows that do not sum to 0"
+        raise input_error(_WHO, "data", "a Laplacian", got)
     tasks = task_names(_WHO, description["tasks"], matrix.shape[0])
     return Explicit(tasks, _components(description, matrix), matrix=matrix, singular=singular)
 

@@ -1,6 +1,6 @@
 """Solve A c = b on a large sparse graph by conjugate gradients, and cache columns of A⁻¹ and A⁻².
 
-A is I + L for the Laplacian L of the graph, or L itself (`singular`), whose pseudo-inverse A⁺ takes the place of A⁻¹.
+A is I + L for the Laplacian L of the graph, or L itself (`singular`), whose pseudoinverse A⁺ takes the place of A⁻¹.
 A direct solver would need the Cholesky factor, which is dense: for a random graph of 100,000 tasks it takes tens of
 gigabytes. Conjugate gradients only multiply by A. No eigenvalue of I + L is below 1, so a few dozen products are enough
 unless the weights are large. The preconditioner is the diagonal of A. (The compiled engine first eliminates

@@ -61,7 +61,7 @@ def task_id_of(task: Any) -> int:
 
 
 def task_ids_of(tasks: Iterable[Any]) -> NDArray[np.int64]:
-    """Return the ids of many tasks, in order. Integer arrays are returned as they are."""
+    """Return the ids of many tasks, in order. Arrays of integers in range are returned as int64."""
     if isinstance(tasks, np.ndarray) and tasks.dtype.kind in "iub" and _are_in_range(tasks):
         return np.ascontiguousarray(tasks, dtype=np.int64)
     names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
@@ -107,9 +107,11 @@ STRING_IDS = HashedNames(lambda task: _hashed(b"s" + task.encode("utf-8", "surro
 
 
 def _canonical(task: Any) -> bytes:
-    """Return bytes that are equal if and only if the names are equal, in every process.
+    """Return bytes that identify a name, the same in every process. Different names have different bytes.
 
-    The first byte is the type. Each part of a tuple or set begins with its length, which makes the encoding unique.
+    Some values that Python compares as equal, such as Decimal("1.0") and Decimal("1.00"), have different bytes, and so
+    are different tasks. The first byte is the type. Each part of a tuple or set begins with its length, which makes the
+    encoding unique.
     """
     task = plain(task)
     if isinstance(task, enum.Enum):

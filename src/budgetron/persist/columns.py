@@ -37,8 +37,9 @@ def width(column: Column) -> int:
     """Return how many columns of X a column becomes, without hashed ones."""
     if column.kind == "number":
         return 1 + column.gaps
-    if column.kind == "date":  # days, and sine and cosine of the weekday, the day of the year and the hour
+    if column.kind == "date":  # days; sine and cosine of weekday, day of the year and, with `clock`, the hour
         return 5 + 2 * column.clock + column.gaps
+    # A category has one column of X per value, and one for all other values.
     return len(column.values) + 1 if column.kind == "category" and column.values is not None else 0
 
 

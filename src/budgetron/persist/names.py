@@ -1,7 +1,7 @@
 """Tasks and labels as JSON, and back, for a closed list of types.
 
     null, true, 7, 0.5, "ann"       as they are
-    ["kind", …]                      any other type: bytes, dates, UUIDs, tuples, …
+    ["kind", …]                      any other type: bytes, dates, UUIDs, tuples, …; also infinity, which JSON lacks
 
 A name of another type (an enum, a class of your own) raises `NoJSON`. Decoding never imports or calls anything outside
 this list. Used in model files, in the write-ahead log and between shards.
@@ -23,6 +23,7 @@ from budgetron.file_errors import invalid, reported_as_file_error
 
 _MAX_DEPTH = 16  # how deep tuples may be nested, so that a hostile file cannot cause a deep recursion
 _MAX_DIGITS = 4000  # the longest integer; Python does not parse integers of more than 4300 digits
+_TOO_LARGE = 10**_MAX_DIGITS
 
 
 class NoJSON(BudgetronError):
@@ -80,7 +81,7 @@ def _to_json(name: Any, depth: int) -> Any:
     if name is None or isinstance(name, bool):
         return name
     if isinstance(name, int):
-        if abs(int(name)) >= 10**_MAX_DIGITS:
+        if abs(int(name)) >= _TOO_LARGE:
             raise NoJSON
         return int(name)
     if isinstance(name, float):
@@ -120,7 +121,7 @@ def _from_json(json_value: Any, depth: int) -> Hashable:
 
 def _check_digits(number: Any) -> int:
     """Return the number; reject it if it is not an integer or has too many digits."""
-    if not isinstance(number, int) or number.bit_length() > 4 * _MAX_DIGITS:
+    if not isinstance(number, int) or abs(number) >= _TOO_LARGE:
         raise invalid("a name", f"an integer of at most {_MAX_DIGITS} digits", "another")
     return number
 

@@ -93,7 +93,10 @@ class SettingsRecord(JsonObject, frozen=True):
 
 
 class Labels(JsonObject, frozen=True):
-    """The classes, sorted; `dtype` in NumPy's notation, "O" for Python values."""
+    """The classes, sorted; `dtype` in NumPy's notation, "O" for Python values.
+
+    `settled` is false while only the positive label has been seen, and the negative one is a guess.
+    """
 
     dtype: Annotated[str, Meta(pattern=r"^(O|\|b1|\|[iu]1|<[iu][248]|<f[248]|(<U|\|S)[0-9]{1,7})$")]
     values: Annotated[list[Any], Meta(min_length=2)]
@@ -172,7 +175,7 @@ class ModelRecord(JsonObject, frozen=True):
     graphs: Annotated[list[Graph], Meta(min_length=1, max_length=2)]
     labels: Labels
     names: list[Any]  # the names of tasks with stored examples
-    name_limit: Natural | None
+    name_limit: Natural | None  # the largest number of bytes that `names` may take
     feature_names: list[Any] | None
     columns: Plan | None = None  # only for a model that learned from files
     tasked: bool = False  # whether it was trained with tasks

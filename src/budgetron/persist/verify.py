@@ -41,7 +41,7 @@ def verify_examples(settings: Settings, state: Arrays) -> None:
         squares = (state["rows"].astype(np.float64) ** 2).sum(axis=1)
     # The largest squared norm of a row that engines accept, see `first_bad_row` in `engine.reference.engine`.
     largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
-    if "reference" in state:  # rows are stored minus a reference point c, which moves if the means of the columns do
+    if "reference" in state:  # rows are stored minus a reference point c, see `engine.reference.examples`
         points = (state["reference"], state["reference_candidate"])
         squared_norm = max(float((point.astype(np.float64) ** 2).sum()) for point in points)
         require(squared_norm <= largest * 1.001, "the squared norms of state.reference and state.reference_candidate",

@@ -1,7 +1,7 @@
 // The Gram matrix H of the stored instances (gram.hpp), represented by its Cholesky factor L, H = L Lᵀ.
 //
-// Replacing an instance removes its row of L and appends a new last row, because only a last row can be added in O(B²). So the
-// rows of L are not in the order of the slots: slot_of_row_ says which slot a row belongs to.
+// Replacing an instance removes its row of L and appends a new last row, because a last row is the easiest to add. So the rows of L are
+// not in the order of the slots: slot_of_row_ says which slot a row belongs to. P is H⁻¹, of which only the diagonal is stored.
 #pragma once
 
 #include <algorithm>
@@ -125,13 +125,13 @@ class CholeskyGram final : public Gram {
   }
 
  private:
-  void forward(double* x) const {  // L x' = x
+  void forward(double* x) const {  // x ← L⁻¹ x
     for (std::size_t i = 0; i < n_; ++i) {
       const double* row = l_.data() + triangle(i);
       x[i] = (x[i] - simd().dot(row, x, i)) / row[i];
     }
   }
-  void backward(double* x) const {  // Lᵀ x' = x
+  void backward(double* x) const {  // x ← L⁻ᵀ x
     for (std::size_t i = n_; i-- > 0;) {
       const double* row = l_.data() + triangle(i);
       x[i] /= row[i];
@@ -181,8 +181,8 @@ class CholeskyGram final : public Gram {
     }
   }
 
-  // Updates of the diagonal of P accumulate rounding errors, so it is recomputed after every n changes. This costs O(B³) per B changes, no
-  // more than the changes themselves.
+  // Replacements and removals make the diagonal of P accumulate rounding errors, so it is recomputed after every n of them (at least 16). This
+  // costs O(B³) per B changes, no more than the changes themselves.
   void count_change() {
     if (++changes_ < std::max<std::size_t>(n_, 16)) return;
     changes_ = 0;
@@ -191,7 +191,7 @@ class CholeskyGram final : public Gram {
 
   void refresh_diagonal() {
     double* x = work_.data();
-    for (std::size_t c = 0; c < n_; ++c) {  // column c of L⁻¹, whose squares add up to the diagonal of P
+    for (std::size_t c = 0; c < n_; ++c) {  // x is column c of L⁻¹; the sum of its squares is entry c of the diagonal of P = L⁻ᵀ L⁻¹
       x[c] = 1.0 / l_[triangle(c) + c];
       for (std::size_t i = c + 1; i < n_; ++i) {
         const double* row = l_.data() + triangle(i);

@@ -1,5 +1,5 @@
-// Householder's reduction to a tridiagonal matrix, then QL steps with implicit shifts: the EISPACK procedures tred2 and tql2
-// (Bowdler, Martin, Reinsch and Wilkinson, Handbook for Automatic Computation II, 1971).
+// Householder's reduction to a tridiagonal matrix, then QL steps with shifts: the procedures tred2 and tql2 of EISPACK (Wilkinson and Reinsch,
+// Handbook for Automatic Computation II, 1971, contributions II/2 and II/3).
 #include "algebra/eigen.hpp"
 
 #include <algorithm>
@@ -11,11 +11,13 @@ namespace budgetron {
 
 namespace {
 
-// Reduces v to a tridiagonal matrix: d becomes its diagonal, e its subdiagonal, and v the orthogonal matrix of the reduction.
+// Reduces v to a tridiagonal matrix: d becomes its diagonal, e[1] … e[n − 1] its subdiagonal, and v the orthogonal matrix of the reduction.
 void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   const auto at = [&](std::size_t i, std::size_t j) -> double& { return v[i * n + j]; };
   for (std::size_t j = 0; j < n; ++j) d[j] = at(n - 1, j);
   for (std::size_t i = n - 1; i > 0; --i) {
+    // A Householder reflection makes row i zero left of its subdiagonal. d holds the row, divided by `scale` to avoid overflow, and then the
+    // vector of the reflection.
     double scale = 0, h = 0;
     for (std::size_t k = 0; k < i; ++k) scale += std::abs(d[k]);
     if (scale == 0) {
@@ -33,7 +35,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
       e[i] = scale * g;
       h -= f * g;
       d[i - 1] = f - g;
-      std::fill_n(e, i, 0.0);
+      std::fill_n(e, i, 0.0);  // until row i is done, e[0] … e[i − 1] is working memory
       for (std::size_t j = 0; j < i; ++j) {
         const double dj = d[j];
         at(j, i) = dj;
@@ -60,6 +62,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
     }
     d[i] = h;
   }
+  // Multiplies the reflections together.
   for (std::size_t i = 0; i + 1 < n; ++i) {
     at(n - 1, i) = at(i, i);
     at(i, i) = 1;
@@ -82,7 +85,7 @@ void tridiagonalise(double* v, std::size_t n, double* d, double* e) {
   e[0] = 0;
 }
 
-// Diagonalises the tridiagonal matrix with diagonal d and subdiagonal e: d becomes the eigenvalues, and the columns of v their eigenvectors.
+// Diagonalises the tridiagonal matrix that tridiagonalise() returns: d becomes the eigenvalues, and the columns of v their eigenvectors.
 void diagonalise(double* v, std::size_t n, double* d, double* e) {
   for (std::size_t i = 1; i < n; ++i) e[i - 1] = e[i];
   e[n - 1] = 0;
@@ -90,10 +93,12 @@ void diagonalise(double* v, std::size_t n, double* d, double* e) {
   constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   for (std::size_t l = 0; l < n; ++l) {
     largest = std::max(largest, std::abs(d[l]) + std::abs(e[l]));
-    std::size_t m = l;
+    std::size_t m = l;  // the end of the block from l on without a negligible subdiagonal entry
     while (m + 1 < n && std::abs(e[m]) > kEpsilon * largest) ++m;
     // An eigenvalue takes about two steps. The limit only guarantees an end if rounding prevents convergence.
     for (int step = 0; m > l && step < 100; ++step) {
+      // Subtracts an eigenvalue of the 2 × 2 block at l from the diagonal, so that e[l] becomes small in few steps. `shift` is the sum of what
+      // was subtracted.
       double g = d[l], p = (d[l + 1] - g) / (2.0 * e[l]), r = std::hypot(p, 1.0);
       if (p < 0) r = -r;
       d[l] = e[l] / (p + r);
@@ -104,7 +109,7 @@ void diagonalise(double* v, std::size_t n, double* d, double* e) {
       p = d[m];
       double c = 1, c2 = 1, c3 = 1, s = 0, s2 = 0;
       const double before = e[l + 1];
-      for (std::size_t i = m; i-- > l;) {
+      for (std::size_t i = m; i-- > l;) {  // one rotation (c, s) per row, which is also applied to the columns of v
         c3 = c2;
         c2 = c;
         s2 = s;

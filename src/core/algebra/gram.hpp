@@ -24,7 +24,7 @@ inline std::size_t triangle(std::size_t n) { return n * (n + 1) / 2; }
 
 class Gram {
  public:
-  using RowOf = std::function<void(std::size_t slot, double* row)>;  // a row of H against slots 0 .. n−1
+  using RowOf = std::function<void(std::size_t slot, double* row)>;  // writes the row of H that belongs to `slot`, one entry per slot
 
   virtual ~Gram() = default;
   virtual std::size_t size() const = 0;

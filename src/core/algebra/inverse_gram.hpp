@@ -44,7 +44,7 @@ class InverseGram final : public Gram {
     for (std::size_t j = r + 1; j < n_; ++j) h[j] = p_[triangle(j) + r];
   }
 
-  // P grows by e eᵀ/δ² with e = (−α, 1).
+  // P gets a row and a column of zeros for the new instance; then e eᵀ/δ² with e = (−α, 1) is added, in the pass of the next project().
   void append(const double*, double, const double* alpha, double delta2) override {
     settle();
     double* row = p_.data() + triangle(n_);

@@ -1,16 +1,17 @@
 // The span of the stored instances: projects a new instance onto it, and evicts a stored instance by projecting it onto the others.
 //
 //   α = H⁻¹ k,  δ² = K_tt − kᵀα
-//   eviction of r, with P the inverse Gram matrix of the B stored instances and the new one:  γ_j = −P_jr / P_rr
+//   eviction of r:  γ_j = −Q_jr / Q_rr
 //
-// H is the Gram matrix of the stored instances, k the kernel row of the new instance t, and K_tt its kernel with itself. An evicted instance
-// r is replaced by its projection Σ_j γ_j x_j onto the others.
+// H is the Gram matrix of the B stored instances, P its inverse, k the kernel row of the new instance t, and K_tt its kernel with itself. An
+// evicted instance r is replaced by its projection Σ_j γ_j x_j onto the others. If the new instance takes its slot, Q is the inverse Gram matrix
+// of the B stored instances and the new one; otherwise Q = P.
 //
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
 //
-// The inverse for B + 1 instances is never computed. Its entries follow from P of the B stored ones:  P_jj + α_j²/δ²,
-// P_jr + α_j α_r/δ²,  and −α_r/δ² between r and the new one.
+// Q is never computed for all B + 1 instances. Its entries follow from P:  Q_jj = P_jj + α_j²/δ²,  Q_jr = P_jr + α_j α_r/δ²,  and −α_r/δ²
+// between r and the new instance.
 #pragma once
 
 #include <algorithm>
@@ -50,9 +51,10 @@ class Span {
   }
   void rebuild(std::size_t n, const Gram::RowOf& row_of) { gram_->rebuild(n, row_of, noise_ / 128); }
 
-  // √P_jj for the B + 1 instances, or without `delta2` for the B stored ones. 1/√P_jj is the distance of j from the span of the others.
+  // √P_jj. 1/√P_jj is the distance of j from the span of the other stored instances.
   double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal()[j]); }
-  // The function with `delta2`, for loops over all slots j. It makes no virtual call, so that compilers can vectorise such a loop.
+  // √Q_jj for the B + 1 instances, as a function of j for loops over all slots. It makes no virtual call, so that compilers can vectorise such
+  // a loop.
   auto root_diagonals(double delta2) const {
     return [p = gram_->diagonal(), a = alpha.data(), delta2](std::size_t j) { return std::sqrt(p[j] + a[j] * a[j] / delta2); };
   }
@@ -66,9 +68,9 @@ class Span {
   // The new instance takes slot r. Sets gamma to the projection of the evicted instance; gamma[r] is the coefficient of the new one.
   void replace(std::size_t r, const double* k, double kk, double delta2) {
     gram_->column(r, h_.data());
-    const double share = alpha[r] / delta2, p_rr = h_[r] + alpha[r] * share;  // P_rr of the B + 1 instances
-    for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / p_rr;
-    gamma[r] = share / p_rr;
+    const double share = alpha[r] / delta2, q_rr = h_[r] + alpha[r] * share;
+    for (std::size_t j = 0; j < gram_->size(); ++j) gamma[j] = -(h_[j] + alpha[j] * share) / q_rr;
+    gamma[r] = share / q_rr;
     gram_->replace(r, k, kk, alpha.data(), delta2, h_.data());
     count_change();
   }
@@ -93,7 +95,7 @@ class Span {
       std::size_t nearest = 0;
       for (std::size_t j = 1; j < gram_->size(); ++j)
         if (gram_->diagonal()[j] > gram_->diagonal()[nearest]) nearest = j;
-      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error (K_jj is about 1)
+      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error; K_jj is about 1
       evict(nearest);
     }
   }

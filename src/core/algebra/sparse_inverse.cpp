@@ -31,7 +31,12 @@ struct SparseInverse::Elimination {
   std::size_t entries = 0;
 
   Elimination(const SparseMatrix& a, bool singular)
-      : rows(a.indptr.size() - 1), diagonal(rows.size()), sum(rows.size()), position_in_row(rows.size(), -1), queues(kDegree + 1), eliminated(rows.size()) {
+      : rows(a.indptr.size() - 1),
+        diagonal(rows.size()),
+        sum(rows.size()),
+        position_in_row(rows.size(), -1),
+        queues(kDegree + 1),
+        eliminated(rows.size()) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (auto e = static_cast<std::size_t>(a.indptr[i]); e < static_cast<std::size_t>(a.indptr[i + 1]); ++e) {
         if (static_cast<std::size_t>(a.indices[e]) == i)
@@ -84,7 +89,8 @@ struct SparseInverse::Elimination {
     for (std::size_t q = 0; q < old_size; ++q) position_in_row[static_cast<std::size_t>(row[q].to)] = -1;
     diagonal[into] -= share * value;
     sum[into] -= share * sum[from];
-    // All terms of this sum have the same sign, so no digits cancel, even if the weights differ by orders of magnitude.
+    // If A is a Laplacian plus a non-negative diagonal, all terms of this sum have the same sign. So no digits cancel, even if the weights differ
+    // by orders of magnitude.
     if (no_positive_off_diagonal) {
       diagonal[into] = sum[into];
       for (const Entry& e : row) diagonal[into] -= e.value;

@@ -61,7 +61,7 @@ inline void require_starts(const std::int64_t* indptr, std::size_t n, std::size_
 }
 
 // A block of rows from Python: a dense array, or the three arrays of a CSR matrix. It points into their memory, so they must outlive it.
-// Only the lengths are checked here; require_rows() also checks the columns, and must be called before they are read.
+// Only the lengths and the row starts are checked here; require_rows() also checks the columns, and must be called before they are read.
 struct RowBlock {
   Rows rows;
   bool sparse = false;

@@ -1,4 +1,5 @@
-// Functions that define the parts of the Python module _core. module.cpp calls each bind_ function once.
+// Functions that define the parts of the Python module _core. module.cpp calls each bind_ function once, except bind_single_rows(), which
+// bind_model() calls.
 #pragma once
 
 #include <nanobind/nanobind.h>

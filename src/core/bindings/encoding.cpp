@@ -108,10 +108,10 @@ Csr join_rows(const In<double, nb::ndim<2>>& dense, const std::vector<CodedRowsT
     for (std::size_t i = 0; i < codes.shape(0); ++i)
       require(codes.data()[i] >= 0 && static_cast<std::size_t>(codes.data()[i]) + 1 < indptr.shape(0), "_core: a code must be that of a value");
     for (std::size_t k = 0; k < indices.shape(0); ++k)
-      require(indices.data()[k] >= 0 && indices.data()[k] < 1 << 30, "_core: a column must be from 0 to 2**30");
+      require(indices.data()[k] >= 0 && indices.data()[k] < 1 << 30, "_core: a column must be at least 0 and below 2**30");
     coded.push_back({indptr.data(), indices.data(), values.data(), codes.data()});
   }
-  require(dense.shape(1) < std::size_t{1} << 30, "_core: there must be at most 2**30 columns");
+  require(dense.shape(1) < std::size_t{1} << 30, "_core: there must be fewer than 2**30 columns");
   CsrRows rows;
   {
     nb::gil_scoped_release free;

@@ -54,8 +54,10 @@ std::optional<std::size_t> first_bad_row(const Model& model, const RowBlock& blo
   return bad;
 }
 
-nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>> learn(Model& model, const RowBlock& block, const Array1d<std::int32_t>& labels, const Array1d<std::int64_t>& task_ids,
-                const Array1d<std::int64_t>& clusters, const std::optional<Array1d<double>>& weights) {
+using MarginsAndFlags = nb::typed<nb::tuple, Out<double>, Out<std::uint8_t>>;
+
+MarginsAndFlags learn(Model& model, const RowBlock& block, const Array1d<std::int32_t>& labels, const Array1d<std::int64_t>& task_ids,
+                      const Array1d<std::int64_t>& clusters, const std::optional<Array1d<double>>& weights) {
   const Config& c = model.config();
   const std::size_t n = block.rows.count;
   require(labels.shape(0) == n && task_ids.shape(0) == n && clusters.shape(0) == n && (!weights || weights->shape(0) == n),
@@ -254,7 +256,9 @@ void bind_model(nb::module_& m) {
            "task_id"_a, "cluster"_a)
       .def_prop_ro("task_ids",
                    [](const Model& model) {
-                     return to_numpy(read_shared(model, [](const Learner& l) { return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end()); }));
+                     return to_numpy(read_shared(model, [](const Learner& l) {
+                       return std::vector<std::int64_t>(l.task_ids().begin(), l.task_ids().end());
+                     }));
                    },
                    nb::rv_policy::move)  // the array owns its memory, so it need not keep the model alive
       .def_prop_ro("gamma", [](const Model& model) { return read_shared(model, [](const Learner& l) { return l.gamma(); }); })

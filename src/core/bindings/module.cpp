@@ -1,5 +1,5 @@
-// The Python module _core. Each call passes a block of rows as contiguous arrays, or plain settings. The GIL is released while the core
-// computes.
+// The Python module _core. Arguments are blocks of rows as contiguous arrays, single rows (single_rows.cpp), texts, or plain settings. The GIL is
+// released while a model learns or predicts.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -22,7 +22,8 @@ NB_MODULE(_core, m) {
   bind_graphs(m);
   bind_model(m);
   m.def("rules", &rule_names);
-  m.def("make", [](const nb::typed<nb::dict, nb::str, nb::object>& settings) { return new Model(config_of(settings)); }, "settings"_a, nb::rv_policy::take_ownership);
+  m.def("make", [](const nb::typed<nb::dict, nb::str, nb::object>& settings) { return new Model(config_of(settings)); },
+        "settings"_a, nb::rv_policy::take_ownership);
 }
 
 }  // namespace budgetron

@@ -62,7 +62,7 @@ bool Learner::grows_little(const Rows& rows, const std::int64_t* task_ids) const
   if (!rule_grows_little(rows.count, task_ids)) return false;
   if (!stores()) return true;
   return (!unbounded() || rows.count <= std::max(kFewRows, size())) &&
-         // Up to four times the bytes of the model are accepted: copying the model would take longer than learning a block of text.
+         // Up to four times the bytes of the model are accepted, because copying the model would take longer than learning a block of text.
          store_->reserve_bytes(rows, 0, rows.count) <= std::max(kFewBytes, 4 * memory_bytes());
 }
 
@@ -107,7 +107,8 @@ std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
   if (config_.kernel.kind == Kernel::Kind::none) return first_bad_row_without_kernel(rows);
-  // Above these limits, products of kernel values would overflow later. Inner products in float32 overflow at much smaller values.
+  // Above these limits, products of kernel values would overflow later. Dense float32 rows have a lower limit, because their inner products are
+  // computed in float32.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
   const auto accepted = [&](double square) { return square <= largest_square && config_.kernel.raw_self(square) <= kLargestSquare; };
   double squares[Store::kMaxLookahead];
@@ -220,7 +221,7 @@ State Learner::query(const Query& query) {
   State answer;
   auto& margins = answer.reals["margins"];
   auto& similarity = answer.reals["similarity"];  // K'(x_j, x)
-  auto& terms = answer.reals["terms"];            // w_j K'(x_j, x), outputs × size
+  auto& terms = answer.reals["terms"];            // w_j K'(x_j, x) with w_j from task_weights(), outputs × size
   score_each(query, [&](std::size_t i, const Instance&, Scratch& s) {
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     const auto first = static_cast<std::ptrdiff_t>(terms.size()), n = static_cast<std::ptrdiff_t>(size());
@@ -294,7 +295,7 @@ std::size_t Learner::argmin_oldest(const double* scores, std::size_t n, const Ex
   // Scores up to this limit count as equal to the least one. The second term treats scores far below the largest as 0 plus rounding error.
   const double limit = range.least * (1.0 + 1e-10) + 1e-12 * range.largest;
   const std::size_t best = simd().oldest_within(scores, arrivals_.data(), n, limit);
-  // No score is within the limit if rounding has made the least one negative, or if all are NaN.
+  // It may be that no score is within the limit: if rounding has made the least one negative, or if all are NaN.
   return best < n ? best : static_cast<std::size_t>(std::min_element(scores, scores + n) - scores);
 }
 
@@ -333,7 +334,7 @@ void Learner::save(State& state) {
   save_rule(state);
 }
 
-// Throws if a saved task id is out of range. The bindings have checked the rows.
+// Throws if a saved task id is out of range, or if there are stored examples but no kernel. The bindings have checked the rows.
 void Learner::check_saved(const std::vector<std::int64_t>& task_ids) const {
   const auto require = [](bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
@@ -352,7 +353,7 @@ void Learner::load(const State& state, const Rows& rows) {
       (config_.capacity && task_ids.size() > config_.capacity))
     throw std::invalid_argument("load: rows, key, cluster and arrival must have the same length, at most the capacity");
   check_saved(task_ids);
-  if (bandwidth_.used) {  // before the rows are appended, because their reference point depends on γ
+  if (bandwidth_.used) {  // γ is then part of the state, not a setting
     config_.kernel.gamma = state.reals.at("gamma").at(0);
     bandwidth_.mean = state.reals.at("scale_mean").at(0);
     bandwidth_.m2 = state.reals.at("scale_m2").at(0);

@@ -1,5 +1,6 @@
 // Learner, the base class of all rules. For each example it computes the kernel values with all stored examples once, then calls
-// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks and all-or-nothing blocks.
+// the rule for the margins (score) and the update (update). Model owns a Learner, and adds locks. It also learns each block completely or, if
+// memory runs out, not at all.
 //
 // Terms: a block is the batch of rows that one call learns or scores. A slot holds one stored example; capacity() is the number of
 // allocated slots. The kernel of two examples is K([x, i], [x', j]) = (A⁻¹)_ij K'(x, x'): the similarity of their tasks times the kernel
@@ -27,7 +28,7 @@ struct Config {
   Kernel kernel;
   bool follow_scale = false;  // γ is estimated from the first rows, see bandwidth.hpp
   std::shared_ptr<const Similarity> similarity;
-  std::size_t d = 0;
+  std::size_t d = 0;          // the number of columns of a row
   std::size_t n_outputs = 1;  // 1 for two classes, otherwise one per class
   bool sparse = false;
   bool single = false;        // rows are stored in float32
@@ -85,7 +86,7 @@ struct Scratch {
   }
 };
 
-// A question that only some rules answer, such as "variances". The answer is a State.
+// A question about a model, such as "explain". Some questions, such as "variances", are answered by some rules only. The answer is a State.
 struct Query {
   std::string name;
   const Rows* rows = nullptr;  // null if the question is not about rows
@@ -101,12 +102,12 @@ class Learner {
   virtual ~Learner() = default;
 
   // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates all memory that the rows may
-  // need, and may throw. learn() allocates nothing and does not throw. If reserve() throws, the memory that it has allocated so far stays
-  // allocated but unused.
+  // need, and may throw. learn() does not throw: what it allocates itself, such as a cached column of A⁻¹, only saves time, and learn() does
+  // without it if memory runs out. If reserve() throws, the memory that it has allocated so far stays allocated but unused.
   //
   // If a block could make the model much larger, Model does not reserve memory for all of its rows. Instead, a copy of the learner learns
   // them, a few rows at a time. grows_little() says whether this is unnecessary: the block is small, or it at most doubles the number of
-  // slots and its rows need at most four times the bytes of the model.
+  // stored examples and its rows need at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees memory that was reserved but not used
@@ -120,13 +121,14 @@ class Learner {
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
   // Like margins() for one row, but faster, because it uses the working memory of learn() instead of allocating its own. So no other thread
-  // may call this function or learn() at the same time; margins() is allowed. A sparse row may have at most kShortRow non-zeros, for which
-  // the working memory always has room.
+  // may call this function or learn() at the same time; other threads may call margins(). A sparse row may have at most kShortRow non-zeros,
+  // for which the working memory always has room.
   void margins_of_short(const Rows& row, Task task, double* out);
   static constexpr std::int64_t kShortRow = 64;
   // Answers a Query. It does not change predictions, but it may apply pending updates, so it is not const.
   virtual State query(const Query& query);
-  virtual void forget(std::int64_t task_id);  // if it throws, nothing is forgotten
+  // Removes what was learned for a task: its stored examples, or its weights. If it throws, nothing is removed.
+  virtual void forget(std::int64_t task_id);
   // The weight of every stored example in the margins of one task, n_outputs × size.
   virtual void task_weights(Task task, double* out) const = 0;
   // The coefficient of every stored example, n_outputs × size. In a rule with weights per task, it is the sum over the tasks.
@@ -139,7 +141,7 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // For a model that has learned part of a stream again.
+  // For a model that has learned a part of its stream a second time, so that its own counts are too high.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;
@@ -167,7 +169,7 @@ class Learner {
   template <class Use>
   void score_each(const Query& query, Use use) const;
   virtual void slot_removed(std::size_t slot, std::size_t last) = 0;  // the example of slot `last` is now in `slot`
-  virtual void rows_moved() {}  // the store's reference point has moved: recompute stored kernel values, which are now more accurate
+  virtual void rows_moved() {}  // the store's reference point has moved: recompute stored kernel values, because new ones are more accurate
   virtual void kernel_changed() {}  // γ has changed: recompute everything that depends on kernel values
   virtual void save_rule(State& state) = 0;
   virtual void load_rule(const State& state) = 0;
@@ -176,7 +178,9 @@ class Learner {
   std::size_t capacity() const { return capacity_; }
   bool unbounded() const { return config_.capacity == 0; }
   bool full() const { return !unbounded() && size() == config_.capacity; }
-  bool mistaken(const Example& example, const Scratch& scratch, Step& step) const;  // sets `step` to the direction of an update
+  // Whether the margins predict another class than the label; a margin of 0, or a tie for the largest margin, counts as a mistake. Sets `step`
+  // to the direction of an update, also without a mistake.
+  bool mistaken(const Example& example, const Scratch& scratch, Step& step) const;
 
   std::size_t append(const Example& example);
   void replace(std::size_t slot, const Example& example);

@@ -20,7 +20,7 @@ void Model::learn(const Rows& rows, const std::int32_t* labels, const std::int64
 
 bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double weight, double* margins, std::uint8_t* flags) {
   const Writing writing(*this);
-  if (learner_->first_bad_row(row) != row.count) return false;  // reads only the row and the settings, so it needs no lock
+  if (learner_->first_bad_row(row) != row.count) return false;  // reads only the row and the settings, so `writing` suffices without `lock`
   learn_locked(row, &label, &task.id, &task.cluster, &weight, margins, flags, {});
   return true;
 }
@@ -73,7 +73,7 @@ void Model::learn_locked(const Rows& rows, const std::int32_t* labels, const std
     copy->reserve(rows, from, to, task_ids, clusters);
     copy->learn(rows, from, to, labels, task_ids, clusters, weights, margins, flags);
     copy->end_reserve();
-    if (to % kTurn < step) between();
+    if (to % kTurn < step) between();  // once every kTurn rows
   }
   exclusive.lock();
   learner_.swap(copy);

@@ -1,4 +1,5 @@
-// A learner with its locks. Every call either succeeds or leaves the learner unchanged, also if memory runs out.
+// A learner with its locks. Every call either succeeds or leaves the learner unchanged, also if memory runs out. The only exception is a call of
+// learn() that is interrupted (see there).
 #pragma once
 
 #include <atomic>

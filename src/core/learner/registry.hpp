@@ -11,8 +11,9 @@
 
 namespace budgetron {
 
-// One entry of the list of rules. It must have static storage, because it stays in the list until the process ends. The list is built
-// before main(), in an unspecified order, and only read afterwards. The order does not matter, because rules are looked up by name.
+// One entry of the list of rules. It must have static storage, because it stays in the list until the process ends. The list is built when the
+// library or program is loaded, in an unspecified order, and only read afterwards. The order does not matter, because rules are looked up by
+// name.
 class Registered {
  public:
   using Make = std::unique_ptr<Learner> (*)(const Config&);

@@ -18,7 +18,7 @@ namespace budgetron {
 template <class Base>
 class WithSpan : public Base {
  public:
-  // Examples whose distance from the span, in the norm of the multitask kernel, is less than `eta` are projected instead of stored.
+  // Examples whose distance from the span, in the norm of the multitask kernel, is at most `eta` are projected instead of stored.
   WithSpan(const Config& config, double eta)
       : Base(config, eta), span_(this->bytes_, this->capacity(), is_small(config, eta), config.single && !config.sparse) {}
 
@@ -42,7 +42,7 @@ class WithSpan : public Base {
   void kernel_changed() override {
     rows_moved();
     // The Gram matrix of nearly dependent examples is ill-conditioned: if its inverse were only updated, it could be wrong in every digit
-    // after one eviction. So the inverse is rebuilt each time.
+    // after one eviction. So the inverse is rebuilt after each eviction.
     span_.evict_dependent(this->eta2_, [this](std::size_t r) {
       evict(r);
       rows_moved();
@@ -75,8 +75,9 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Learns from a mistake on an example that was projected last, with the squared distance delta2. Within η of the span it is projected.
-  // Otherwise it is stored, after as many evictions as it needs. The caller must have divided `size` by scale_.
+  // Learns from a mistake on the example that span_.project() was called for last; delta2 is its squared distance from the span. An example
+  // within η of the span is projected. Any other is stored, after as many evictions as it needs, unless its row alone exceeds the budget: then
+  // nothing is learned. The caller must have divided `size` by scale_.
   std::uint8_t project_or_store(const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     if (delta2 <= this->eta2_) {
       add(step, size, span_.alpha.data());
@@ -100,8 +101,8 @@ class WithSpan : public Base {
     return kMistake | kUpdated | kStored;
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted. Returns the slot with the lowest score; if several are
-  // tied, the oldest.
+  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted, without the common factor scale_. Returns the slot with the
+  // lowest score; if several are tied, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);
@@ -128,7 +129,7 @@ class WithSpan : public Base {
     return !normalised || eta < 1e-2 * std::sqrt(config.similarity->largest_self());
   }
 
-  // β_j += β_r γ_j. If a new example takes slot r, γ_r is its share.
+  // β_j += β_r γ_j for all j, with β_r before it is set to 0. If a new example takes slot r, γ_r belongs to the new example.
   void distribute(std::size_t r) {
     for (std::size_t o = 0; o < this->config_.n_outputs; ++o) {
       const double coefficient = this->beta(o)[r];

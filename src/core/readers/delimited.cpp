@@ -1,8 +1,8 @@
 // The grammar of delimited text:
 //   record   fields separated by the delimiter, ended by \n, \r\n or the end of the text; an empty line is not a record
-//   field    "…" with "" for a quote, or any text without delimiter and newline
-//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0; the absolute value is
-//            at most 1e100; the words of is_missing() are NaN
+//   field    "…" with "" for a quote, or any text without delimiter and newline that does not begin with a quote
+//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false, in lower or upper case, are 1 and 0;
+//            the absolute value is at most 1e100; the words of is_missing() are NaN
 // If a record has a wrong quote or is too long, its end is unknown. Only its first line is then skipped.
 #include "readers/delimited.hpp"
 

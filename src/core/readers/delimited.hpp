@@ -20,7 +20,7 @@ struct BadRecord {
   std::int64_t line;  // the line on which it begins, counted from 0 at the first byte scanned
   std::size_t begin, end;  // in bytes
   RecordError error;
-  std::int64_t field;  // the index of the wrong field; for RecordError::fields, the number of fields
+  std::int64_t field;  // the index of the wrong field; for RecordError::fields, the number of fields; 0 if the error is in no single field
 };
 
 // The result of a scan.
@@ -30,7 +30,7 @@ struct Scan {
   std::vector<std::int64_t> lines;         // of each row
   std::vector<std::int64_t> begins, ends;  // of each row, in bytes
   std::vector<BadRecord> bad;
-  std::size_t consumed = 0;  // bytes that were parsed completely
+  std::size_t consumed = 0;  // bytes of the records that were parsed or rejected; the next scan begins after them
   std::int64_t n_lines = 0;  // lines that end in these bytes
   bool in_long_line = false;  // the last line is too long and continues after these bytes
 };

@@ -70,7 +70,8 @@ void WordHasher::find_words(std::string_view text) {
   if (begin != text.size()) words_.push_back(text.substr(begin));
 }
 
-// The column is that of scikit-learn's FeatureHasher, the absolute value of the signed hash, plus shift_; both modulo the size.
+// The column is that of scikit-learn's FeatureHasher, |h| modulo the size for the hash h as a signed number. Then shift_ is added, again modulo
+// the size.
 void WordHasher::count(std::string_view term) {
   const std::uint32_t h = murmur(term);
   std::uint32_t column = 0;

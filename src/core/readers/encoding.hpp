@@ -20,7 +20,8 @@ struct CsrRows {
 // to length 1.
 class WordHasher {
  public:
-  // `is_word` says whether a character beyond ASCII belongs to words; `shift` is added to every column.
+  // `size` is the number of columns, and `shift` is added to every column, modulo the size. `is_word` says whether a character beyond ASCII
+  // belongs to words.
   WordHasher(std::uint32_t size, std::uint32_t shift, bool (*is_word)(std::uint32_t))
       : size_(size), shift_(shift), is_word_(is_word) {}
   void add(std::string_view text);  // UTF-8, in lower case
@@ -51,8 +52,8 @@ struct CodedRows {
   const std::int32_t* codes;
 };
 
-// Joins columns into `count` rows: the non-zeros of `width` dense columns, then the entries of all parts. Entries of different parts in the same
-// column are added.
+// Joins columns into `count` rows: the non-zeros of `width` dense columns, then the entries of all parts, whose columns are numbered from `width`
+// on. Entries of different parts in the same column are added.
 CsrRows joined_rows(const double* dense, std::size_t count, std::size_t width, const std::vector<CodedRows>& parts);
 
 }  // namespace budgetron

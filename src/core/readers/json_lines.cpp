@@ -17,8 +17,8 @@ namespace {
 constexpr int kMaxDepth = 64;           // nesting depth; deeper lines are left to Python, since skip_value() recurses
 constexpr std::size_t kNoField = SIZE_MAX;
 
-// Parses the selected fields of one line after another, without building a tree. Methods that return bool return false for
-// text that must be left to Python. The scanner must not be used after that.
+// Parses the selected fields of one line after another, without building a tree. parse_line() returns false if Python has to parse the line; the
+// scanner must not be used after that.
 class JsonScanner {
  public:
   JsonScanner(const std::vector<std::string>& numbers, const std::vector<std::string>& texts)
@@ -27,7 +27,7 @@ class JsonScanner {
     for (const auto& name : texts) fields_.emplace(name, fields_.size());
   }
 
-  // Parses one line and appends its values to the columns. Returns false if Python has to parse it.
+  // Parses one line and appends its values to the columns.
   bool parse_line(const char* begin, const char* end) {
     at_ = begin;
     end_ = end;

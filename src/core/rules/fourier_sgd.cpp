@@ -4,8 +4,8 @@
 //   z(x) = (cos u_q·x, sin u_q·x),  u_q ~ N(0, 2γ I),  q = 1 … D,   ψ(x, i)_q = g_iq z(x)_q
 //   y f < margin:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i)
 //
-// g_i are random signs of task i, of its cluster, or a weighted sum of the signs of related tasks (see couple). With these factors, inner products of ψ approximate the multitask kernel; see the NumPy
-// definition.
+// g_i are random signs of task i, of its cluster, or a weighted sum of the signs of related tasks (see couple()). With these factors,
+// ψ(x, i)·ψ(x', j)/D approximates the multitask kernel divided by c_G², the largest diagonal entry of A⁻¹; see the NumPy definition.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -106,8 +106,8 @@ class FourierSgd final : public Learner {
 
   int frequency(std::size_t at) const { return gaussian_integer(mix64(seed_ ^ mix64(static_cast<std::uint64_t>(at)))); }
 
-  // Computes u_q·x/s for s = √(2γ)/32. The frequencies are stored as 8-bit multiples of s. For sparse rows, the frequencies are computed each time, because
-  // a table of them would have d × D entries.
+  // Computes u_q·x/s for s = √(2γ)/32. For dense rows, the frequencies are stored as 8-bit multiples of s. For sparse rows, they are computed
+  // each time, because d can be so large that a table of d × D entries would not fit.
   void phases(const Instance& x, double* phase) const {
     if (!config_.sparse) {
       if (config_.single) return dense_phases(x.rows->dense_f32 + x.at * config_.d, phase);

@@ -35,7 +35,7 @@ class LinearPerceptron final : public PrimalLearner {
         phi_(bytes_),
         clusters_seen_(bytes_) {
     if ((p_ != 0 && !(p_ >= 2 && p_ <= 50)) || (!clique_ && !explicit_))
-      throw std::invalid_argument("_core.make: a LinearPerceptron has a norm from 2 to 50, and a graph");
+      throw std::invalid_argument("_core.make: a LinearPerceptron needs a norm from 2 to 50, or 0 for none, and a graph that is not factored");
     if (!explicit_) return;
     rows_.reserve(explicit_->tasks());
     for (std::size_t j = 0; j < explicit_->tasks(); ++j) rows_.add({static_cast<std::int64_t>(j), false}, 0);
@@ -74,6 +74,7 @@ class LinearPerceptron final : public PrimalLearner {
   }
 
   void score(const Instance& x, Task task, Scratch& s) const override {
+    // w = scale · φ(v/unit_), because φ(v) = unit_^{p−1} φ(v/unit_) and ‖v‖_p = unit_ norm_^{1/p}.
     const double scale = p_ > 0 && norm_ > 0 ? unit_ * std::pow(norm_, 2.0 / p_ - 1.0) : 0.0;
     if (explicit_) return score_explicit(x, task, scale, s);
     const std::uint32_t r = row_of(task.id), c = sum_of(task.cluster);

@@ -7,7 +7,7 @@
 //   on a mistake otherwise:                                   S ← S ∪ {t},  β_t = y_t,  evicting as the Budget Projectron does
 //   Projectron++, ℓ = 1 − y_t f(x_t) in (0, 1):               β ← β + τ y_t α
 //     convention norm:      τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)  if ℓ > δ/η
-//     convention squared:   the same with δ²/η instead of δ/η
+//     convention squared:   the same with δ²/η instead of δ/η; on a mistake, δ² ≤ η instead of δ ≤ η
 //     convention budget:    τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
 // η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the similarities of the tasks.
@@ -73,7 +73,9 @@ class Projectron final : public WithSpan<CoefficientLearner> {
 
  private:
   // The number is real, because model files have it so.
-  static Convention convention_of(const Config& config) { return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0))); }
+  static Convention convention_of(const Config& config) {
+    return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0)));
+  }
   static double eta_in_kernel(const Config& config) {
     const double eta = config.parameters.real("eta", 0.0);
     return std::sqrt(config.similarity->largest_self() * (convention_of(config) == Convention::squared ? eta : eta * eta));

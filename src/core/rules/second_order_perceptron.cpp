@@ -26,7 +26,14 @@ namespace {
 class SecondOrderPerceptron final : public CoefficientLearner {
  public:
   explicit SecondOrderPerceptron(const Config& config)
-      : CoefficientLearner(config), ridge_(config.parameters.real("ridge", 1.0)), r_(bytes_), labels_(bytes_), rho_(bytes_), e_(bytes_), row_(bytes_), residual_(bytes_, config.n_outputs) {
+      : CoefficientLearner(config),
+        ridge_(config.parameters.real("ridge", 1.0)),
+        r_(bytes_),
+        labels_(bytes_),
+        rho_(bytes_),
+        e_(bytes_),
+        row_(bytes_),
+        residual_(bytes_, config.n_outputs) {
     if (!(ridge_ > 0)) throw std::invalid_argument("_core.make: the ridge of a SecondOrderPerceptron must be above 0");
     if (!unbounded()) span_ = std::make_unique<Span>(bytes_, capacity(), true, config.single && !config.sparse);
     if (span_) bytes_.used += sizeof(Span);

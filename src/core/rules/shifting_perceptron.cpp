@@ -20,7 +20,8 @@ class ShiftingPerceptron final : public CoefficientLearner {
  public:
   explicit ShiftingPerceptron(const Config& config)
       : CoefficientLearner(config), fixed_(config.parameters.flag("shrink", true)), amount_(amount(config)), order_(bytes_, config.pool ? capacity() : 0) {
-    if (!(amount_ >= 0) || (fixed_ && amount_ >= 1)) throw std::invalid_argument("_core.make: the amount of a ShiftingPerceptron must be at least 0, and below 1 if it is fixed");
+    if (!(amount_ >= 0) || (fixed_ && amount_ >= 1))
+      throw std::invalid_argument("_core.make: the amount of a ShiftingPerceptron must be at least 0, and below 1 if shrink is 1");
   }
 
  protected:

@@ -92,7 +92,6 @@ BUDGETRON_INLINE size_t index_of(int64_t value, const int64_t* x, size_t n) {
   return j;
 }
 
-
 size_t oldest(const int64_t* x, size_t n) {
   return index_of(least_value(n, [=](size_t j, auto at) { return at.get(x + j); }), x, n);
 }

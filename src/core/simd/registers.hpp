@@ -75,7 +75,7 @@ struct Chains {
 };
 
 // Calls visit(j, chain) for registers that together cover n numbers; each begins at number j. n is at least the number of lanes. If n is
-// no multiple of the lanes, the last registers overlap, so some numbers are visited more than once.
+// no multiple of kChains · lanes, the last registers overlap, so some numbers are visited more than once.
 template <class Visit>
 BUDGETRON_INLINE void visit_registers(size_t n, Visit visit) {
   constexpr size_t w = Pack<double>::lanes;

@@ -1,4 +1,4 @@
-// Applies evictions to many rows of coefficients at once.
+// Applies evictions to many rows of coefficients at once. An entry is one eviction, see `Evictions` in simd.hpp.
 //
 // Included by simd.cpp, which is compiled once per instruction set.
 #pragma once
@@ -12,13 +12,13 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
-// Rows are applied in groups of kGroup, whose factors are computed together, and in tiles of kTile rows, whose sums fit into the registers of
-// every instruction set. A group is a whole number of the widest registers.
+// Rows are processed in groups of kGroup, whose factors (see compute_factors) are computed together. A group is divided into tiles of kTile rows,
+// whose sums fit into the registers of every instruction set. A group fills a whole number of the widest registers, with one lane per row.
 constexpr size_t kGroup = 8, kTile = 4;
 
 // Computes factor[m][q], the coefficient that row q has in the slot of entry m when that entry is applied, and sets that slot of the row to 0.
-// Each entry adds to the factors of all later entries, in the same order as if the entries were applied one by one. Returns false if all
-// factors are 0. `At` is a Register if Rows is a whole number of them, otherwise a Single (registers.hpp).
+// Each entry adds to the factors of later entries, in the same order as if the entries were applied one by one. Returns false if all factors
+// are 0. `At` is a Register if `Rows` numbers fill whole registers, otherwise a Single (registers.hpp).
 template <class At, size_t Rows>
 BUDGETRON_INLINE bool compute_factors(const Evictions& e, size_t from, double* const* row, double (&factor)[kMaxEvictions][Rows]) {
   bool any = false;

@@ -41,9 +41,9 @@ struct Extremes {
 constexpr std::size_t kLongestRegister = 8, kFloatsPerRegister = 16;
 static constexpr std::size_t whole_registers(std::size_t n, std::size_t lanes = kLongestRegister) { return (n + lanes - 1) / lanes * lanes; }
 
-// Where row i begins in a lower triangle whose rows are padded to whole registers: row j has whole_registers(j + 1, lanes) numbers. Storing a
-// register that lies in two cache lines takes twice as long. Both functions are static because a linker would keep one copy for all instruction
-// sets.
+// Where row i begins in a lower triangle whose rows are padded to whole registers: row j has whole_registers(j + 1, lanes) numbers. The
+// padding pays, because storing a register that lies in two cache lines takes twice as long. Both functions are static, because a linker would
+// otherwise keep one copy for all instruction sets.
 static constexpr std::size_t aligned_row(std::size_t i, std::size_t lanes = kLongestRegister) {
   const std::size_t full = i / lanes, rest = i % lanes;
   return (full * lanes / 2 + rest) * (full + 1) * lanes;
@@ -57,8 +57,8 @@ struct Evictions {
   const std::uint32_t* slots;
   const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
   std::size_t stride;
-  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in the slot of the first later entry l that evicts it; otherwise 0
-  bool flush;             // whether numbers below 1e-300 in the rows that change become 0 at the end
+  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in slots[l] if l is the first later entry with this slot; otherwise 0
+  bool flush;             // whether numbers of magnitude below 1e-300 in the rows that change become 0 at the end
 };
 
 struct Simd {
@@ -84,10 +84,10 @@ struct Simd {
   void (*scatter_f32)(const Run<float>* runs, std::size_t count, double* sum);
   void (*scatter_f64)(const Run<double>* runs, std::size_t count, double* sum);
   void (*scatter_i16)(const Run<std::int16_t>* runs, std::size_t count, double* sum);
-  // The same for integers. columns_integers adds several dense columns at once; Σ |x| · |value| must fit into 16 bits.
+  // The same for integers. columns_integers adds several dense columns at once; in every slot, Σ |x| · |value| must be at most 32767.
   void (*scatter_integers)(const IntegerRun* runs, std::size_t count, std::int32_t* sum);
   void (*columns_integers)(const IntegerRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
-  // Σ|x|, or −1 if some x is not an integer of at most 16 bits.
+  // Σ|x|, or −1 if some x is not an integer from −32767 to 32767.
   double (*integer_sum_f32)(const float* x, std::size_t n);
   double (*integer_sum_f64)(const double* x, std::size_t n);
   // The index of `slot` among the first n slots, or n if it is not there.
@@ -113,7 +113,7 @@ struct Simd {
                    double diagonal, double off, std::size_t n, const double* row, const double* weights, double* out);
 
   double (*dot)(const double* a, const double* b, std::size_t n);
-  // y_j += a x_j. A result below 1e-300 becomes 0, so that decaying weights never become subnormal numbers, which are slow.
+  // y_j += a x_j. A result of magnitude below 1e-300 becomes 0, so that decaying weights never become subnormal numbers, which are slow.
   void (*axpy)(double a, const double* x, std::size_t n, double* y);
   // The same for each of `count` rows y with its own a, then sum_j += y_j² in the order of the rows.
   void (*axpy_squares)(const double* a, const double* x, std::size_t n, double* const* rows, std::size_t count, double* sum);
@@ -144,9 +144,9 @@ struct Simd {
   // entries of S to the right of the diagonal, which are kept up to date. The vectors have whole_registers(n, kFloatsPerRegister) numbers,
   // with zeros at the end.
   void (*symmetric_pass_f32)(float* s, std::size_t n, const float* v, const float* x, float* y);
-  // y = S x for a symmetric n × n matrix S, row by row. Reads only its lower triangle.
+  // y = S x for a symmetric n × n matrix S, stored row by row. Reads only its lower triangle.
   void (*symmetric_multiply)(const double* s, std::size_t n, const double* x, double* y);
-  // phase_q = Σ_j z_j frequency_jq, column by column of a d × count table of small integers.
+  // phase_q = Σ_j z_j frequency_jq, with a d × count table of small integers, one row for each j.
   void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const float* z, float* phase);
   // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
@@ -154,16 +154,17 @@ struct Simd {
   void (*cos_sin_f32)(const float* phase, std::size_t count, float s, double* out);
   // Σ_j w_j x_j.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
-  // AdaGrad, where `gradient` is the negative gradient of the output: with u = gradient · x_j in float32, G_j += u², w_j += rate · u/√G_j
+  // AdaGrad, where `gradient` is minus the derivative of the loss by the output, and `squares` holds the G_j: with u = gradient · x_j in
+  // float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
   // whole_registers(n) numbers.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
   // Applies the entries from `from` on to each of `count` rows of n numbers. Each number is computed by the same sequence of additions as if
-  // the entries were applied one by one, so the result does not depend on how the entries are divided among calls. An entry that finds less
-  // than 1e-150 in its slot adds nothing. Shares below 1e-150 must be 0.
+  // the entries were applied one by one, so the result does not depend on how the entries are divided among calls. An entry that finds a number
+  // of magnitude at most 1e-150 in its slot adds nothing. Shares of smaller magnitude must be 0.
   void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
-  // Numbers below 1e-300 become 0.
+  // Numbers of magnitude below 1e-300 become 0.
   void (*flush)(double* x, std::size_t n);
   // y += Σ_i factor_i rows_i.
   void (*add_rows)(const double* const* rows, const double* factor, std::size_t count, std::size_t n, double* y);

@@ -30,7 +30,8 @@ using std::size_t;
 #endif
 
 // Before a loop over the numbers that do not fill a register. GCC 16 vectorises such loops too, from the first aligned address, and fuses
-// multiplication and addition only in the rest of them. Then the last digits depend on where an array lies in memory.
+// multiplication and addition only in the rest of them. Then the last digits depend on where an array lies in memory. GCC knows the pragma since
+// version 14.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 14
 #define BUDGETRON_ONE_BY_ONE _Pragma("GCC novector")
 #else

@@ -1,11 +1,11 @@
-// Stores dense rows in blocks (see simd.hpp). A block has one lane per row. It stores the values of the first feature for all its rows, then
-// those of the second, and so on. So the inner products of a query with all rows of a block need no sum over the lanes of a register, and
-// replacing a row costs d strided writes.
+// Stores dense rows in blocks of kLanes rows, one lane per row (simd.hpp). A block stores the values of the first feature for all its rows, then
+// those of the second, and so on. So the inner products of a query with all rows of a block need no sum over the lanes of a register. The price
+// is that replacing a row takes d writes to separate places.
 //
 // Under the Gaussian kernel, a reference point c is subtracted from every row. The reason is that ‖x − y‖² is computed as
 // ‖x‖² + ‖y‖² − 2⟨x, y⟩, whose rounding error grows with ‖x‖². For rows far from 0 but near each other, all digits would be lost, and the
 // kernel would no longer be positive semidefinite. Subtracting c does not change distances. c is 0 until two consecutive rows are far from
-// it (γ‖x − c‖² > kReach) and near each other, so a single outlier never becomes the reference point.
+// it (γ‖x − c‖² > kReach) and near each other; later moves need more rows (see update_reference()). So a single outlier never becomes c.
 #pragma once
 
 #include <algorithm>
@@ -230,7 +230,7 @@ class DenseStore final : public Store {
 
   void set_reference(const Reference& saved) override {
     if (saved.point.size() != point_.size() || saved.candidate.size() != candidate_.size() || saved.streak < 0 || saved.moves < 0)
-      throw std::invalid_argument("load: the reference point of the saved model has the wrong number of features");
+      throw std::invalid_argument("load: the reference point of the saved model has the wrong number of features, or a negative count");
     for (std::size_t f = 0; f < point_.size(); ++f) {
       point_[f] = static_cast<T>(saved.point[f]);
       candidate_[f] = static_cast<T>(saved.candidate[f]);

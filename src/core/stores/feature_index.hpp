@@ -1,5 +1,6 @@
-// Finds the postings of a feature: a hash table with open addressing, linear probing and backward-shift deletion. It has one
-// cell of 16 bytes per feature that occurs in a stored row, so that a lookup costs one cache miss.
+// Finds the postings of a feature, one pair (slot, value) per stored row that has the feature. It is a hash table with open addressing, linear
+// probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so that a lookup usually costs one cache
+// miss.
 #pragma once
 
 #include <algorithm>
@@ -65,14 +66,14 @@ class FeatureCell {
 class FeatureIndex {
  public:
   // Allocates space for `max_features` features; if that is 0, the table grows as needed. `seed` randomises the hash, so that an adversary
-  // cannot choose features that collide. It affects only speed.
+  // cannot easily choose features that collide. It affects only speed.
   FeatureIndex(Bytes& bytes, std::size_t max_features, std::uint64_t seed)
       : bytes_(bytes), growing_(max_features == 0), multiplier_(keyed_hash(0, seed) | 1),
         cells_(bytes, max_features ? max_features + max_features / 4 + 1 : 128) {}
 
   // The cell where the search for a feature begins. It stays the same until reserve() or take_over().
   const FeatureCell* home(std::int32_t feature) const { return cells_.data() + home_of(feature); }
-  // The same, and prefetches it.
+  // Returns home(), and prefetches it.
   const FeatureCell* prefetch(std::int32_t feature) const {
     const FeatureCell* cell = home(feature);
     budgetron::prefetch(cell);
@@ -100,7 +101,7 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells are in use, or three quarters if all `more` features are new, which is rare.
+    // At most half of the cells may be in use before `more` features are added, and at most three quarters after it. Usually few features are new.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
     Vec<FeatureCell> old(bytes_, std::max(size, cells_.size() / 4 * 5));
@@ -127,7 +128,8 @@ class FeatureIndex {
 
   // Removes a cell. Other cells may move, so pointers to them become invalid.
   void remove(FeatureCell* removed) {
-    // Backward shift: a later cell of the same run moves into the hole, unless its home lies between the hole and itself.
+    // Backward shift: a later cell of the same run of used cells moves into the hole, unless its home lies after the hole. Its own place is
+    // then the new hole.
     std::size_t hole = static_cast<std::size_t>(removed - cells_.data());
     for (std::size_t b = next(hole); !cells_[b].empty(); b = next(b))
       if (distance(home_of(cells_[b].feature()), b) >= distance(hole, b)) {

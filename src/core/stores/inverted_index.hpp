@@ -1,5 +1,6 @@
-// An inverted index: for each feature, the list of its postings (slot, value). The inner products of a row with all stored rows need only
-// the postings of the row's features. A feature that occurs in many slots has a dense column instead of a list.
+// An inverted index: for each feature, the list of its postings (slot, value), where a slot is the place of a stored row (store.hpp). The inner
+// products of a row with all stored rows need only the postings of the row's features. A feature that occurs in many slots has a dense column
+// instead of a list.
 //
 // V is the type of a stored value: the caller's type, or int16 while all stored values are small integers.
 #pragma once
@@ -50,7 +51,7 @@ class InvertedIndex {
     postings_.take_over(std::move(other.postings_));
   }
 
-  // Allocates space for `more` postings, as lists or as columns. If it throws, the stored postings are unchanged.
+  // Allocates space for `more` postings in lists. If it throws, the stored postings are unchanged.
   void reserve(std::size_t more) {
     if (max_postings_) return;
     index_.reserve(more);
@@ -58,8 +59,8 @@ class InvertedIndex {
     postings_.reserve(packed_, reserved_);
   }
 
-  // The same in preparation for take_over(): an index with values of type U will take over this memory, and the `postings` of this index
-  // are then added to it again.
+  // The same in preparation for take_over(): an index with values of type U will take over this memory. Space is allocated for the postings
+  // of this index, whose number is `postings`, because they are then added to the new one.
   template <class U>
   void reserve_to_become(std::size_t postings, std::size_t more) {
     if (max_postings_) return;
@@ -177,8 +178,8 @@ class InvertedIndex {
     });
   }
 
-  // The same for integers that are small enough for int32 sums (see `integer_sum`). Integer sums are exact, so the order of the features does
-  // not matter. Dense columns are therefore collected, and added in 16-bit lanes as long as their sums cannot exceed 16 bits.
+  // The same for integers that are small enough for int32 sums (see SparseStore::kLargestSum). Integer sums are exact, so the order of the
+  // features does not matter. Dense columns are therefore collected, and added in 16-bit lanes as long as their sums cannot exceed 16 bits.
   template <class X>
   void integer_products(const std::int32_t* features, const X* x, std::size_t n, std::size_t size, std::int32_t* temporary,
                       double* sums) const {
@@ -231,8 +232,8 @@ class InvertedIndex {
   template <class U>
   friend class InvertedIndex;
 
-  // A list becomes a column when more than 1/kDenseShare of the slots have the feature. For int16 values a column is faster at a smaller
-  // share already, because more values fit into a register.
+  // A list of at least 16 postings becomes a column when more than 1/kDenseShare of the slots have the feature. For int16 values a column is
+  // faster at a smaller share already, because more values fit into a register.
   static constexpr std::size_t kDenseShare = sizeof(V) == 2 ? 8 : 4;
   static constexpr std::size_t kGroup = 32, kPrefetchDistance = 6, kRing = 16;  // kRing > 2 · kPrefetchDistance
   static constexpr std::int64_t kLargestInt16 = std::numeric_limits<std::int16_t>::max();

@@ -32,8 +32,8 @@ class Postings {
     end_ = 0;
     clear_free_lists();
   }
-  // Bytes that suffice for `max_postings` postings. The worst case is that all lists have three postings: each then has a header and one
-  // unused entry. Otherwise space remains, which makes packing rare.
+  // Bytes that suffice for `max_postings` postings. The worst case is that all lists have three postings, because each then has a header and one
+  // unused entry: 56 bytes per list if a value has 8 bytes, and at most 40 if it is smaller. What remains makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.
@@ -82,9 +82,10 @@ class Postings {
     free_[size_class] = at;
   }
 
-  // Compacts the pool: trims every block to its list and moves the blocks together. Returns a block with the list of the
-  // feature `wanted`, which was at `own` (kNone: it had none), and space for one more posting. length_of(feature) returns the
-  // length of a list; moved(feature, at) is called with the new position of a list. There must be space, see has_room_for().
+  // Compacts the pool: trims every block to its list and moves the blocks together. Returns a block with the list of the feature `wanted`, which
+  // was at `own`, and space for one more posting. If `own` is kNone, the feature had no list, and the block is empty with space for two.
+  // length_of(feature) returns the length of a list, or 0 if there is none. moved(feature, at) is called with the new position of each list.
+  // There must be space, see has_room_for().
   template <class LengthOf, class Moved>
   std::uint32_t pack(std::int32_t wanted, std::uint32_t own, LengthOf length_of, Moved moved) {
     if (own != kNone) {  // move the list to the end of the pool, where it can grow

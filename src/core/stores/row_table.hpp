@@ -1,6 +1,6 @@
 // A table of rows of coefficients: one row per task, and one common row per cluster, which the cluster's tasks share.
 //
-// Rows are found through a hash table of their names, and are linked in the order of their last update. When the limit of rows is
+// Rows are found through a hash table of their names (see Name), and are linked in the order of their last update. When the limit of rows is
 // reached, the caller evicts one, usually the least recently updated.
 #pragma once
 
@@ -39,7 +39,8 @@ class RowTable {
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // `seed` randomises the hash of the index, so that an adversary cannot choose names that collide. Only speed depends on it.
+  // `limit` is the largest number of rows; 0: no limit. `seed` randomises the hash of the index, so that an adversary cannot easily choose names
+  // that collide. Only speed depends on it.
   RowTable(Bytes& bytes, std::size_t width, std::size_t limit, std::uint64_t seed)
       : bytes_(bytes), width_(width), limit_(limit), seed_(seed), rows_(bytes), values_(bytes), spare_(bytes), index_(bytes, 64, kNone) {}
 
@@ -61,7 +62,8 @@ class RowTable {
   // The number of buckets that `find` reads; for tests.
   std::size_t probes(Name name) const { return ((bucket_of(name) - home_of(name)) & (index_.size() - 1)) + 1; }
 
-  // Allocates the memory for `more` calls of `add`, so that they cannot fail. If it throws, the table is unchanged.
+  // Allocates the memory for `more` calls of `add`, so that they cannot fail. At the limit, the caller drops a row before each of them. If it
+  // throws, the table is unchanged.
   void reserve(std::size_t more) {
     if (more == 0) return;
     const std::size_t added = limit_ ? std::min(more, limit_ - std::min(limit_, rows_.size())) : more;

@@ -1,7 +1,7 @@
 // The interface of a store: it holds instances in slots, and computes their inner products with new instances.
 //
 // Slots are numbered 0 .. size−1. A new instance is appended, or takes the slot of the one it replaces. When an instance is removed,
-// the last one moves into its slot. The dense and the sparse store differ only in how rows are represented.
+// the last one moves into its slot. The dense and the sparse store represent rows differently, and only the dense one has a reference point.
 #pragma once
 
 #include <array>
@@ -32,11 +32,11 @@ struct Rows {
 struct Instance {
   const Rows* rows;
   std::size_t at;  // the index of the row in `rows`
-  double sq;       // ‖x − c‖², where c is the store's reference point
+  double sq;       // ‖x − c‖², where c is the store's reference point (see Reference); in a sparse store c = 0
 };
 
 // The point c that a dense store subtracts from every row under the Gaussian kernel, and the search for the next one (dense_store.hpp
-// explains why). c is 0 until several consecutive rows are too far from it for their precision, see `Store::update_reference`.
+// explains why). c is 0 until consecutive rows are so far from it that their distances lose precision, see `Store::update_reference`.
 struct Reference {
   std::vector<double> point, candidate;  // an empty point is the origin; an empty candidate is none
   std::int64_t streak = 0;               // consecutive rows far from c and near the candidate, including the candidate
@@ -50,7 +50,7 @@ class Store {
   virtual std::size_t size() const = 0;
   // ‖x‖² of the rows as passed in, before c is subtracted.
   virtual void squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const = 0;
-  // The same up to rounding, but faster. It validates rows: all rows of a call are validated before the first one is learned.
+  // The same up to rounding, but faster. Learner::first_bad_row() uses it to find rows that are not finite or too large.
   virtual void rough_squares(const Rows& rows, std::size_t first, std::size_t count, double* out) const {
     squares(rows, first, count, out);
   }
@@ -85,7 +85,7 @@ class Store {
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
   virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
-  // An upper bound on the bytes that reserve() allocates for these rows, not counting slots.
+  // An estimate, rather too high, of the memory that these rows take if all of them are stored, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
   // Allocates the memory that storing the rows from .. to−1 may need and, in a growing store, space for `slots` slots in total. After that,
   // append, replace and remove cannot fail. If it throws, the stored rows are unchanged.
@@ -107,8 +107,9 @@ class Store {
   virtual std::size_t nonzeros() const { return 0; }
   virtual std::size_t read(std::size_t, std::int32_t*, double*) const { throw std::logic_error("rows of this store have no features"); }
 
-  // Moves c if recent rows are far from it and near each other; called before each update. Returns true if c moved: the
-  // caller must then recompute the Gram matrix, and the products of this row and the later ones. `sq` is ‖x − c‖².
+  // Moves c if recent rows are far from it and near each other. Called once for every row that is learned, before its margins are computed.
+  // Returns true if c moved: the caller must then recompute the Gram matrix, and the products of this row and the later ones. The arguments
+  // are the rows, the index of this row, and its ‖x − c‖².
   virtual bool update_reference(const Rows&, std::size_t, double) { return false; }
   virtual void set_gamma(double) {}  // γ of the Gaussian kernel; it sets the distance from c beyond which a row is far
   virtual Reference reference() const { return {}; }

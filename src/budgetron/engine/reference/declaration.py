@@ -40,7 +40,7 @@ class Declaration:
     name: ClassVar[str]
     Parameters: ClassVar[type[RuleParameters]] = RuleParameters
     needs_kernel: ClassVar[bool] = True
-    fixed_bytes: ClassVar[int] = memory.FIXED
+    fixed_bytes: ClassVar[int] = memory.FIXED  # bytes that do not depend on the settings
     follows_factor: ClassVar[bool] = False  # whether it couples tasks by `graphs.factor_of` instead of A⁻¹
 
     @classmethod
@@ -86,7 +86,7 @@ class Declaration:
 
     @classmethod
     def planned_from(cls, settings: Settings, first_rows: FirstRows, compiled: bool) -> Settings:
-        """Return the settings of the second beginning, which keeps no first rows."""
+        """Return the settings of the model that learns the first rows again, and keeps no first rows itself."""
         raise NotImplementedError
 
     # ---- memory

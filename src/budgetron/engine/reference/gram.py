@@ -99,7 +99,11 @@ def recompute_gram(arrival: Integers, row_of: Callable[[int], tuple[Array, float
 
 
 def factor(H: Array) -> Any:
-    """Return the Cholesky factor of H. If rounding made H indefinite, the smallest ridge that suffices is added."""
+    """Return the Cholesky factor of H.
+
+    If rounding made H indefinite, a ridge is added to its diagonal: 1e-15, 1e-14, … times the mean of the diagonal,
+    until there is a factor.
+    """
     ridge = 0.0
     scale = float(np.trace(H)) / len(H)
     while True:

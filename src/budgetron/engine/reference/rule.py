@@ -2,8 +2,8 @@
 
 `Rule` is the interface that the engine calls. A `KernelRule` has a store (the stored examples) and weights (their
 coefficients). A `MistakeDriven` rule is a kernel rule that changes only on mistakes; a subclass implements `correct`,
-which is called on a mistake with the kernel row that the margin was computed from. Budgetron stores no examples and
-implements `Rule` directly.
+which is called on a mistake with the kernel row that the margin was computed from. Rules that store no examples, such
+as `budgetron` and `linear_perceptron`, implement `Rule` directly.
 
 These symbols are the same in all rules:
 
@@ -72,7 +72,7 @@ class Rule(Declaration, ABC):
 
     @abstractmethod
     def forget(self, task_id: int) -> None:
-        """Remove the stored examples of a task, lowest slot first."""
+        """Remove what was learned for a task: its stored examples, lowest slot first, and its own weights."""
 
     # The defaults of the next three methods are for rules that store no examples.
 
@@ -229,8 +229,8 @@ class MistakeDriven(KernelRule):
         if y is not None:
             self.n_mistakes += 1
             outcome = Outcome.MISTAKE
-            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection): storing it would make
-            # the Gram matrix singular without changing any margin.
+            # An x_t whose norm is at most η counts as zero (η = 0 for rules without projection). A zero x_t changes no
+            # margin, and would make the Gram matrix singular.
             if t.k_tt > self.eta2:
                 outcome |= self.correct(t, y)
         self.n_seen += 1

@@ -30,7 +30,9 @@ std::unique_ptr<Learner> make(const Config& config) {
 }
 
 const Registered registered("budget_sgd",
-                            {"step", "maintenance", "rate", "regularization", "margin", "radius", "clip", "rescale", "skip", "eta", "ridge", "rank", "seed"}, make);
+                            {"step", "maintenance", "rate", "regularization", "margin", "radius", "clip", "rescale", "skip", "eta",
+                             "ridge", "rank", "seed"},
+                            make);
 
 }  // namespace
 

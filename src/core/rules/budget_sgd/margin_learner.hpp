@@ -1,9 +1,11 @@
 // Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, and c_G² the largest
 // diagonal entry of A⁻¹, the similarities of the tasks. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·) and ℓ = max(0, ϑ − y f):
 //
-//   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization
-//   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or  min(C, ℓ/‖K̃_t‖²);  learn_step() stays within the budget
-//   after each step:    β ← β min(1, U/‖f‖)                   U: radius, a bound of ‖f‖
+//   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization; not with passive-aggressive steps
+//   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or, for passive-aggressive steps,  τ = min(C, ℓ/‖K̃_t‖²)
+//   after each step:    β ← β min(1, U/‖f‖)                   U = radius · √B, a bound of ‖f‖; not if the radius is 0
+//
+// C is the rate, and B the budget. η_t and C are multiplied by the weight of the example. learn_step() stays within the budget.
 //
 // The coefficients are stored as b = β/c_G², so that f = Σ_j b_j K(x_j, ·) as in every other learner. See the NumPy definition.
 #pragma once
@@ -20,7 +22,7 @@ namespace budgetron {
 
 enum class StepSize : std::size_t { constant, root, pegasos, passive_aggressive };
 
-// One step. The stored coefficient is size_of() · step, because size_of() divides by the common factor scale_.
+// One step: the example gets the coefficient τ · step.sign for the output step.plus, and −τ · step.sign for the output step.minus.
 struct Update {
   Step step;
   double tau, weight;
@@ -47,7 +49,9 @@ class MarginLearner : public CoefficientLearner {
     const bool shrinks = kind_ == StepSize::constant || kind_ == StepSize::root;
     if (kind_ > StepSize::passive_aggressive || !(rate_ > 0) || !(margin_ > 0) || !(lambda_ >= 0) || !(unit_ > 0) ||
         (kind_ == StepSize::pegasos && lambda_ == 0) || (shrinks && rate_ * lambda_ >= 1))
-      throw std::invalid_argument("_core.make: budget_sgd needs a step from 0 to 3, rate > 0, margin > 0, regularization >= 0 (> 0 for Pegasos) and rate * regularization < 1");
+      throw std::invalid_argument(
+          "_core.make: budget_sgd needs a step from 0 to 3, rate > 0, margin > 0, regularization >= 0 (> 0 for Pegasos) and, for constant and "
+          "root steps, rate * regularization < 1");
   }
 
   void forget(std::int64_t task_id) override {
@@ -78,9 +82,9 @@ class MarginLearner : public CoefficientLearner {
     return static_cast<std::uint8_t>(mistake | outcome);
   }
 
-  // |b| of a step.
+  // |b| of a step, divided by the common factor scale_ of all stored coefficients.
   double size_of(const Update& u) const { return u.tau * per_unit_ / scale_; }
-  // ‖β_t‖ √K_tt of a step, to compare with sizes().
+  // ‖b_t‖ √K_tt of a step, to compare with sizes().
   double score_of(const Update& u) const { return u.tau * std::sqrt(u.norm2 * per_unit_); }
 
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }

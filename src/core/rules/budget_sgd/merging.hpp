@@ -68,7 +68,7 @@ struct Pair {
   double merge(double& h) const {
     h = 0.0;  // z = x_n
     if (L <= 0) return 0.0;  // the two are equal
-    if (L > 36.0) return p;  // 1 + κ rounds to 1: merging would only remove m, and the peaks are too narrow for a search
+    if (L > 36.0) return p;  // κ is at the rounding error of 1: merging would only remove m, and the peaks are too narrow for a search
     double best = value(h);
     const auto try_candidate = [&](double low, double high) {
       const double at = polish(golden(low, high)), candidate_value = value(at);

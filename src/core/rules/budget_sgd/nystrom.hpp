@@ -101,7 +101,7 @@ class Nystrom final : public MarginLearner {
 
   const double share_;  // r/B
   std::size_t rank_ = 0;  // r; 0 as long as examples are still stored
-  Vec<double> m_;         // M, r × n; before that the eigenvectors
+  Vec<double> m_;         // M, r × n, for n stored examples; in decompose(), first H and then its eigenvectors
   Vec<double> values_, work_;
 };
 

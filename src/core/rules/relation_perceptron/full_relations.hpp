@@ -1,9 +1,10 @@
 // The matrix C of a RelationPerceptron as a full k × k matrix, where k is the number of tasks and w_i are the weights of task i.
 //
 //   logdet  C = κI + ηΣ      von Neumann  C = κ exp(ηΣ)      covariance  C = cov(w)      batch  C = G^½/tr G^½
-//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j, updated at each step; Σ is the sum of the G at all mistakes
+//   spectral  C = tr(G^p)^{1/p−1} G^{p−1}          G_ij = w_i·w_j (spectral: v_i·v_j), updated at each step
 //
-// Then C is scaled to the trace κk. With `as_printed`, the formulas are those of the papers: C is not scaled, and covariance and batch use the
+// Σ is the sum of the G at all mistakes that recomputed C. κ, η and p are `unit`, `rate` and `power` of RelationSettings. Except for spectral, C
+// is then scaled to the trace κk. With `as_printed`, the formulas are those of the papers: C is not scaled, and covariance and batch use the
 // pseudoinverse of the matrix above.
 #pragma once
 

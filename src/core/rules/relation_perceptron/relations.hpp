@@ -31,7 +31,9 @@ struct RelationSettings {
         unit(tasks ? static_cast<double>(tasks) : 1.0) {
     const bool full_only = kind == Relation::spectral || (as_printed && (kind == Relation::covariance || kind == Relation::batch));
     if (kind > Relation::spectral || !(rate > 0) || !(power >= 1 && power <= 64) || (rank && full_only))
-      throw std::invalid_argument("_core.make: relation_perceptron needs relations from 0 to 4, rate > 0, power from 1 to 64, and no rank for spectral or printed relations");
+      throw std::invalid_argument(
+          "_core.make: relation_perceptron needs relations from 0 to 4, rate > 0, power from 1 to 64, and no rank for spectral relations, or for "
+          "covariance and batch relations as printed");
   }
   bool accumulates() const { return kind == Relation::logdet || kind == Relation::von_neumann; }
   double n_tasks(std::size_t n) const { return static_cast<double>(std::max(tasks, n)); }  // k

@@ -3,8 +3,8 @@
     γ = 1/(d v),   v = variance of all entries of the rows so far, mean = their mean, m2 = Σ (entry − mean)²
 
 γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does
-not depend on how the stream was cut into blocks. A few dense rows say little about v, so γ is 1/d before the 32nd. For
-sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
+not depend on how the stream was cut into blocks. A few dense rows say little about v, so for dense rows γ is 1/d until
+32 of them were seen. For sparse rows, d v is nearly the mean of ‖x‖², which even one row estimates well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Bandwidth:
         """Estimate γ, if `n_seen` is one of the counts after which it is estimated. Returns whether it changed."""
         if not self.is_used or not 0 < n_seen <= ROWS or n_seen & (n_seen - 1):
             return False
-        spread = self.m2 / n_seen
+        spread = self.m2 / n_seen  # d v
         usable = (self.sparse or n_seen >= MIN_DENSE_ROWS) and 1e-300 < spread < math.inf
         before = self.gamma
         self._set(1.0 / (spread if usable else self.d))

@@ -83,7 +83,11 @@ class ReferencePoint:
                 "reference_streak": self.streak, "reference_moves": self.moves}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore c. A state does not contain it if no row was far from c = 0, or if it is of an earlier version."""
+        """Restore c.
+
+        A state does not contain it if c has never moved and the last row was near it, or if the state is of an earlier
+        version.
+        """
         if "reference" not in state:
             return
         self.c = np.array(state["reference"], dtype=self.c.dtype)

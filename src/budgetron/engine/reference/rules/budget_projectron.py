@@ -9,8 +9,8 @@
 
     y  y_t    alpha  α    delta2  δ²    eta2  η²    gram.H  H    P  P    gamma  γ    weights.beta  β
 
-η is the parameter `eta`: an example closer than this to the span of S is projected, not stored. Other symbols are those
-of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties: the
+η is the parameter `eta`: an example at most this far from the span of S is projected, not stored. Other symbols are
+those of `reference.rule`. With more than two classes |β_j| is ‖β_j‖₂. Scores within a factor of 1 + 1e-10 are ties: the
 oldest example is evicted.
 If sparse rows share a pool of non-zeros, examples are evicted by the same rule, before t is added, until x_t fits.
 """

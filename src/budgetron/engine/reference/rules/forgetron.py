@@ -6,10 +6,10 @@
         Q ← Q + c²(σφ)² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S \\ {r}
 
 M counts mistakes. Q bounds the total effect of shrinking on the mistake bound; it starts at 0. Other symbols are those
-of `reference.rule`. With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_c(x_r), where x_r was stored because
-class c was predicted instead of its label y.
+of `reference.rule`. With more than two classes c² is 2c_G² and μ = f'_y(x_r) − f'_z(x_r), where x_r was stored because
+class z was predicted instead of its label y.
 
-    c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for c
+    c2   c²     sigma      σ      y_r    the signs of β_r: ±1, or +1 for y and −1 for z
     Q    Q      sigma_mu   σμ     n_mistakes   M
 
 If sparse rows share a pool of non-zeros, one new row may require the eviction of several examples. They are evicted
@@ -106,7 +106,7 @@ def c2_of(settings: Settings) -> float:
 
 
 def largest_phi(c2: float, sigma: float, sigma_mu: float, Q: float, M: int) -> float:
-    """Return the largest φ in (0, 1] with aφ² + bφ + c ≤ 0. It exists because c < 0.
+    """Return the largest φ in (0, 1] with aφ² + bφ + c ≤ 0, the inequality of the module. It exists because c < 0.
 
     The root is computed as −2c / (b + √(b² − 4ac)): this form has no cancellation, since b > 0, and also covers a = 0.
     """

@@ -1,19 +1,26 @@
 """FourierSgd: gradient descent on random Fourier features (FOGD). It stores no examples.
 
     u_q ~ N(0, 2γ I), q = 1 … D,   z(x) = (cos u_1·x, sin u_1·x, …),   E z(x)·z(x')/D = K'(x, x')
-    y f < 1:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
+    y f < ϑ:   w ← w + (η/D) y ψ(x, i),    f_i(x) = w·ψ(x, i),   ψ(x, i)_q = g_iq z(x)_q
 
-u_q are the frequencies, γ is the parameter of the Gaussian kernel K', and i is the task. The factors g make ψ the
-features of the multitask kernel, E g_iq g_jq = (A⁻¹)_ij / c_G², in fixed memory for any number of tasks. In a graph in
-closed form, a share (A⁻¹)_ij/(A⁻¹)_ii of the frequencies has a random sign per cluster, and the others have a random
-sign per task; so with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c_G, with A⁻¹ = RRᵀ
-(`graphs.factor_of`) and random signs s_l. A and c_G are defined in `reference.rule`.
+u_q are the frequencies, γ is the parameter of the Gaussian kernel K', i is the task, and ϑ is the parameter `margin`. η
+is multiplied by the weight of the example. The factors g make ψ the features of the multitask kernel, in fixed memory
+for any number of tasks:
+
+    E g_iq g_jq = (A⁻¹)_ij / c_G²
+
+In a graph in closed form, all tasks of a cluster have the same random sign for a share (A⁻¹)_ij/(A⁻¹)_ii of the
+frequencies, where i and j are two of these tasks. For the other frequencies, each task has a random sign of its own. So
+with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a factor
+(`graphs.factor_of`), c is the largest norm of a row of R, and s_l are random signs. A and c_G are defined in
+`reference.rule`.
 
     frequencies  u, in units of √(2γ)/32: small integers, as in `rules.budgetron.features.fourier_features`
     coupling(i)  g_i
-    w            w
+    weights      w
 
-All random numbers are hashes of the seed, so a model file does not contain them.
+A model file contains no random numbers, because all of them are hashes: the frequencies of the seed, the signs of the
+task ids and clusters.
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ UNIT = 32.0  # frequencies are stored as integers in units of √(2γ)/UNIT
 class Parameters(RuleParameters, frozen=True):
     frequencies: Annotated[int, Meta(ge=1, le=2**31)] = 1  # D
     rate: Annotated[float, Meta(gt=0.0)] = 1.0  # η
-    margin: Annotated[float, Meta(gt=0.0)] = 1.0
+    margin: Annotated[float, Meta(gt=0.0)] = 1.0  # ϑ
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
@@ -102,7 +109,7 @@ class FourierSgd(Rule):
         self.frequencies = None if settings.sparse else self.frequencies_of(np.arange(settings.n_features))
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
         if self.factor is not None:
-            # c_G, the largest norm of a row of R: (A⁻¹)_ii is the squared norm of row i.
+            # The largest norm of a row of R. The squared norm of row i is (A⁻¹)_ii, up to the factor of R.
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
     def frequencies_of(self, columns: Any) -> Array:

@@ -13,7 +13,7 @@ from its first mistake on. On an explicit graph, v itself is stored for all task
 
     rows.vectors  u, or v in an explicit graph     sums[cluster]  s     p  p
 
-The weights are computed relative to the largest |v_n|, because |v_n|^p overflows.
+The weights are computed relative to the largest |v_n|, because |v_n|^p could overflow.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class LinearPerceptron(Rule):
 
     @staticmethod
     def dual(v: Array, p: float, counts: Array | None = None) -> tuple[Array, float]:
-        """Return φ = sign(v)|v|^{p−1}, and the factor with which w = factor · φ.
+        """Return φ = sign(z)|z|^{p−1} with z = v/max|v|, and the factor with which w = factor · φ.
 
-        `counts` says how many tasks each row of v stands for.
+        `counts` says how many tasks each row of v stands for; by default one each.
         """
         largest = float(np.abs(v).max(initial=0.0))
         if largest == 0:

@@ -5,7 +5,7 @@
     on a mistake, δ ≤ η:   β ← β + y_t α
     on a mistake, δ > η:   S ← S ∪ {t},  β_t = y_t.   If |S| = B:  β ← β + y_t α, or evict as `BudgetProjectron` does
     Projectron++, 0 < y_t f(x_t) < 1, with ℓ = 1 − y_t f(x_t):   β ← β + τ y_t α
-        norm       if ℓ ≥ δ/η:                τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)        as published
+        norm       if ℓ > δ/η:                τ = min(ℓ/p, 2(ℓ − δ/η)/p, 1)        as published
         squared    if ℓ > δ²/η:               τ = min(ℓ/p, 2(ℓ − δ²/η)/p, 1)       DOGMA, which also stores where δ² > η
         budget     if 2ℓ − τp − 2Uδ ≥ 0:      τ = min(ℓ/p, 1),   U = ¼ √((B + 1)/ln(B + 1))       Lu et al. 2016
 
@@ -13,7 +13,7 @@
 coefficients as b = β/c_G². With more than two classes δ² and p are doubled, since two outputs change (not under
 `budget`, as in the tables of Lu et al.). `reference.rule` explains the other symbols.
 
-    unit  c_G², or 1 without margin updates      eta2  η² c_G²
+    unit  c_G², or 1 for Projectron      eta2  η² c_G², or η c_G² for `squared`
 """
 
 from __future__ import annotations

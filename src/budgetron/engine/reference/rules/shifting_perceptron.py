@@ -7,8 +7,8 @@
                                    a = ln(B)/B unless it is set
 
 The polynomial form without a budget is the Shifting Perceptron. The fixed form is a Forgetron whose shrinking does not
-depend on the stream: the oldest example has the weight (1 − a)^B ≈ 1/B when it is removed. Its mistake bound for
-comparators that shift is in `theory.fixed_shrink_bound`.
+depend on the stream: the oldest example has the weight (1 − a)^B when it is removed, about 1/B for the default a. Its
+mistake bound for comparators that shift is in `theory.fixed_shrink_bound`.
 
     amount  λ or a     shrink  which of the two forms
 
@@ -85,7 +85,7 @@ class ShiftingPerceptron(MistakeDriven):
         if p.shrink == FIXED:
             return 1.0 - (shrink_for(self.settings.capacity or 1) if p.amount is None else float(p.amount))
         earlier = self.n_mistakes - 1
-        return earlier / (float(p.amount) + earlier) if earlier else 1.0  # before the first mistake nothing is stored
+        return earlier / (float(p.amount) + earlier) if earlier else 1.0  # at the first mistake nothing is stored yet
 
     def evict_one(self) -> bool:
         self.remove(int(self.store.arrival.argmin()))

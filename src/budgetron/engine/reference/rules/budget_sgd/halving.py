@@ -4,8 +4,8 @@
         L = the B/2 examples with the largest ‖β_j‖ √K_jj (among ties the oldest),   D = the others
         β_L ← β_L + (H_LL + ϱI)⁻¹ H_LD β_D,   S ← L,   β_L ← β_L ν/‖f_L‖
 
-H is the Gram matrix of S in K̃ = K/c_G², K the multitask kernel; ϱ is the parameter `ridge`. |S| is at most B. Just
-after a full store was halved and t was stored, |S| is B/2 + 1.
+H is the Gram matrix of S in K̃ = K/c_G², K the multitask kernel; ϱ is the parameter `ridge`. (The code computes H in K,
+with the ridge ϱ c_G².) |S| is at most B. Just after a full store was halved and t was stored, |S| is B/2 + 1.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Method(ABC):
     Every method implements `evict`. The other steps have defaults, which most methods keep.
     """
 
-    projects: ClassVar[bool] = False  # whether examples closer than η to the span of the stored ones are projected
+    projects: ClassVar[bool] = False  # whether examples at most η from the span of the stored ones are projected
 
     def __init__(self, rule: BudgetSgd) -> None:
         self.rule = rule

@@ -31,7 +31,8 @@ from budgetron.kernels import Gaussian
 
 # Brackets of h: z between the two examples, beyond x_n, and beyond x_m.
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
-# For larger L, 1 + κ rounds to 1. Merging is then the same as removing, and the maxima are too narrow for a search.
+# For larger L, κ is at the rounding error of 1. Merging is then the same as removing, and the maxima are too narrow for
+# a search.
 UNRELATED = 36.0
 GOLDEN = (math.sqrt(5) - 1) / 2
 EQUAL = 1 + 1e-12  # values within this factor count as equal, so that rounding does not choose between two maxima

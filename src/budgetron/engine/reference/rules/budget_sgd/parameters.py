@@ -16,7 +16,7 @@ class Step(IntEnum):
     CONSTANT = 0  # η
     ROOT = 1  # η / √t
     PEGASOS = 2  # 1 / (λt)
-    PASSIVE_AGGRESSIVE = 3  # min(C, ℓ/K_tt), where `rate` is C
+    PASSIVE_AGGRESSIVE = 3  # min(C, ℓ/‖K̃_t‖²), where `rate` is C; see `rule`
 
 
 class Maintenance(IntEnum):
@@ -45,7 +45,7 @@ class Parameters(RuleParameters, frozen=True):
     clip: Annotated[float, Meta(ge=0.0)] = 0.0  # γ: no coefficient of BOGD above ηγ; 0: no bound
     rescale: bool = False  # whether all coefficients shrink until none is above ηγ, instead of clipping each
     skip: bool = True  # whether passive-aggressive learning may skip an example
-    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples closer to the span of the stored ones are projected on it
+    eta: Annotated[float, Meta(ge=0.0)] = 0.0  # examples at most this far from the span of S are projected on it
     ridge: Annotated[float, Meta(ge=0.0)] = 5e-4  # ϱ of halving
     rank: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.2  # r/B of `nystrom`
     seed: Annotated[int, Meta(ge=0)] = 0

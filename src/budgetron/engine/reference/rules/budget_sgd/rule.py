@@ -1,19 +1,21 @@
-"""BudgetSgd: a step whenever the margin is below 1, and budget maintenance when more than B examples are stored.
+"""BudgetSgd: a step whenever the margin is below ϑ, and budget maintenance when more than B examples are stored.
 
-    K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ = 1 (`margin`)
+    K̃ = K / c_G²,  f = Σ_j β_j K̃(x_j, ·),  ℓ = max(0, ϑ − y_t f(x_t)),  ϑ is the parameter `margin`
     every example:   β ← (1 − η_t λ) β          if λ > 0, except for passive-aggressive steps
-    if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/K̃_tt) for passive-aggressive steps
+    if ℓ > 0:        S ← S ∪ {t},  β_t = τ y_t,  τ = η_t,  or min(C, ℓ/‖K̃_t‖²) for passive-aggressive steps
     if |S| = B + 1:  budget maintenance, by the method `maintenance`
     at the end:      β ← β min(1, U/‖f‖),  U = radius √B,  if radius > 0
 
-η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps; `reference.rule` explains the
-other symbols. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the largest (A⁻¹)_ii. The model stores and
-displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as for all other learners.
+η_t is the step size, λ the regularization, and C the limit of passive-aggressive steps (`rate`). In a step, η_t and C
+are multiplied by the weight of the example. ‖K̃_t‖² is K̃_tt, or 2K̃_tt with more than two classes, because two outputs
+change. `reference.rule` explains the other symbols. The papers assume K_tt ≤ 1, so the kernel is divided by c_G², the
+largest (A⁻¹)_ii. The model stores and displays the weights b = β/c_G², because f = Σ_j b_j K(x_j, ·) holds for them, as
+for all other learners.
 
-    y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin, ‖K_t‖² is then 2K_tt
+    y     y_t; with more classes +1 for y_t and −1 for the other class with the largest margin
     tau   τ      unit  c_G²      weights.beta  b      k_jj  K_jj      norm2  ‖K̃_t‖²
 
-A loss below 1e-10 counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must not
+A loss below 1e-10 ϑ counts as 0. A passive-aggressive step makes the loss zero up to rounding, and rounding must not
 decide whether the same example is learned again.
 """
 

@@ -190,7 +190,7 @@ class Filter:
         if not self.shared:
             return np.zeros(0)
         features = self.features(e).astype(self.P.dtype)
-        return self.P @ features if self.full_covariance else self.P * features
+        return np.asarray(self.P @ features if self.full_covariance else self.P * features)
 
     def _variance(self, e: Seen, spread: Array) -> float:
         v = float(self.features(e) @ spread) if self.shared else 0.0
