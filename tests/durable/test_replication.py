@@ -21,6 +21,7 @@ from budgetron.durable import (
 )
 from budgetron.durable.replication.fencing import Claim, claim, claims
 from budgetron.durable.replication.follower import Follower
+from budgetron.durable.replication.following import unused_number
 from budgetron.durable.replication.history import plan, read_runs
 from budgetron.durable.replication.objects import head_path
 from budgetron.durable.replication.retention import prune
@@ -82,6 +83,12 @@ def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
         again = host.learn(*BLOCKS[6], key="block 6")
         assert again.repeated and again.position == 7
         assert not host.learn(*BLOCKS[7], key="block 7").repeated
+
+
+def test_a_new_owner_leaves_numbers_to_records_that_were_not_copied():
+    """The former owner may have used the numbers after the last copied record, also just before a round number."""
+    for position in (0, 7, 499_999, 500_000, 999_999, 1_000_000, 1_000_001):
+        assert unused_number(position) >= position + 500_000
 
 
 def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
