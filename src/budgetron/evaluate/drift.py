@@ -34,7 +34,7 @@ DELTA = 0.01  # the largest probability of any false alarm in a whole stream
 LARGEST_LOSS = 8.0  # nats; larger log losses are clipped, because ADWIN needs bounded losses
 _BUCKETS = 32  # per row
 _BUCKET_SIZE = 32  # a bucket is closed, and its row tested, when it has at least this many examples
-_MAX_ALARMS = 100  # only the latest alarms are listed
+MAX_ALARMS = 100  # only the latest alarms are listed
 OVERALL = 0  # the row of all examples
 
 
@@ -183,7 +183,7 @@ class DriftMonitor:
         self.loss, self.total = loss, 0
         self._scale = LARGEST_LOSS if loss == "log loss" else 1.0
         self._adwin = Adwin(max_tasks + 1, delta)
-        self.latest: deque[Alarm] = deque(maxlen=_MAX_ALARMS)
+        self.latest: deque[Alarm] = deque(maxlen=MAX_ALARMS)
 
     def add(self, task_rows: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
         """Add the losses of examples. Task row r is task `names[r − 1]`; row 0 has the tasks not counted separately."""

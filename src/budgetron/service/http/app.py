@@ -51,6 +51,7 @@ ADDRESS = "budgetron.address"  # the address of the client
 STREAM = "budgetron.stream"  # whether the request is a stream, which lasts as long as its client wants
 LIMITS = "/v1/limits"
 _WITH_BODY = ("POST", "PUT")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})  # all others are counted together, as "other"
 _LARGE = 2**16  # bytes of a response that may have to wait for the client to read
 
 
@@ -144,7 +145,7 @@ class Observe:
         return check_headers(scope["headers"])
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether an administrator requests /v1/limits. No rate limits it, so a wrong limit can be undone."""
+        """Whether an administrator requests /v1/limits. No rate applies to this, so a wrong limit can be undone."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
@@ -160,7 +161,9 @@ class Observe:
             raise ClientDisconnect from None
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        route, method = scope.get(ROUTE, "unknown"), scope["method"] if status != 405 else "other"
+        route, method = scope.get(ROUTE, "unknown"), scope["method"]
+        if status == 405 or method not in _METHODS:  # a client can invent methods, and each would be a new label
+            method = "other"
         self._service.metrics.answered(route, method, status, seconds)
         if self._service.settings.log_requests:
             log("request", method=method, route=route, status=status, key=scope.get(KEY, ANONYMOUS.name),
