@@ -10,7 +10,7 @@ is raised. If it is lower, the model has improved.
 
 All tasks share one table with a row of buckets per task, so a block of examples costs only a few array operations. A
 row has at most 32 buckets. When it is full, two neighbours are merged: old buckets become large, and recent ones stay
-small, so a change is noticed as soon after a million losses as after a thousand.
+small, so a change is noticed nearly as soon after a million losses as after a thousand.
 
 δ' is the part of δ for one cut in one test (a union bound). Half of δ is for the row of all examples; the other half is
 divided equally among `max_tasks` rows, also if fewer tasks occur. Within a row, the k-th test gets the part
