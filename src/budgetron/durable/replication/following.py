@@ -80,7 +80,7 @@ class FollowingHost(Host):
 def unused_number(position: int) -> int:
     """A record number far above those that a former owner may have used: at least half a million after `position`.
 
-    It is the first number after a million, or after a multiple of it.
+    It is one more than a multiple of a million.
     """
     return ((position + _NUMBER_STEP // 2) // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
 
