@@ -37,7 +37,7 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}
     threshold = result["high"]
-    # `predict` prints probabilities with six decimals, so rows closer to the threshold than that are left out.
+    # `predict` prints probabilities with six decimals, so rows within 1e-6 of the threshold are left out.
     probabilities = [float(row["probability_yes"]) for row in rows]
     clear = [(row, p) for row, p in zip(rows, probabilities, strict=True) if abs(p - threshold) > 1e-6]
     assert len(clear) > 0.9 * len(rows)
@@ -88,12 +88,11 @@ def test_wrong_options_are_named(clicks: Path, budgetron, options: list, words: 
 
 def test_calibrate_refuses_a_model_in_shards(clicks: Path, tmp_path: Path, budgetron) -> None:
     learner = library.Budgetron(graph=library.graphs.disconnected(), budget="1 MiB")
-    with read(clicks, label="click", task="user") as stream:
-        with ShardedModel(learner, shards=2) as model:
-            for block in stream:
-                model.partial_fit(block.X, block.y, tasks=block.tasks)
-            model.keep_columns(stream.columns)
-            model.save(tmp_path / "shards")
+    with read(clicks, label="click", task="user") as stream, ShardedModel(learner, shards=2) as model:
+        for block in stream:
+            model.partial_fit(block.X, block.y, tasks=block.tasks)
+        model.keep_columns(stream.columns)
+        model.save(tmp_path / "shards")
     result = budgetron("calibrate", tmp_path / "shards", clicks, "--threshold", 0.4, "--save", tmp_path / "n", code=2)
     assert "calibrate: MODEL must be a model in one file" in result.output
 

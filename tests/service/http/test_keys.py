@@ -1,4 +1,4 @@
-"""API keys: no path works without the right one, and no key is written to a log or file."""
+"""API keys: no path of the API works without the right one, and no key is written to a log or file."""
 
 from __future__ import annotations
 
