@@ -27,7 +27,7 @@ def learned_host(folder, n=100, **options):
 
 
 def test_a_second_owner_is_rejected(tmp_path):
-    with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="another process has the directory"):
+    with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="is open in another process"):
         Host.open(tmp_path, MODELS["random"])
     Host.open(tmp_path, MODELS["random"]).close()
 

@@ -230,5 +230,5 @@ def test_serve_refuses_invalid_options(tmp_path):
         taken = [sys.executable, "-m", "budgetron", "serve", "--data", tmp_path / "two", "--port", port]
         done = subprocess.run(taken, capture_output=True, text=True)
         assert done.returncode == 2 and "a free address of this machine" in done.stderr
-        with pytest.raises(RuntimeError, match="another process has the directory"):
+        with pytest.raises(RuntimeError, match="is open in another process"):
             Running(tmp_path / "one")

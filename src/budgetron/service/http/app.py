@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from budgetron.errors import error_message
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
-from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.api_keys import ANONYMOUS, ApiKey, KeysUnreadable
 from budgetron.service.http.authorization import KEY, authorize, check_headers, token_of
 from budgetron.service.http.call import RECEIVED, Call, ServiceCall, too_many
 from budgetron.service.http.operations import (
@@ -149,7 +149,10 @@ class Observe:
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
-        key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+        try:
+            key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+        except KeysUnreadable:
+            return False
         return key is not None and key.may("admin")
 
     async def _send_in_time(self, message: Message, send: Send, client: Any) -> None:
