@@ -57,8 +57,8 @@ class DirectoryLock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyOwned(
-                f"Host: the directory {str(directory)!r} is open in another process, or in another host of this process. "
-                "Stop or close that one, or choose another directory."
+                f"Host: the directory {str(directory)!r} is open in another process, or in another host of this "
+                "process. Stop or close that one, or choose another directory."
             ) from None
 
     def release(self) -> None:
