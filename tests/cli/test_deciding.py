@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import budgetron as library
+from budgetron.distributed import ShardedModel
+from budgetron.io import read
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def test_run_sets_an_operating_point_that_predict_uses(clicks: Path, tmp_path: P
     rows = list(csv.DictReader(io.StringIO(budgetron("predict", saved, clicks, "--quiet").stdout)))
     assert {row["decision"] for row in rows} == {"yes", "no"}
     threshold = result["high"]
-    # `predict` prints probabilities with six decimals, so rows closer to the threshold than that are left out.
+    # `predict` prints probabilities with six decimals, so rows within 1e-6 of the threshold are left out.
     probabilities = [float(row["probability_yes"]) for row in rows]
     clear = [(row, p) for row, p in zip(rows, probabilities, strict=True) if abs(p - threshold) > 1e-6]
     assert len(clear) > 0.9 * len(rows)
@@ -82,6 +84,17 @@ def test_calibrate_does_not_learn(clicks: Path, tmp_path: Path, budgetron, as_js
 def test_wrong_options_are_named(clicks: Path, budgetron, options: list, words: str) -> None:
     result = budgetron("run", clicks, "--label", "click", *options, code=2)
     assert words in result.output
+
+
+def test_calibrate_refuses_a_model_in_shards(clicks: Path, tmp_path: Path, budgetron) -> None:
+    learner = library.Budgetron(graph=library.graphs.disconnected(), budget="1 MiB")
+    with read(clicks, label="click", task="user") as stream, ShardedModel(learner, shards=2) as model:
+        for block in stream:
+            model.partial_fit(block.X, block.y, tasks=block.tasks)
+        model.keep_columns(stream.columns)
+        model.save(tmp_path / "shards")
+    result = budgetron("calibrate", tmp_path / "shards", clicks, "--threshold", 0.4, "--save", tmp_path / "n", code=2)
+    assert "calibrate: MODEL must be a model in one file" in result.output
 
 
 def test_calibrate_needs_a_setting(clicks: Path, tmp_path: Path, budgetron) -> None:

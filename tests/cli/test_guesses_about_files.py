@@ -24,7 +24,7 @@ def orders(tmp_path: Path) -> Path:
 
 def test_guesses_are_printed_with_the_options_that_change_them(orders: Path, tmp_path: Path, budgetron) -> None:
     done = budgetron("run", orders, "--learner", "Forgetron", "--save", tmp_path / "m")
-    assert "'Kunde Nr' (40 values) looks like one: name it with --task 'Kunde Nr'" in done.stderr
+    assert "'Kunde Nr' (40 values) could be the task: name it with --task 'Kunde Nr'" in done.stderr
     assert "one task (none named; see --task)" in done.stdout
     _, columns = io.load_model(tmp_path / "m")
     notes = {line.column: line.note for line in columns.describe()}

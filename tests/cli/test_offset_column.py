@@ -43,6 +43,16 @@ def test_run_predict_and_inspect_use_the_offset_column(scored, tmp_path, budgetr
     assert "--offset score" in compared
 
 
+def test_decisions_use_the_offset_column(scored, tmp_path, budgetron, as_json):
+    budgetron("run", scored, "--offset", "score", "--threshold", 0.5, "--save", tmp_path / "m", "--quiet")
+    for score, decision in ((-30, "no"), (30, "yes")):
+        example = json.dumps({"a": 0, "b": 0, "score": score})
+        explained = as_json("inspect", tmp_path / "m", "--example", example, "--task", "u1")["example"]
+        assert explained["decision"] == decision
+    point = as_json("calibrate", tmp_path / "m", scored, "--costs", "fp=1,fn=3", "--save", tmp_path / "c")
+    assert point["operating_point"]["counted"] == 400
+
+
 def test_invalid_offset_columns_and_values_are_refused(scored, tmp_path, budgetron):
     assert "no column 'gone'" in budgetron("run", scored, "--offset", "gone", code=2).output
     assert "both the column" in budgetron("run", scored, "--offset", "label", "--label", "label", code=2).output

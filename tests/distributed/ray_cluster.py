@@ -64,7 +64,7 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # no /proc on this system, or the process ended just now: then the next call returns True
+    except FileNotFoundError:  # this system has no /proc, or the process ended a moment ago; the next call tells
         return False
 
 

@@ -51,9 +51,9 @@ def on_ray(folder, **parameters):
 
 
 def kills(cluster, folder, n):
-    """Kill each worker in turn, n times in all, at random moments while a block is learned.
+    """Kill the workers in turn, n times in all, at random moments while rows are learned.
 
-    On a busy machine a killed worker may not be replaced yet when the next one is chosen.
+    On a busy machine, a worker may be killed before the last one was replaced. So there may be fewer recoveries.
     """
     rng = np.random.default_rng(n)
     rows = 1600 * n

@@ -55,7 +55,7 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
 def test_a_shard_needs_only_its_part_of_the_graph(rule, kind):
-    """Learners with the whole graph give the same margins. A Forgetron would not: its step depends on all tasks."""
+    """Learners with the whole graph give the same margins. A Forgetron would not: it shrinks by c_G of the graph."""
     X, y, tasks = stream(N, 11)
     learner = new_learner(rule, random_graph(kind, 11), budget=40)
     part, _ = local_run(learner, X, y, tasks, 3, [0, 1])

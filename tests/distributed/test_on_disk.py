@@ -1,4 +1,4 @@
-"""Models saved to a folder or URL, and live in a directory: nothing acknowledged is lost or learned twice."""
+"""Models that are saved, or that learn in a directory: nothing acknowledged is lost or learned twice."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_one_more_of_many_workers_moves_about_its_share():
     before = workers_of(1000, [f"w{i}" for i in range(20)])
     after = workers_of(1000, [f"w{i}" for i in range(21)])
     moved = sum(before[shard] != after[shard] for shard in before)
-    assert 40 <= moved <= 160  # 1000/21 = 48 is the minimum; a plain modulus would move 950
+    assert 40 <= moved <= 160  # about 1000/21 = 48 must move; a plain modulus would move 940
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))

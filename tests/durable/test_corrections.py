@@ -44,7 +44,7 @@ def probe_margins(model):
 
 
 def learned_host(folder, make=MODELS["budgetron"], **options):
-    """A host that has learned 12 requests, and the requests as lists [X, y, tasks]; record i is request i - 1."""
+    """A host that has learned 12 requests, and these as lists [X, y, tasks]. Record i of the log is `sent[i - 1]`."""
     host = Host.open(folder, make, **options)
     sent = [list(request) for request in requests()]
     for X, y, tasks in sent:

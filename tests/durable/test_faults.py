@@ -27,7 +27,7 @@ def learned_host(folder, n=100, **options):
 
 
 def test_a_second_owner_is_rejected(tmp_path):
-    with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="another process has the directory"):
+    with Host.open(tmp_path, MODELS["random"]), pytest.raises(AlreadyOwned, match="is open in another process"):
         Host.open(tmp_path, MODELS["random"])
     Host.open(tmp_path, MODELS["random"]).close()
 
@@ -189,6 +189,8 @@ def test_nothing_is_learned_while_the_disk_is_full_and_learning_continues_afterw
         assert host.content() == (tmp_path / "model").read_bytes()
 
 
+# Open a directory without write permission. Root may write anywhere, so it becomes another user. This user may not be
+# able to read the package, so everything is imported before.
 READ_ONLY = """
 import os, sys
 import budgetron.learners.lifecycle.files
@@ -221,7 +223,7 @@ def test_a_directory_that_cannot_be_created_is_rejected(tmp_path):
 
 
 def test_nothing_is_acknowledged_without_the_first_snapshot(tmp_path, monkeypatch):
-    """A replay without a snapshot would depend on the arguments of `Host.open`. A retry writes nothing new."""
+    """A replay without a snapshot would depend on the arguments of `Host.open`. A retry adds no record."""
     host = Host.open(tmp_path, MODELS["budgetron"])
     X, y, tasks = blocks(20)[0]
 
@@ -257,7 +259,7 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_logging():
-    """Log messages read the clock, which a test forbids."""
+    """Disable log messages, because they read the clock."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -103,13 +103,13 @@ def test_a_rejected_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     before = host.content()
     with pytest.raises(UnknownLabel):
         host.learn(second[0], ["never"] * 20, second[2], key="other")
-    close_without_snapshot(host)  # the rejected records are still in the log
+    close_without_snapshot(host)  # the last rejected record is still in the log
     host = Host.open(tmp_path)
     assert host.recovery.rejected == 1 and host.content() == before
     host.learn(*third)
     after = host.content()
     close_without_snapshot(host)
-    host = Host.open(tmp_path)  # the commit of `third` has cleared them
+    host = Host.open(tmp_path)  # the commit of `third` has cleared it
     assert host.recovery.rejected == 0 and host.content() == after
     host.close()
 

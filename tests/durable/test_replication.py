@@ -21,6 +21,7 @@ from budgetron.durable import (
 )
 from budgetron.durable.replication.fencing import Claim, claim, claims
 from budgetron.durable.replication.follower import Follower
+from budgetron.durable.replication.following import unused_number
 from budgetron.durable.replication.history import plan, read_runs
 from budgetron.durable.replication.objects import head_path
 from budgetron.durable.replication.retention import prune
@@ -33,7 +34,10 @@ BOTH_STORES = pytest.mark.parametrize("url", ["directory", "fsspec"], indirect=T
 
 @pytest.fixture
 def url(request, tmp_path):
-    """The URL of a new copy. It is in memory, which is fastest, unless a test runs with both kinds of store."""
+    """The URL of a new copy, in the kind of store that `BOTH_STORES` names.
+
+    Tests without that mark use memory, which is fastest; without fsspec, a directory.
+    """
     kind = getattr(request, "param", "")
     if kind == "directory" or (not kind and find_spec("fsspec") is None):
         yield str(tmp_path / "copy")
@@ -84,6 +88,12 @@ def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
         assert not host.learn(*BLOCKS[7], key="block 7").repeated
 
 
+def test_a_new_owner_leaves_numbers_to_records_that_were_not_copied():
+    """The former owner may have used the numbers after the last copied record, also just before a round number."""
+    for position in (0, 7, 499_999, 500_000, 999_999, 1_000_000, 1_000_001):
+        assert unused_number(position) >= position + 500_000
+
+
 def test_a_copy_is_restored_to_a_point_in_time(tmp_path, url, copied):
     _, _, states = copied
     objects = [segment for run in read_runs(open_store(url)) for segment in run.segments]
@@ -107,7 +117,7 @@ def test_a_directory_is_cut_back_to_a_record(tmp_path, copied):
 
 
 def test_records_that_the_model_rejects_are_removed_from_the_copy(tmp_path, url):
-    """A record is copied before it is known that the model rejects it."""
+    """A rejected record is in the log, and is copied, until the next commit clears it."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
         replicator = Replicator(tmp_path / "owner", store)
@@ -158,7 +168,7 @@ def test_an_owner_shows_that_it_is_alive_between_rare_copies(tmp_path, url, monk
             time.sleep(0.01)
         assert store.get(head_path(1)) != head
         assert replicator.position == 1  # the second record waits for the next copy
-        claim(store, tmp_path / "owner")  # another process takes over
+        claim(store, tmp_path / "owner")  # as another process does that takes over
         replicator._thread.join(30)
         assert not replicator._thread.is_alive() and isinstance(replicator.error, StaleOwner)
         replicator.stop()

@@ -121,7 +121,10 @@ def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | Non
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])
 def test_alarms_agree_with_those_of_river(low: float, high: float) -> None:
-    """Both notice each of five rises, neither before it; ours at most 256 losses later, since it divides δ further."""
+    """Both notice each of five rises, and neither before it.
+
+    Ours is later, in the median by at most 256 losses, because it divides δ further.
+    """
     rng = np.random.default_rng(3)
     delays = []
     for _ in range(5):

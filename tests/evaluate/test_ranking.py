@@ -103,7 +103,7 @@ def filled(
 
 @pytest.mark.parametrize("n, classes", [(900, 2), (9000, 2), (900, 4), (9000, 4)])
 def test_figures_of_scores_are_exact_or_close_for_any_number_of_scores(n: int, classes: int) -> None:
-    """Below 4,096 scores the figures are exact, above they are close, overall and per task."""
+    """With up to 4,096 scores the figures are exact, with more they are close, overall and per task."""
     rng = np.random.default_rng(n + classes)
     truth = rng.choice(classes, size=n, p=[0.9, 0.1] if classes == 2 else [0.7, 0.1, 0.1, 0.1])
     task_rows = rng.integers(0, 3, size=n)

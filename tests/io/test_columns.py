@@ -109,7 +109,7 @@ def test_scaling_uses_only_earlier_rows(rows, cut):
             past = values[: 3 + row, column]
             past, x = past[~np.isnan(past)], rest[row, column]
             if np.isnan(x) or len(past) == 0 or past.std() <= 1e-5 * np.abs(past).max():
-                continue  # there is no earlier value, or the deviation is near the rounding error
+                continue  # a missing value, no earlier value, or a deviation near the rounding error
             expected = np.clip((x - past.mean()) / past.std(), -10, 10)
             assert scaled[row, column] == pytest.approx(expected, rel=1e-4, abs=1e-4)
     again = RunningScale.of(first)

@@ -158,7 +158,7 @@ def test_rows_of_the_latest_tasks_stay():
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_resized_budgetron_may_gain_and_lose_own_weights_for_bins(n_classes, engine):
-    """A model with little memory beyond that of its beliefs has none."""
+    """A model that has little more memory than its beliefs need has no own weights for bins."""
     rng = np.random.default_rng(8)
     X, tasks = rng.normal(size=(300, 4)), rng.integers(7, size=300)
     y = (np.abs(X[:, 0]) + 0.3 * (tasks % 2) > 0.7).astype(int) + (X[:, 1] > 1) * (n_classes - 2)

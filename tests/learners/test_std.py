@@ -31,7 +31,7 @@ def test_the_core_computes_the_standard_deviation_of_the_reference(graph, classe
     tasks = [*TASKS[:30], *[99] * 10]
     core, reference = (model.predict_std(rows[:40], tasks=tasks) for model in models)
     assert core.shape == ((40,) if classes == 2 else (40, 3)) and (core > 0).all()
-    assert np.allclose(core, reference, rtol=1e-5)  # float32 weights, see `Case.tolerance`
+    assert np.allclose(core, reference, rtol=1e-5)  # the weights are float32
 
 
 def test_a_new_task_has_a_larger_deviation_than_one_that_was_learned():

@@ -142,7 +142,7 @@ def test_the_drawing_has_one_line_per_edge(monkeypatch, limit):
     assert html.count('class="edge"') == 2
     html, _ = run_and_render(Forgetron(5, graph=graphs.from_similarity(np.ones((2, 2)), tasks=["a", "b"])),
                       (ROWS, LABELS, list("ab") * 150))  # fmt: skip
-    assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse, so the similarity is drawn instead of edges
+    assert html.count('class="edge"') == 1  # this A⁻¹ has no inverse, so a line means that two tasks are similar
 
 
 def test_replicas_are_not_called_shards():

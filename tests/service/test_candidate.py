@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from budgetron import Forgetron, Perceptron
-from budgetron.durable import DiskRefused, Host, ModelHost, NothingLearned
+from budgetron.durable import DiskRefused, Host, ModelHost, NotCopied, NothingLearned
 from budgetron.durable.versions import NoVersion, Versions
+from budgetron.errors import StorageError
 from budgetron.service.handlers.predicting import Predictor
 from budgetron.service.http.wire import Example
 from budgetron.service.model.model_versions import ModelVersions
@@ -43,7 +44,7 @@ def forgetron(tmp_path):
 
 
 def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
-    """Also after snapshots, rollbacks and restarts without a clean shutdown."""
+    """Also after snapshots, after another version was activated, and after restarts without a clean shutdown."""
     host, versions = open_versions(tmp_path / "data")
     with pytest.raises(NothingLearned):
         versions.save("v1", b"")
@@ -71,6 +72,27 @@ def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
     assert (host.decision_function(X, tasks) == expected).all()
     assert [event.action for event in versions.versions.state.events] == ["activate", "promote"]
     assert versions.candidate is None and not list((tmp_path / "data" / "versions").glob("candidate-*"))
+    host.close()
+
+
+def test_a_replacement_that_was_not_copied_is_not_counted_as_a_record_that_the_candidate_missed(tmp_path, forgetron):
+    host, versions = open_versions(tmp_path / "data")
+    learn(host, versions, 0)
+    versions.save("v1", b"")
+    versions.save("other", forgetron)
+    versions.begin("other", 0.0)
+    learn(host, versions, 1)
+
+    def broken():
+        raise StorageError("the network is down")
+
+    host.before_answer = broken
+    with pytest.raises(NotCopied):
+        versions.activate("v1", "me")
+    host.before_answer = None
+    assert versions.activate("v1", "me") == host.position  # a retry changes nothing
+    learn(host, versions, 2)
+    assert versions.candidate.skipped == 0
     host.close()
 
 

@@ -1,4 +1,4 @@
-"""Remembered predictions: bounded in number and bytes, and no client evicts those of another."""
+"""Remembered predictions: bounded in number and bytes, and divided fairly among the clients."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 
 
 def kill_while_copying(tmp_path, rounds, every):
-    """With --replicate-every 1, the copy has every label that was acknowledged more than `age_seconds` ago (GET copy).
+    """The copy has every label that was acknowledged more than `age_seconds` ago, as GET copy tells.
 
     The service is killed under load, its directory is destroyed, and the copy is restored.
     """

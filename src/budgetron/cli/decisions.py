@@ -79,19 +79,9 @@ def _costs(who: str, text: str) -> dict[str, float]:
 
 def set_point(who: str, model: Any, settings: dict[str, Any] | None) -> None:
     """Set the operating point of a model. Without settings the model keeps the operating point that it has."""
-    if settings is None:
-        return
-    if not hasattr(type(model), "operating_point"):
-        name = next(name for name in NAMES if settings[name] is not None)
-        raise input_error(
-            who,
-            f"--{name.replace('_', '-')}",
-            "left out for a model in shards",
-            shown(settings[name]),
-            "Decide on its probabilities in your program.",
-        )
-    with _errors_name_options(who):
-        model.change_operating_point(settings)
+    if settings is not None:
+        with _errors_name_options(who):
+            model.change_operating_point(settings)
 
 
 def check_labels(who: str, settings: dict[str, Any] | None, labels: Sequence[Any] | None) -> None:

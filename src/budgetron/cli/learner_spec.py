@@ -50,7 +50,7 @@ class LearnerSpec:
         if self.budget is not None:
             if not has_parameter(name, "budget"):
                 raise input_error(
-                    who, "--budget", f"left out for {name}, which stores every mistake", shown(self.budget)
+                    who, "--budget", f"left out for {name}, which has no budget", shown(self.budget)
                 )
             budget_from(who, self.budget)
         # The file is read once, here; `build` may be called several times.
@@ -211,17 +211,20 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
     # utf-8-sig drops the byte order mark that spreadsheet programs write.
     with open(rest, newline="", encoding="utf-8-sig") as file:
         tabs = Path(rest).suffix.lower() in (".tsv", ".tab")
-        for number, row in enumerate(csv.reader(_without_comments(file), delimiter="\t" if tabs else ","), start=1):
+        lines = csv.reader(_without_comments(file), delimiter="\t" if tabs else ",")
+        is_first = True
+        for row in lines:
             row = [cell.strip() for cell in row]
-            # Skip blank lines and a header line such as task,cluster.
-            if not any(row) or (number == 1 and _is_header(row, kind)):
+            if not any(row):
+                continue
+            is_header, is_first = is_first and _is_header(row, kind), False
+            if is_header:  # such as task,cluster
                 continue
             if kind == "edges" and len(row) == 1:
                 row.append("")  # a task without edges
             if not 2 <= len(row) <= max_fields or not row[0] or (kind == "clusters" and not row[1]):
-                raise input_error(
-                    who, "--graph", f"a file with lines {line_format}", f"{shown(row)} in line {number} of {rest}"
-                )
+                got = f"{shown(row)} in line {lines.line_num} of {rest}"
+                raise input_error(who, "--graph", f"a file with lines {line_format}", got)
             if len(rows) >= _MAX_GRAPH_LINES:
                 raise input_error(who, "--graph", f"a file of at most {_MAX_GRAPH_LINES} lines", rest)
             rows.append(row)
@@ -231,7 +234,8 @@ def _graph_rows(who: str, text: str) -> list[list[str]]:
 
 
 def _without_comments(file: Iterable[str]) -> Iterable[str]:
-    return (line for line in file if not line.startswith("#"))
+    # Comments become blank lines, so that later lines keep their numbers.
+    return ("\n" if line.startswith("#") else line for line in file)
 
 
 def _is_header(row: Sequence[str], kind: str) -> bool:

@@ -67,7 +67,7 @@ def explain_example(path: str, model: Any, columns: Any, text: str, task: str | 
         "nearest": list(_nearest_examples(reasons, learner, vector, row_task, nearest)),
     }
     if getattr(model, "operating_point", None) is not None:
-        explained["decision"] = plain(model.decide(row, tasks=tasks)[0])
+        explained["decision"] = plain(model.decide(row, **arguments)[0])
     if hasattr(model, "predict_std"):
         explained["std"] = np.ravel(model.predict_std(row, **arguments)).tolist()
     if hasattr(model, "predict_proba"):

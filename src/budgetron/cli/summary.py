@@ -43,7 +43,7 @@ def show(result: RunResult, n_tasks: int) -> None:
     for line in alarm_lines(result.validation):
         out.print(line, soft_wrap=True)
     if note := rare_words(result.validation):
-        if hasattr(type(result.model), "operating_point") and result.model.operating_point is None:
+        if result.model.operating_point is None:
             note += " To decide at other probabilities than one half, add for example --costs fp=1,fn=20."
         out.print(f"{note}\n", soft_wrap=True)
     for note in _notes(result):

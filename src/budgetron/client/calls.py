@@ -92,7 +92,8 @@ def predict_many(
 
 
 def _options(remember: bool, explain: bool, ask: float | None) -> dict[str, Any]:
-    # Options with their default values are left out: an earlier service rejects fields that it does not know.
+    # `explain` and `ask` are left out unless they are used, because an earlier service rejects fields that it does not
+    # know. Every version knows `remember`.
     return {"remember": remember} | ({"explain": True} if explain else {}) | ({} if ask is None else {"ask": ask})
 
 
@@ -173,7 +174,7 @@ def _offset_json(offset: Any) -> Any:
 
 
 def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterator[list[dict[str, Any]]]:
-    """Batches of `size` examples, from a table or any iterable. The iterable may be endless."""
+    """Batches of `size` examples, from a table or any iterable, of which only one batch is read ahead."""
     if not is_integer(size) or size < 1:
         raise input_error("Client", "batch", "an integer >= 1", shown(size))
     examples = _examples(X, y, tasks, offset)

@@ -72,7 +72,7 @@ class ServiceRefused(ServiceError, InputError):
 class ServiceFailed(ServiceError, OperationalError):
     """The service failed (5xx, 408 or 429). The request itself may be correct.
 
-    Failures that a retry may cure were retried first.
+    If a later attempt might have succeeded, the request was retried first.
     """
 
 

@@ -113,8 +113,8 @@ class Client:
     ) -> NDArray[np.float64]:
         """Learn many examples in order, `batch` per request. Returns the margins before learning.
 
-        X, y and tasks may be endless iterables: a batch is sent when it is full, and released when it is acknowledged.
-        An error ends the call; earlier batches have been learned.
+        X, y and tasks may be iterables that are too long for the memory: a batch is sent when it is full, and released
+        when it is acknowledged. Only the margins stay. An error ends the call; earlier batches have been learned.
         """
         margins: list[Any] = []
         for examples in calls.batches(X, y, tasks, batch, offset):

@@ -29,7 +29,8 @@ class Shift:
     """A concept drift: when the weights rotate, by how many degrees, and whether all tasks rotate together.
 
     `begin` and `end` are positions as shares of the stream. With `alike`, all tasks rotate in the same way and stay as
-    related as before. Otherwise each task rotates in its own direction, and the cosines between tasks shrink by cos²θ.
+    related as before. Otherwise each task rotates in its own direction, and the cosines between
+    tasks are multiplied by cos²θ.
     """
 
     begin: float = 0.5
@@ -65,8 +66,8 @@ class Shift:
 class KnownAnswer:
     """The best possible predictions on a synthetic stream, in the order of the stream.
 
-    `scores` are the values of f. `labels` are the signs of f, before noise: the best predictions, which are wrong with
-    probability `noise`. `features` computes φ(x).
+    `scores` are the values of f. `labels` are 1 where f > 0 and otherwise 0, before noise: the best predictions,
+    which are wrong with probability `noise`. `features` computes φ(x).
     """
 
     start: Floats  # w, of shape (k, D)

@@ -7,7 +7,7 @@
 
 It learns online: scores of examples that were predicted before they were learned are counted in fixed bins. A *cut* is
 the number of the first bin at or above a threshold. Cuts are chosen again each time the number of counted examples has
-grown by a sixteenth. A learner has an operating point as `model.operating_point`.
+grown by a sixteenth, and at least by 64. A learner has an operating point as `model.operating_point`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from budgetron.errors import InputError, input_error, shown
 WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
 _FIRST = 256  # margins that only determine the scale, and are not counted
-_STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted
+_STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted if that is more
 _MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if the scores were calibrated
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -84,8 +84,8 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         The statistics of each shard, and its worker.
     classes_, kernel_ : determined by the first block
     n_seen_, n_mistakes_, n_stored_, memory_bytes_, capacity_ : int
-        Over all shards. `memory_bytes_` does not include parts that do not grow with learning: the empty prototype that
-        validates input in the coordinator, blocks in progress, and the counters of `busy_tasks`.
+        Over all shards. `memory_bytes_` does not include what the coordinator needs, which is bounded: the empty
+        prototype that validates input, blocks in progress, and the counters of `busy_tasks`.
     budget_share_ : dict
         Each task's current share of the stored examples.
 

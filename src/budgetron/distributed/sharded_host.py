@@ -105,7 +105,7 @@ class ShardedHost:
         return [entry if isinstance(entry, Exception) else answer_of(entry) for entry in entries]
 
     def _commit(self, entries: list[Entry]) -> None:
-        """Write entries to the journal and let the shards learn them. Every entry has an answer afterwards."""
+        """Write entries to the journal and let the shards learn them. Afterwards `answer_of` has every answer."""
         try:
             self._finish_earlier()
             new = self._journal.select_unlearned(entries, self._classes)

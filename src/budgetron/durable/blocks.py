@@ -4,13 +4,15 @@
     [2, …, weights, shape of the offsets, offsets]                           with another model's scores
 
 `kind` is "dense", "csr", "records" (raw, for a model with columns), "forget" (a task to forget), or "point" (the
-settings of an operating point, version 3). Arrays are little-endian bytes with their dtype. Tasks and labels are
-written as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not
-change without a migration.
+settings of an operating point, version 3). Arrays are little-endian bytes with their dtype. Tasks and labels are such
+an array if they are an array of numbers. Otherwise they are written as in a model file, so they may be any plain
+hashable value. The byte layouts are a file format: they must not change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
-learned. Decoded examples are not converted again, only checked against the model (`Learner.check`).
+learned. (A shard learns the block that its coordinator has checked; the bytes in its log have the same values.) Decoded
+arrays are not converted again, only checked against the model (`Learner.check`). Raw records are encoded by the columns
+of the model when it learns them.
 """
 
 from __future__ import annotations
@@ -128,9 +130,9 @@ def encode_forget(task: Any) -> bytes:
 def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
     """Encode the request to set the model's operating point, or to remove it if `settings` is None.
 
-    `continues` says whether the model has an operating point already; the new one takes over its counts. The log needs
-    to say so, because a correction may replay it from the beginning with a copy of today's model, which has its
-    operating point from the start. A record with `continues` False removes that point first.
+    `continues` says whether the model has an operating point already. If so, the new one takes over its counts. This is
+    logged because a correction may replay the log from the beginning, with a new model that has the operating point of
+    the current model from the start. A record with `continues` False first removes that operating point.
     """
     content = {} if settings is None else {"settings": dict(settings), "continues": continues}
     return _pack(_EncodedBlock(version=WITH_POINT, kind="point", records=[content]))
@@ -245,7 +247,8 @@ def _decode_array(encoded_array: Any) -> NDArray[Any]:
 def _decode_values(values: Any) -> Any:
     if values is None:
         return None
-    # An array is the pair (dtype, bytes). A list of two labels cannot be mistaken for one: bytes labels are encoded.
+    # An array is the pair (dtype, bytes). A list of two labels cannot be mistaken for it, because a label that is bytes
+    # is encoded as a list with the name of its type.
     if len(values) == 2 and isinstance(values[1], bytes):
         return _decode_array(values)
     return [decode_name(value) if isinstance(value, list) else value for value in values]

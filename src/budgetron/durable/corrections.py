@@ -155,7 +155,7 @@ class Corrections:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         row = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
         if row is None and log.db.one("SELECT 1 FROM log WHERE number < ?", (int(position),)):
-            raise _not_learned(position)  # trimming deletes all earlier records too, so this one was rejected
+            raise _not_learned(position)  # trimming would have deleted the earlier records too, so it was rejected
         if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
@@ -255,12 +255,13 @@ class Corrections:
     def _log_is_complete(self) -> bool:
         """Whether a replay of the log from a new model gives the current model.
 
-        The log must have everything that the oldest snapshot has learned. Missing numbers do not show this, because
-        records that were rejected before the first snapshot are missing too. So the examples are counted.
+        The log must have everything that the oldest snapshot has learned. A gap in the numbers does not mean that it
+        lacks something, because records that were rejected before the first snapshot are deleted too. So the examples
+        are counted.
         """
         oldest = self._snapshots.numbers[-1]
         hosted = hosted_model_from(self._snapshots.read(oldest))
-        if hosted.columns is not None:
+        if hosted.columns is not None:  # a new model would not have the columns, which the log does not contain
             return False
         learned = [record.block for record in self._records_after(0) if record.number <= oldest
                    and record.block is not None and record.number not in self._log.unwritten.rejected]  # fmt: skip

@@ -1,7 +1,9 @@
 """The exceptions of durable models, and the translation of SQLite and file system errors into them.
 
-After any of these the model and the log are as they were before the call, except after `NotCopied`, and if only the
-first snapshot could not be written. HTTP statuses are not decided here: the service maps the classes to statuses.
+After any of these the model and the log are as they were before the call, with three exceptions: `NotCopied`, a
+`StaleOwner` of the copy (another process has taken over the copy), and a first snapshot that could not be written. In
+these cases the examples are logged and learned, but not acknowledged. HTTP statuses are not decided here: the service
+maps the classes to statuses.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ class AlreadyOwned(StorageError):
 
 
 class StaleOwner(StorageError):
-    """A later owner has taken over the directory, so this host may no longer write to it."""
+    """A later owner has taken over the directory or its copy, so this host may no longer write to it."""
 
 
 class StandbyOnly(StorageError):
@@ -37,7 +39,7 @@ class NotCopied(StorageError):
 
 
 class DamagedLog(StorageError):
-    """The files on disk are damaged. `what` describes the damage, without path and remedy."""
+    """The files on disk, or the objects of a copy, are damaged. `what` describes the damage, without the remedy."""
 
     def __init__(self, message: str, what: str = "") -> None:
         super().__init__(message)
@@ -60,7 +62,10 @@ class NothingLearned(InputError):
 
 
 class NotInLog(InputError):
-    """The record can no longer be corrected: it was deleted from the log, or no snapshot from before it is left."""
+    """The record can no longer be corrected.
+
+    It was deleted from the log, or neither a snapshot from before it nor the complete log is left to replay.
+    """
 
 
 class KeyReused(InputError):
@@ -80,8 +85,8 @@ def storage_errors(path: Path) -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _DAMAGE_CODES:
             raise damaged_log(path, str(error)) from error
         raise DiskRefused(
-            f"Host: cannot write to the directory {str(path.parent)!r}: {error}. Nothing was learned from this call. "
-            "Free disk space or correct the permissions, then try again."
+            f"Host: cannot write to the directory {str(path.parent)!r}: {error}. Nothing was acknowledged. Free disk "
+            "space or correct the permissions, then try again."
         ) from error
     except UnicodeDecodeError as error:  # sqlite3 quotes a damaged name in its message, and cannot decode it
         raise damaged_log(path, "its tables have names that cannot be read") from error

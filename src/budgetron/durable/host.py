@@ -5,7 +5,8 @@ same time share one commit. If the model rejects a block, its bytes are deleted 
 that, the replay rejects the block in the same way.
 
 Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
-acknowledged only after the first snapshot is written, so a replay never depends on the arguments of `Host.open`.
+acknowledged only after the first snapshot is written, so acknowledged blocks are never replayed with a model that
+depends on the arguments of `Host.open`.
 
 `budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block that is
 not on disk, and never learn a block that is not logged.
@@ -73,15 +74,17 @@ class Host(HostChanges):
         Parameters
         ----------
         directory : path
-            Created if missing, for this user only. Only one host at a time may have it open; a second one raises
-            `AlreadyOwned`. If its files are damaged, `DamagedLog` names the commands that help.
+            Created if missing, for this user only. Only one host at a time may have it open; a second one without
+            `epoch` raises `AlreadyOwned`. If its files are damaged, `DamagedLog` names the commands that help.
         make_model : callable, or model : a learner
             The model that a new directory starts with. Both are ignored if the directory has a model already.
         epoch : int, optional
             For a supervisor that moves a model between processes. A number higher than all earlier epochs takes over
-            the directory; later writes of the former owner raise `StaleOwner`. With None, the directory is locked.
+            the directory; later writes of the former owner raise `StaleOwner`. With None, the directory is locked until
+            the host is closed, and the epoch is one more than the last.
         snapshot_every : int
-            Examples between two snapshots. A snapshot writes the model file and trims the log.
+            Examples between two snapshots. A snapshot writes the model file and trims the log. It is also written if
+            the log since the last snapshot has 64 MiB.
         learning_lock : context manager, optional
             Entered while the model learns, but not while the log is written. Hosts that share a lock share one core:
             one of them learns while the others write to disk.
@@ -120,7 +123,7 @@ class Host(HostChanges):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Learned:
-        """Learn the rows in order, exactly once. Returns when they are on disk and learned.
+        """Learn the rows in order. Returns when they are on disk and learned.
 
         Parameters
         ----------
@@ -128,8 +131,8 @@ class Host(HostChanges):
         y, tasks : one label and one task per row
         key : str, optional
             An idempotency key. A second call with the same key and rows returns the first answer and learns nothing, so
-            a call that failed or timed out can be retried. The last 100,000 keys are stored, or fewer if their answers
-            take more than 64 MiB.
+            a call that failed or timed out can be retried. Each snapshot deletes the keys before the last 100,000, and
+            more of them if their answers take more than 64 MiB.
         classes : labels, optional
             All labels that may occur; needed with the first block if it does not contain them all.
         sample_weight : one weight per row, optional
@@ -140,17 +143,19 @@ class Host(HostChanges):
         InputError
             If the model rejects the rows, or the key was used with other rows. No row is learned.
         StorageError
-            If the rows could not be written to disk. No row is learned, except in two cases: after `NotCopied`, and if
-            only the first snapshot failed. Retry with the same key, which learns nothing twice.
+            If the rows could not be written to disk. No row is learned, except in three cases: after `NotCopied`, after
+            `StaleOwner` because another process has taken over the copy, and if only the first snapshot failed. Retry
+            with the same key, which learns nothing twice.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
         return self._commit_queued([entry])[0]
 
     def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:
-        """Learn several requests in one commit, which costs one fsync instead of one each.
+        """Learn several requests in as few commits as possible. Each commit costs one fsync.
 
-        Returns one acknowledgement or exception per request: a rejected request does not affect the others. With
-        `in_order`, nothing is learned after the first request that the model rejects.
+        Only two requests of one stream need two commits. Returns one acknowledgement or exception per request: a
+        rejected request does not affect the others. With `in_order`, nothing is learned after the first request that
+        the model rejects.
         """
         entries: list[Entry | Exception] = []
         for request in requests:
@@ -165,7 +170,8 @@ class Host(HostChanges):
     def forget_task(self, task: Hashable) -> Learned:
         """Remove a task's stored examples and weights from the model. Logged like examples.
 
-        The task's examples stay in the log until the second snapshot after this call.
+        The task's examples stay on disk, in the log and in an earlier snapshot, until the second snapshot after this
+        call.
         """
         return self._commit_queued([Entry(blocks.encode_forget(task))])[0]
 
@@ -204,7 +210,7 @@ class Host(HostChanges):
         return answers
 
     def _commit(self, entries: list[Entry], in_order: bool = False) -> None:
-        """Log, force to disk, learn, in this order. Every entry has an answer afterwards."""
+        """Log, force to disk, learn, in this order. Afterwards `answer_of` has the answer to every entry."""
         rejection: Exception | None = None
         for group in group_into_commits(entries):
             if rejection is not None:
@@ -216,7 +222,7 @@ class Host(HostChanges):
                 rejection = next((entry.answer for entry in group if isinstance(entry.answer, Exception)), None)
 
     def _commit_group(self, entries: list[Entry], in_order: bool) -> None:
-        """Commit entries in one transaction, then learn them. Every entry has an answer afterwards."""
+        """Commit entries in one transaction, then learn them. Afterwards `answer_of` has the answer to every entry."""
         state = self._state
         try:
             state.check_writable()
@@ -234,7 +240,9 @@ class Host(HostChanges):
                 rejection = entry.answer if in_order and isinstance(entry.answer, Exception) else None
         try:
             state.write_snapshot_if_due()
-        except Exception as error:  # Only the first snapshot raises: without it nothing is acknowledged, also no retry.
+        except Exception as error:
+            # If the first snapshot fails, nothing may be acknowledged, not even a retry. A later one only raises an
+            # error if this host has lost its directory; on a full disk it is tried again with the next commit.
             for entry in entries:
                 if not isinstance(entry.answer, Exception):
                     entry.answer = error
@@ -274,7 +282,7 @@ class Host(HostChanges):
             return self._state.log.end_of_stream(key)
 
     def records_after(self, position: int) -> list[Record]:
-        """The records of the log after a position, except those that the model rejected."""
+        """The records of the log after a position. Those that the model rejected have no block, or are left out."""
         with self._state.commit_lock:
             self._state.check_open()
             rejected = self._state.log.unwritten.rejected
@@ -303,8 +311,9 @@ class Host(HostChanges):
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
 
-        To find out, this writes a few bytes, and retries a failed snapshot. If a commit in progress takes longer than
-        half a second, the outcome of the commit before it is reported instead.
+        To find out, this writes 16 KiB, or as many bytes as the last commit if that failed, and retries a failed
+        snapshot. If a commit in progress takes longer than half a second, the outcome of the commit before it is
+        reported instead.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:

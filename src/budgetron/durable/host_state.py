@@ -1,6 +1,6 @@
 """`HostState`: the log, snapshots, model and locks of an open host, and whether it may learn.
 
-A host and its base classes share one `HostState`. Its methods that write need the commit lock.
+`Host` and its base classes use the same `HostState`. The methods here that write need the commit lock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class HostState:
         self.commit_lock = threading.Lock()  # held while something is logged and learned
         self.learning_lock = learning_lock or nullcontext()  # held only while the model learns
         self.is_open = True
-        # False if Ctrl-C interrupted learning between log and model. They differ until the next recovery.
+        # False while the log has records that the model has not learned. If learning is interrupted then, by Ctrl-C for
+        # instance, it stays False: log and model differ until the next recovery.
         self.is_consistent = True
         self.writes_refused: StorageError | None = None
         # Called after each commit, before its answers are given. If it raises, nothing is acknowledged.

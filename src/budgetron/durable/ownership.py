@@ -5,9 +5,10 @@ because copies of a model must not outlive a request to forget a task.
 
 `lock` is locked through the operating system, which releases it when the process ends for any reason.
 
-`acknowledged` holds the number of the last acknowledged record. It is written after each commit and not forced to disk,
-so after a crash it may be behind the database. It is ahead of the database only if the disk lost an acknowledged
-commit. SQLite cannot detect such a loss, because a truncated write-ahead file is valid, too.
+`acknowledged` holds the number of the last record that was committed and may be acknowledged. It is written after each
+commit and not forced to disk, so after a crash it may be behind the database. It is ahead of the database only if the
+disk lost a commit that had been forced to it. SQLite cannot detect such a loss, because a truncated write-ahead file is
+valid, too.
 
 Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """
@@ -56,8 +57,8 @@ class DirectoryLock:
         except OSError:
             os.close(self._descriptor)
             raise AlreadyOwned(
-                f"Host: another process has the directory {str(directory)!r} open. Stop that process, or choose "
-                "another directory."
+                f"Host: the directory {str(directory)!r} is open in another process, or in another host of this "
+                "process. Stop or close that one, or choose another directory."
             ) from None
 
     def release(self) -> None:
@@ -67,7 +68,7 @@ class DirectoryLock:
 
 
 class AcknowledgedMark:
-    """The number of the last acknowledged record, in a separate file."""
+    """The number of the last committed record, in a separate file."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,6 @@
 """Recover a model from its directory: load the newest intact snapshot and replay the log after it.
 
-`Host.open` calls `recover`; `load_copy` reads a directory that another process owns. Recovery writes nothing.
+`Host.open` calls `recover`. `load_copy` reads a directory that another process may own. `recover` writes nothing.
 """
 
 from __future__ import annotations

@@ -111,12 +111,13 @@ class Learned:
     position : int
         The number of the record in the log; of the last one, if several records have rows of this request.
     margins : array
-        The margins of the rows just before they were learned. NaN if they were learned before this call and are no
-        longer stored.
+        The margins of the rows just before they were learned. NaN for rows that were learned before this call and whose
+        margins are no longer stored, or come from a model with another number of classes.
     repeated : bool
         Whether the request had been learned before under the same idempotency key.
     classes : array or None
-        The labels that the margins belong to. None if they come from a model that has been replaced since.
+        The labels that the margins belong to. None if they come from a model with another number of classes, which has
+        been replaced since.
     n_before : int
         How many rows, counted from the first, had been learned before this call.
     """

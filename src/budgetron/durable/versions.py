@@ -4,8 +4,9 @@
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
     versions/state.json            the version in use, the version before it, the candidate, and past changes
 
-A file is written before `state.json` names it, and deleted after. `state.json` is replaced atomically, so a crash
-leaves the state before or after a change. Models are only bytes here.
+A file is written before `state.json` names it, and the file of a candidate is deleted after `state.json` names another
+one or none. `state.json` is replaced atomically, so a crash leaves the state before or after a change. Models are only
+bytes here.
 
 The service uses this (`budgetron.service.model`).
 """
@@ -102,7 +103,10 @@ class Versions:
     def save(self, name: str, content: bytes) -> None:
         """Store a model file under a new name. The same content under the same name is accepted again."""
         if not _NAME.fullmatch(name) or name == STATE or name.startswith("candidate-"):
-            accepted = '1 to 64 letters, digits, ".", "_" and "-", not a sign first, and not candidate-… or state.json'
+            accepted = (
+                '1 to 64 letters, digits, ".", "_" and "-" that begin with a letter or digit, but not state.json and '
+                "not candidate-…"
+            )
             raise input_error("versions", "the name", accepted, shown(name))
         before = self._read(name + SUFFIX)
         if before == content:

@@ -10,7 +10,7 @@ is raised. If it is lower, the model has improved.
 
 All tasks share one table with a row of buckets per task, so a block of examples costs only a few array operations. A
 row has at most 32 buckets. When it is full, two neighbours are merged: old buckets become large, and recent ones stay
-small, so a change is noticed as soon after a million losses as after a thousand.
+small, so a change is noticed nearly as soon after a million losses as after a thousand.
 
 δ' is the part of δ for one cut in one test (a union bound). Half of δ is for the row of all examples; the other half is
 divided equally among `max_tasks` rows, also if fewer tasks occur. Within a row, the k-th test gets the part
@@ -34,7 +34,7 @@ DELTA = 0.01  # the largest probability of any false alarm in a whole stream
 LARGEST_LOSS = 8.0  # nats; larger log losses are clipped, because ADWIN needs bounded losses
 _BUCKETS = 32  # per row
 _BUCKET_SIZE = 32  # a bucket is closed, and its row tested, when it has at least this many examples
-_MAX_ALARMS = 100  # only the latest alarms are listed
+MAX_ALARMS = 100  # only the latest alarms are listed
 OVERALL = 0  # the row of all examples
 
 
@@ -183,7 +183,7 @@ class DriftMonitor:
         self.loss, self.total = loss, 0
         self._scale = LARGEST_LOSS if loss == "log loss" else 1.0
         self._adwin = Adwin(max_tasks + 1, delta)
-        self.latest: deque[Alarm] = deque(maxlen=_MAX_ALARMS)
+        self.latest: deque[Alarm] = deque(maxlen=MAX_ALARMS)
 
     def add(self, task_rows: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
         """Add the losses of examples. Task row r is task `names[r − 1]`; row 0 has the tasks not counted separately."""

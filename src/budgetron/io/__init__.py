@@ -5,8 +5,9 @@
 `read` opens a file for one pass in bounded memory. `infer_types` infers the type of each column from the first rows;
 `columns` holds these types and is saved with the model; `encode` and `running_scale` turn rows into X.
 
-The command line and the service read their input through this package. It must never hold more than one block of
-rows, and it must never pass on a row that it could not parse: such a row is reported as a `BadLine`.
+The command line reads its files through this package, and the service encodes records with `columns`. A stream must
+never hold more than the sample of first rows or one block of rows, and it must never pass on a row that it could not
+parse: such a row is reported as a `BadLine`.
 """
 
 from __future__ import annotations

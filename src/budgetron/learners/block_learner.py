@@ -1,9 +1,9 @@
 """`BlockLearner`: learns and predicts blocks of examples. Base class of `Learner`.
 
-Every call has two steps. `validate` converts the input and checks it against the model; `learn_block` passes it to the
-engine. Durable and sharded models call the parts of these steps one by one (`validation.convert`, `check`,
-`learn_block`), because they log or distribute the examples in between. So nothing is converted or checked twice. A
-rejected block leaves the model unchanged.
+Every call has two steps. `validate` converts the input and checks it against the model; `learn_block` or
+`block_margins` passes it to the engine. Durable and sharded models call the parts of these steps one by one
+(`validation.convert`, `check`, `learn_block`), because they log or distribute the examples in between. So nothing is
+converted or checked twice. A rejected block leaves the model unchanged.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class BlockLearner(Deciding, Start):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Self:
-        """Learn the rows in order, without forgetting earlier ones."""
+        """Learn the rows in order, in addition to those of earlier calls."""
         self.predict_then_learn(X, y, tasks=tasks, classes=classes, sample_weight=sample_weight, offset=offset)
         return self
 
@@ -323,7 +323,7 @@ class BlockLearner(Deciding, Start):
         return validation.without_column(self._who, X, column)
 
     def _keep_names(self, task_ids: NDArray[np.int64], names: Any, flags: NDArray[np.uint8]) -> None:
-        """Remember the names of tasks whose examples were stored. No other names are ever shown to users."""
+        """Remember the names of tasks whose examples were stored. A model never has to show other names."""
         stored = np.flatnonzero((flags & Outcome.STORED).astype(bool) & self._names.wanted(task_ids))
         if stored.size == 0:
             return

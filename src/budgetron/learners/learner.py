@@ -116,7 +116,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Learners that store examples take a number of examples; a `Forgetron` cannot go below the number of its stored
         examples. A `Budgetron` stores none: it changes the sizes of its parts, and takes a size in bytes too. A
-        `FourierSgd`, and a model of another learner with a budget in bytes or without one, cannot be resized.
+        `FourierSgd` cannot be resized. Other learners cannot be resized if their budget is None or a size in bytes.
 
         >>> import numpy as np
         >>> from budgetron import BudgetProjectron

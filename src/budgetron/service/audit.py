@@ -35,7 +35,7 @@ CREATE TABLE action (number INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, who TEXT
 
 
 class AuditLog:
-    """The audit log of a service, in the file `audit.sqlite`, which is created with the first action. Thread-safe."""
+    """The audit log of a service. Its file is created with the first action. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / NAME

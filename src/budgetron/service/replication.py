@@ -30,7 +30,7 @@ class CopySettings:
     every: float = 1.0  # seconds; 0: before each answer
     keep_days: float = 7.0
     take_over: bool = False  # at the start, claim the copy even if another directory wrote it last
-    take_over_after: float | None = None  # seconds without a sign of life of the owner; None: only on request
+    take_over_after: float | None = None  # seconds without a write of the owner to the copy; None: only on request
 
 
 def copied_models(url: str) -> list[str]:

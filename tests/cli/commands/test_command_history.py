@@ -49,7 +49,8 @@ def test_files_that_are_no_history_are_refused(tmp_path: Path, budgetron, conten
 def test_the_standard_error_of_auc_equals_the_spread_over_many_streams() -> None:
     """Compare Hanley and McNeil's standard error with the standard deviation of 300 simulated AUCs.
 
-    That estimate is itself uncertain by about 4 %, and their formula is an approximation, hence the tolerance.
+    The standard deviation of 300 values is uncertain by about 4 %, and the formula is an approximation, hence the
+    tolerance.
     """
     rng = np.random.default_rng(0)
     y = np.arange(600) < 60

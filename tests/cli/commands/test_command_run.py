@@ -75,6 +75,12 @@ def test_graphs_are_read_from_files(tmp_path: Path, budgetron) -> None:
         assert library.load(tmp_path / kind).graph == expected
 
 
+def test_a_wrong_line_of_a_graph_is_named_by_its_number(mail: Path, tmp_path: Path, budgetron) -> None:
+    (tmp_path / "clusters.csv").write_text("# two remarks\n# before\ntask,cluster\nann,a\n\nbob\n")
+    refused = budgetron("run", mail, "--graph", f"clusters:{tmp_path / 'clusters.csv'}", code=2)
+    assert "'bob'] in line 6 of" in refused.output
+
+
 def test_a_stopped_and_resumed_run_equals_one_run(mail: Path, tmp_path: Path, budgetron) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
     options = ["--budget", 40]

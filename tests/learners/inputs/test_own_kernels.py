@@ -58,7 +58,10 @@ def raise_an_error(dot):
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt")
 def test_a_kernel_that_fails_in_the_middle_of_a_block_leaves_the_model_unchanged(rule, change, error, words):
-    """Kernel values of two different rows are first computed when the rows before have been learned."""
+    """The checks before a block compute k(x, x) only, which works here. Values of two different rows come later.
+
+    They are computed while the block is learned, when the rows before have been learned already.
+    """
     kernel = Mine(change)
     kernel.is_on = False
     model, other = (rule(budget=10, kernel=kernel).partial_fit(X[:30], Y[:30]) for _ in range(2))

@@ -43,7 +43,7 @@ def broker(tmp_path_factory):
 
 
 def publish(broker, stream, contents, create=True):
-    """Append messages to a stream, which is created first."""
+    """Append messages to a stream. It is created first, unless `create` is false."""
 
     async def main():
         connection = await nats.connect(broker)

@@ -83,7 +83,7 @@ def lines(text):
 
 
 def end_session(process, nginx):
-    """End the processes that a failed script leaves: all of its session, and nginx, which has its own session."""
+    """End the processes that a failed script leaves: its process group, and nginx, which has its own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):

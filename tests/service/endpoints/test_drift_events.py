@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 from running import running
 
+from budgetron import Perceptron
+from budgetron.durable import Learned, Request
 from budgetron.errors import WorkerError
 from budgetron.service.handlers.events import Events
+from budgetron.service.http.problems import HTTPProblem
+from budgetron.service.monitoring.statistics import LiveStatistics
 
 
 class SlowModel:
@@ -60,6 +64,54 @@ def test_an_alarm_is_sent_later_if_the_state_cannot_be_computed() -> None:
         return await events._event(model)
 
     assert event_loops.run(main()).startswith(b"event: drift\n")
+
+
+def test_no_alarm_is_missed_when_the_model_is_replaced() -> None:
+    """The alarms of two models are counted together, so those of the second are new even if they are as many."""
+    statistics = LiveStatistics()
+    _raise_alarm(statistics)
+    n_sent, sent = statistics.alarms_after(0)
+    assert n_sent == len(sent) >= 1
+    with statistics.replacing():
+        pass
+    assert statistics.alarms_after(n_sent) == (n_sent, [])
+    _raise_alarm(statistics)
+    total, new = statistics.alarms_after(n_sent)
+    assert total == 2 * n_sent and new == sent
+    assert statistics.alarms_after(0)[1] == sent + new
+    with statistics.replacing():
+        pass
+    assert statistics.alarms_after(n_sent) == (total, new)  # raised before the replacement, but not sent yet
+
+
+def _raise_alarm(statistics: LiveStatistics) -> None:
+    """Count 3,000 correct predictions and then 3,000 wrong ones, in blocks of 100."""
+    labels = np.ones(100, dtype=int)
+    for margin in np.repeat([1.0, -1.0], 30):
+        answer = Learned(1, np.full(100, margin), classes=np.array([0, 1]))
+        statistics.learned(Perceptron(), Request(None, labels), len(labels), answer)
+
+
+def test_no_more_clients_subscribe_than_allowed_even_if_no_stream_has_started() -> None:
+    async def main() -> None:
+        events = Events(1)
+        first = await events.subscribe(StoppingCall())
+        with pytest.raises(HTTPProblem, match="1 clients are subscribed"):
+            await events.subscribe(StoppingCall())
+        await first({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+        await events.subscribe(StoppingCall())
+
+    class StoppingCall:
+        def is_stopping(self) -> bool:
+            return True
+
+    async def receive() -> dict:
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict) -> None:
+        pass
+
+    event_loops.run(main())
 
 
 def test_drift_alarms_are_sent_as_events(tmp_path) -> None:

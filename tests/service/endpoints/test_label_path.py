@@ -23,12 +23,13 @@ from budgetron.service.settings import ServiceSettings
 
 ROOT = Path(budgetron.__file__).parent
 LABEL = "the label"
-# In the test the request does not come from a socket, and the choice of its handler does not depend on its body.
+# Two more files. They do not see the label in this test: it uses no socket, and `app` chooses the handler before it
+# has the body.
 BEFORE_THE_BODY = {"service/http/connections.py", "service/http/app.py"}
 
 
 def learn_one_label(tmp_path, traced):
-    """Send one label to a service in this process, with a trace function in all threads during that request."""
+    """Send one label to a service in this process, and trace the calls of that request in all threads."""
 
     async def main():
         service = Service(ServiceSettings(tmp_path), {"default": lambda: RandomBudgetPerceptron(budget=10)})
@@ -48,9 +49,9 @@ def learn_one_label(tmp_path, traced):
 
 
 class FileTracer:
-    """The files of the package with a variable that contains the label, in any thread. Used as `traced(writer)`.
+    """Records the files of the package in which a variable contains the label, in any thread.
 
-    Others only see that there is a request: its sender, duration, size or failure.
+    Other files only see that there is a request: its sender, duration, size or failure. Used as `traced(writer)`.
     """
 
     def __init__(self):

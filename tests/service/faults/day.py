@@ -6,7 +6,7 @@ The test checks that every acknowledged example was learned exactly once. For th
 the acknowledged examples in the order of their record numbers, and is replaced by each model file that the operator
 uploaded in between. It must give the margins that the service gave, example for example, and at the end the same model
 file, byte for byte. Streams go to a second model, which must have seen every line once. Every answer of /readyz must
-be true; see `Probe`.
+agree with the state of the service; see `Probe`.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Day:
         self.backup = path, verify(path).position
 
     def _cut_backup(self):
-        """Begin to download a backup and leave, or let the service be killed meanwhile."""
+        """Begin to download a backup, and then disconnect or kill the service."""
         headers = {"Authorization": f"Bearer {self.admin}"}
         with httpx.stream("GET", self.url + "/v1/backup", headers=headers, timeout=60) as answer:
             next(answer.iter_bytes(100))

@@ -16,7 +16,7 @@ import numpy as np
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
 TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
-# The service reuses an answer of /readyz for a second. During a long commit it reports the outcome of the one before.
+# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the last one.
 READY_AGE = 2.0
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import event_loops
+import httpx
 import pytest
 from running import running
 
 from budgetron.errors import InputError
-from budgetron.service.http import rates
+from budgetron.service.http import api_keys, rates
 from budgetron.service.http.addresses import Addresses, counted_name
+from budgetron.service.http.app import create_app
 from budgetron.service.http.connections import Connections
+from budgetron.service.lifecycle import Service
 from budgetron.service.monitoring import slow_log
+from budgetron.service.settings import ServiceSettings
 
 
 def scope(peer, *forwarded):
@@ -93,6 +98,23 @@ def test_the_slow_log_is_bounded_and_says_how_much_it_left_out(monkeypatch):
     slow.seconds = 0.0
     slow.note(100.0, route="learn")
     assert len(lines) == slow_log.MAX_LINES + 2
+
+
+def test_limits_over_the_rate_get_429_if_no_key_can_be_read(tmp_path, monkeypatch):
+    """Administrators are exempt from the rate, but without the key file nobody is known to be one."""
+    api_keys.add(tmp_path / "keys", "admin", "admin")
+    service = Service(ServiceSettings(tmp_path / "data", keys=tmp_path / "keys"), {})
+    service.rates.address_rate = 0.01
+    (tmp_path / "keys").unlink()
+    service.api_keys.refresh()
+    monkeypatch.setattr(api_keys, "GRACE", -1.0)
+
+    async def main():
+        transport = httpx.ASGITransport(create_app(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return [(await client.get("/v1/limits")).status_code for _ in range(2)]
+
+    assert event_loops.run(main()) == [503, 429]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""API keys: no path works without the right one, and no key is written to a log or file."""
+"""API keys: no path of the API works without the right one, and no key is written to a log or file."""
 
 from __future__ import annotations
 
@@ -230,5 +230,5 @@ def test_serve_refuses_invalid_options(tmp_path):
         taken = [sys.executable, "-m", "budgetron", "serve", "--data", tmp_path / "two", "--port", port]
         done = subprocess.run(taken, capture_output=True, text=True)
         assert done.returncode == 2 and "a free address of this machine" in done.stderr
-        with pytest.raises(RuntimeError, match="another process has the directory"):
+        with pytest.raises(RuntimeError, match="is open in another process"):
             Running(tmp_path / "one")

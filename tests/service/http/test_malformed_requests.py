@@ -100,6 +100,13 @@ def test_bodies_that_are_too_long_get_413(client):
     assert "too_long" in long_line.text
 
 
+def test_invented_methods_do_not_add_metrics(client):
+    """Otherwise a client could fill the memory of the service with labels."""
+    assert client.request("INVENTED", "/nowhere").status_code == 404
+    text = client.get("/metrics").text
+    assert 'method="other",route="unknown",status="404"' in text and "INVENTED" not in text
+
+
 def test_unknown_paths_methods_and_content_types_get_4xx(client):
     assert client.get("/v1/predict").status_code == 405
     assert client.get("/v1/predict").headers["allow"] == "POST"

@@ -145,7 +145,7 @@ def _messages_of_learners():
         with pytest.raises(InputError) as error:
             model.partial_fit(**arguments)
         yield str(error.value)
-    # Scores of another model, which this learner does not accept; only in the first call; only in the second call.
+    # Offsets for a learner that accepts none; offsets in the first call but not in the second; and the reverse.
     none, given = {}, {"offset": [0.5]}
     for learner, first, second in (
         (budgetron.Forgetron(5), none, given),

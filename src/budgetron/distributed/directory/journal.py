@@ -166,7 +166,7 @@ class Journal:
         return self.keys.answers_to(prefix, UnwrittenData())
 
     def try_to_write(self) -> None:
-        """Write a few bytes, to find out whether a commit would succeed now."""
+        """Write 16 KiB, to find out whether a commit would succeed now."""
         with self.db.writing():
             self.db.try_to_write(_PROBE_BYTES)
         self.db.check_free_space()

@@ -99,9 +99,9 @@ class Placement:
     def graph_of(self, shard: int) -> TaskGraph:
         """The part of the graph with the tasks of one shard, with unchanged similarities."""
         if not isinstance(self.graph, Explicit) or self.n_shards == 1:
-            return self.graph  # a graph in closed form takes two numbers, so every shard gets the whole graph
+            return self.graph  # a graph in closed form is small, so every shard gets the whole graph
         nodes = np.flatnonzero(self._shard_of_component[self.graph.component] == shard)
-        return self.graph.restricted(nodes) if len(nodes) else self.graph
+        return self.graph.restricted(nodes) if len(nodes) else self.graph  # a shard without tasks never gets a row
 
     @cached_property
     def _shard_of_component(self) -> Ints:

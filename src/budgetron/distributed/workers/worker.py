@@ -148,7 +148,8 @@ class Worker:
     def learn(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Learn messages and return the margins of each, as they were before it was learned.
 
-        Messages of one shard share a commit. Shards write their logs in parallel, and write while another one learns.
+        Messages of one shard share a commit, unless they have the same key. Shards write their logs in parallel, and
+        write while another one learns.
         """
         by_shard: dict[int, list[int]] = {}
         for i, message in enumerate(messages):

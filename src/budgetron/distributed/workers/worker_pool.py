@@ -27,7 +27,7 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def stop_worker(self, name: str) -> None:
-        """Stop a worker. Its shards must have been moved to others."""
+        """Stop a worker, and close the shards that were not moved to others before."""
 
     @abstractmethod
     def send(self, name: str, method: str, *arguments: Any) -> Any:

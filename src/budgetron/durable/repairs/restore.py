@@ -70,7 +70,8 @@ def restore(
         finally:
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new_position)
-        # If the directory has versions, they are at least as new as those of the copy.
+        # A directory that has versions keeps them: in most cases the copy was made of this directory, and its versions
+        # are not newer.
         if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
     return Replacement(new_position, examples, last_good, last, old_database)

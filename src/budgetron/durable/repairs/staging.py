@@ -30,7 +30,7 @@ class Replacement:
     position: int  # the last record number of the new log
     examples: int  # how many the model has learned
     last_good: int  # the last record that the new database contains
-    last_known: int  # the last record that was ever written
+    last_known: int  # the last record that is known to have been written
     old_database: Path | None  # where it is now; None if there was none
     damage: str = ""
 

@@ -34,7 +34,7 @@ class Verification:
 def verify(path: str | os.PathLike[str]) -> Verification:
     """Check a host's directory, a backup file, or the last state of a copy.
 
-    Raises `DamagedLog` if acknowledged examples are lost.
+    Raises `DamagedLog` if examples are damaged or missing. A backup or copy that ends early is intact.
     """
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)

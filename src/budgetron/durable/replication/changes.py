@@ -14,7 +14,7 @@ from pathlib import Path
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.replication.objects import CopiedRecord
 
-SEGMENT_BYTES = 16 * 2**20  # the blocks of a segment are not much larger; a longer backlog becomes several segments
+SEGMENT_BYTES = 16 * 2**20  # a segment ends with the block that exceeds this; the other records go to further segments
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CopyPosition:
     """How far the copy goes. After a new snapshot or a correction, the next object of the copy must be a new base."""
 
     position: int  # the last record
-    batch: int  # the first record of its commit
+    batch: int  # the first record of the commit that the last record belongs to
     snapshot: int  # the newest snapshot
     corrections: int  # the last line of the audit trail of corrections
 

@@ -36,7 +36,10 @@ class CopiedFile(msgspec.Struct, frozen=True):
 
 
 class VersionList(msgspec.Struct, frozen=True):
-    """The files by name, and the content of `state.json`, without the candidate; None if there is none yet."""
+    """The files by name, and the state of the versions.
+
+    `state` is the content of `state.json` without the candidate, or None if that file is missing or damaged.
+    """
 
     version: int
     files: dict[str, CopiedFile]

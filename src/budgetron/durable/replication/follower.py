@@ -41,7 +41,7 @@ class Follower:
         The directory of the standby itself. If it has a database, that is renamed, or deleted if a standby built it.
     store : Store
     every : float
-        Seconds between two polls of the copy.
+        Seconds between two polls of the copy. 0 means 1.
     snapshot_every : int
         As for `Host.open`.
     silence : float, optional

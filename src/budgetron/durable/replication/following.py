@@ -78,8 +78,11 @@ class FollowingHost(Host):
 
 
 def unused_number(position: int) -> int:
-    """The first record number of the next million, far above those that a former owner may have used."""
-    return (position // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
+    """A record number far above those that a former owner may have used: at least half a million after `position`.
+
+    It is one more than a multiple of a million.
+    """
+    return ((position + _NUMBER_STEP // 2) // _NUMBER_STEP + 1) * _NUMBER_STEP + 1
 
 
 def remove_database(path: Path) -> None:

@@ -10,9 +10,9 @@ A number is never used again, even if its write failed, because the object may h
 contains the number of the previous object, so a reader skips the objects of failed writes, and notices a missing one.
 
 A base has the kind "start" if the records of the run before do not lead to it: it is the first base of an epoch, or
-follows a correction or a restore. Other bases have the kind "base". The first record of a base is that of its older
-snapshot, the oldest state that it can be cut back to. The byte layout is a file format: it must not change without a
-new version.
+follows a correction, a restore, or a log that was trimmed before it was copied. Other bases have the kind "base". The
+first record of a base is that of its older snapshot, the oldest state that it can be cut back to. The byte layout is a
+file format: it must not change without a new version.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Segment(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """The last object of an epoch, and its parent: the object of an earlier epoch that it continues."""
+    """The last object of an epoch, and the parent of the epoch: the object of an earlier epoch that it continues."""
 
     version: int
     run: int

@@ -181,7 +181,8 @@ class Replicator:
     def _put_base(self, kind: str) -> bool:
         """Begin a run with a copy of the database.
 
-        The records since the last segment are also added to the previous run, so that each of them can be restored.
+        With the kind BASE, the records since the last segment are also added to the previous run, so that each of them
+        can be restored. If that turns out to be impossible, the kind becomes START.
         """
         file = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:

@@ -5,7 +5,8 @@ A key names one of two things:
     a request   The same key with the same rows gets the first answer. With different rows it raises `KeyReused`.
     a stream    Rows that may be sent again from the beginning, divided into requests in any way. Each row has a
                 position, a number that rises along the stream. Rows up to the last learned position are skipped,
-                whichever request they are in. Different rows at the same positions raise `KeyReused`.
+                whichever request they are in. Different rows at the same positions raise `KeyReused`, if both requests
+                had digests of their rows.
 
 `key_tables` has the tables. A key is written in the transaction that logs its rows, so both are stored or neither is.
 Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost` both use these tables.
@@ -66,7 +67,7 @@ class IdempotencyKeys(EarlierKeys):
         return new
 
     def _first_answer(self, entry: Entry, unwritten: UnwrittenData, classes: Any) -> Learned | Exception | None:
-        """The stored answer to the key of a request, or None if the key is new."""
+        """The stored answer to the key of a request, `KeyReused` if its rows differ, or None if the key is new."""
         query = "SELECT number, digest, margins FROM answer WHERE key = ?"
         row = self._db.one(query, (entry.key,))
         if row is None or row[0] in unwritten.rejected:  # a rejected request does not use up its key
@@ -194,6 +195,6 @@ class IdempotencyKeys(EarlierKeys):
 
 
 def _repeated_answer(number: int, margins: NDArray[np.float64], classes: Any) -> Learned:
-    """The answer to a retry. Its `classes` are None if the margins come from a replaced model with other classes."""
+    """The answer to a retry. Its `classes` are None if the margins are those of a model with more or fewer classes."""
     fits = classes is not None and (len(classes) == margins.shape[1] if margins.ndim == 2 else len(classes) <= 2)
     return Learned(number, margins, True, classes if fits else None, len(margins))

@@ -15,9 +15,9 @@ from __future__ import annotations
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
-# Every snapshot deletes older keys. A deleted key that is sent again counts as a new one.
-MAX_KEYS = 100_000
-MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored for the keys
+# Every snapshot deletes older keys than these. A deleted key of a request that is sent again counts as a new one.
+MAX_KEYS = 100_000  # in each of the tables `answer` and `stream_block`
+MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored in each of them
 LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character
 STREAM_SCHEMA = """
 CREATE TABLE stream_block (number INTEGER PRIMARY KEY, key TEXT, first INTEGER, last INTEGER, places BLOB, digests BLOB,
@@ -68,11 +68,11 @@ class KeyTables:
                 raise damaged_log(self._db.path, what)
 
     def forget(self, max_keys: int, max_bytes: int, last_record: int | None = None) -> None:
-        """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain.
+        """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain per table.
 
         The position up to which a stream was learned takes few bytes and is stored longer, so that a long stream still
-        resumes correctly. Blocks of streams after `last_record`, to which `restore` can go back, are not deleted:
-        it is not known afterwards where a stream was at an earlier record.
+        resumes correctly. Blocks of streams after record `last_record` are not deleted: `restore` can go back to any of
+        these records, and then needs to know where each stream was.
         """
         for table, size in (
             ("answer", "length(margins)"),

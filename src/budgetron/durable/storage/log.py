@@ -44,7 +44,10 @@ class Record:
 
 
 class Log:
-    """The log and the idempotency keys of one owner. `repair` passes `checked=False` to open a damaged one."""
+    """The log and the idempotency keys of one owner.
+
+    `repair` and `restore` pass `checked=False` to open a log that may be damaged.
+    """
 
     def __init__(self, directory: Path, checked: bool = True) -> None:
         self.path = directory / NAME
@@ -68,7 +71,10 @@ class Log:
         self._failed_bytes = 0  # how many bytes that commit would have written
 
     def _owner(self, checked: bool) -> tuple[int, int, list[int]]:
-        """Read the epoch, the position and the numbers of the snapshots; unchecked, as far as they are readable."""
+        """Read the epoch, the position and the numbers of the snapshots.
+
+        If their row is damaged and `checked` is False, they are guessed from the table of snapshots.
+        """
         query = f"SELECT epoch, position, snapshot, previous FROM owner WHERE crc IS {OWNER_CHECKSUM}"
         row = self.db.one(query)
         if row is not None:

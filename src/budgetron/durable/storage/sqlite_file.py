@@ -2,7 +2,7 @@
 
     file.execute(...), file.executemany(...)     inside `with file.writing():`
     file.one(...), file.rows(...)                anywhere
-    checksum(...)                                in SQL: the CRC-32 of integers, bytes and NULLs
+    checksum(...)                                in SQL: the CRC-32 of numbers, bytes and NULLs
 
 Used for the log of a host, the journal of a model in shards, and the service's remembered predictions and audit log.
 This module does not know what the tables mean.

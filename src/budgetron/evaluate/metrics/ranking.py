@@ -87,7 +87,8 @@ class Ranking:
     def precision_at(self, k: int) -> float | None:
         """Return the share of positives among the k highest scores; None if there are fewer than k examples.
 
-        The places that are left for examples tied at the k-th place count with the share of positives among these.
+        If several examples are tied at the k-th place, the places that are left for them count with the share of
+        positives among the tied examples.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise input_error("Ranking.precision_at", "k", "an integer >= 1", shown(k))

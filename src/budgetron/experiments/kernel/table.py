@@ -21,7 +21,10 @@ LARGE_DIFFERENCE = 1.0  # differences of more points than this are explained one
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell of the table: means over the orders of a set, and the standard deviation of `error`, both in per cent."""
+    """A cell of the table: means over the orders of a set. `deviation` is the standard deviation of `error`.
+
+    Both are in per cent.
+    """
 
     error: float
     deviation: float

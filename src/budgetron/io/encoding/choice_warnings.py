@@ -22,12 +22,11 @@ def about_task(task: str | None, note: str, candidates: Mapping[str, int]) -> li
     if not candidates:
         return []
     name = next(iter(candidates))
-    verb = "look like tasks" if len(candidates) > 1 else "looks like one"
     others = " and ".join(f"{shown(other)} ({n:,} values)" for other, n in list(candidates.items())[:3])
     if task is None:
-        return [f"No column was recognised as the task, so all rows belong to one task. {others} "
-                f"{verb}: name it with task={_quoted(name)}, or use it as a "
-                f"feature with categorical=[{_quoted(name)}]."]  # fmt: skip
+        return [f"No column was recognised as the task, so all rows belong to one task. {others} could be the task: "
+                f"name it with task={_quoted(name)}, or use it as a feature with "
+                f"categorical=[{_quoted(name)}]."]  # fmt: skip
     return [f"Column {shown(task)} is used as the task ({note}), but {others} could also be the task. To change it, "
             f"use task={_quoted(name)}."]  # fmt: skip
 
@@ -112,8 +111,11 @@ def _look_alike(first: str, second: str) -> bool:
 
 
 def _distance(first: str, second: str) -> int:
-    """Return the Levenshtein distance: the number of letters to insert, delete or replace. 3 stands for 3 or more."""
-    # The distance is at least the difference in length; long labels would take quadratic time.
+    """Return the Levenshtein distance: the number of letters to insert, delete or replace.
+
+    Only results up to 2 are exact: labels that are too long to compare, or differ more in length, give 3.
+    """
+    # The distance is at least the difference in length. Long labels would take quadratic time.
     if abs(len(first) - len(second)) > 2 or len(first) > 100:
         return 3
     row = list(range(len(second) + 1))

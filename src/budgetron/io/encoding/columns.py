@@ -345,7 +345,7 @@ def _columns_of(records: Any, names: list[str]) -> dict[str, list[Any]]:
 
 
 def _with_value(reason: str, records: Any, row: int) -> str:
-    """Add the value to a sentence about a number, which does not contain it, if the records are dicts."""
+    """Add the wrong value to a sentence that only says which column should be a number, if the records are dicts."""
     match = re.match(r"column '(.+)' should be a number", reason)
     if match is None or not isinstance(records, Sequence) or not isinstance(records[row], Mapping):
         return reason

@@ -5,7 +5,7 @@
     date       scaled days; sine and cosine of the weekday, of the day of the year and, if times are given, of the
                hour; plus an indicator of missing values
     hashed     the last columns: "name=value" for a category with many values; words and pairs of words for a text,
-               scaled so that each row has length 1
+               scaled so that the vector of each text has length 1
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _scaled_columns(plan: Plan, numbers: Floats, dates: Mapping[str, Floats]) ->
 def _dense(
     plan: Plan, raw: Floats, scaled: Floats, texts: Mapping[str, CodedColumn], dates: Mapping[str, Floats]
 ) -> Floats:
-    """Return X for a plan without hashed columns: scaled numbers, parts of dates, indicators and one-hot columns."""
+    """Return the columns of X that are not hashed: scaled numbers, parts of dates, indicators and one-hot columns."""
     total = sum(map(width, plan.columns))
     # Only numbers without missing values: no further columns are needed.
     if total == scaled.shape[1]:

@@ -10,7 +10,7 @@ number    at least 95 % of the values are numbers, missing values aside. A row w
 date      at least 95 % of the values are dates such as 2024-02-29 or 2024-02-29T12:30:00, missing values aside
 text      at least three words per value on average, and more than half of the rows have different values
 ignored   a column without values; 100 rows or more that all have different words; a first column that numbers the
-          rows; numbers in a column whose name says that they are identifiers
+          rows; more than 32 different integers in a column whose name says that they are identifiers
 category  any other column: one column of X per value if there are at most 32 short values, otherwise hashed
 
 `stream.read` calls this once per file, unless a saved model has columns already. The result never changes afterwards.
@@ -271,7 +271,6 @@ class _Inference:
         seen = {parse_category(value, missing) for value, n in zip(values.values, counts, strict=True) if n}
         is_one_hot = len(seen) <= MAX_ONE_HOT and all(len(value) <= MAX_ONE_HOT_LENGTH for value in seen)
         return Column(name, "category", values=sorted(seen) if is_one_hot else None, note=note, missing=missing)
-
 
 
 def _note(number_format: str, missing: list[str], options: ColumnOptions) -> str:

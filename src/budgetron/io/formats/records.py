@@ -1,6 +1,7 @@
 """`Records`: reads a text file chunk by chunk, for the readers of text formats. It holds one block of rows at a time.
 
-It must never hold more than `MAX_BYTES` and one record, however long the lines of the file are.
+However long the lines of the file are, it must never hold more than one record and `MAX_BYTES` (for the sample of
+first rows, `SAMPLE_BYTES`).
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class _TaskFile:
         self._last = 0  # the last line that was read
 
     def at(self, number: int) -> str:
-        """Return the task on line `number`; "" if that line is empty or missing. The numbers of calls must increase."""
+        """Return the task on line `number`; "" if that line is empty or missing. `number` must grow with each call."""
         while self._last < number:
             # Without kinds of fields a line is one record, so the delimiter is not used.
             scan, content, offset = self._records.next(",", b"", 4096, 1)

@@ -1,6 +1,7 @@
 """mtbprj, the multitask Budget Projectron.
 
-S are the stored examples, β their weights, B the budget, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
+S are the stored examples, β their weights, B the budget, and η the parameter `eta`. The multitask kernel K is the
+kernel of rows times A⁻¹, the graph's coupling of tasks (`budgetron.graphs`).
 
     H = Gram matrix of S in the multitask kernel, k_t = the kernel values of x_t with S
     on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα

@@ -55,7 +55,8 @@ class FourierSgd(WithoutExamples, Learner):
     Attributes
     ----------
     classes_, n_features_in_, kernel_
-        The labels, the number of features and the kernel in use. The first block of examples fixes them.
+        The labels, the number of features and the kernel in use. The first block of examples fixes them, except that
+        ``gamma="scale"`` is estimated from the first 64 examples.
     n_seen_, n_mistakes_ : int
         The numbers of examples learned so far, and of wrong predictions before an update.
     memory_bytes_ : int

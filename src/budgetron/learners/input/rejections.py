@@ -1,4 +1,7 @@
-"""Errors about input that does not fit a model. Nothing in here runs unless a call is rejected."""
+"""Errors about input that does not fit a model.
+
+Except for `check_same_classes`, nothing in here runs unless a call is rejected.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plots of a fitted model (matplotlib, the extra `plot`), and its HTML table for notebooks.
 
-Base class of `Learner`. Plots read the public attributes of `attributes` only and never change the model.
+Base class of `Learner`. Plots only read a model, and never change it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _task_of(call: Call) -> Any:
     if len(name) >= 2 and name[0] == name[-1] == '"':
         task_name: Any = name[1:-1]
     else:
-        digits = name.removeprefix("-")  # an integer of 64 bits has at most 19
+        digits = name.removeprefix("-")  # an integer of 64 bits has at most 19 digits
         task_name = int(name) if digits.isascii() and digits.isdigit() and len(digits) < 20 else name
     check_text("task", task_name, call.limits)
     return task_name

@@ -6,17 +6,18 @@ data: {…}        an alarm since the last second: position, task, overall, befo
 event: live
 data: {…}        see `monitoring.statistics`
 
-Alarms that were raised while nobody was subscribed are sent to the next subscriber. A subscriber that reads too slowly
-skips seconds with their alarms; the latest alarms are also in `live`.
+Alarms that were raised while nobody was subscribed are sent to the next subscriber, at most the latest 100 of each
+model. A subscriber that reads too slowly skips seconds with their alarms; the latest alarms are also in `live`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from budgetron.service.http.problems import HTTPProblem
 from budgetron.service.http.wire import SAFE_HEADERS, encode
@@ -24,6 +25,21 @@ from budgetron.service.http.wire import SAFE_HEADERS, encode
 if TYPE_CHECKING:
     from budgetron.service.http.call import Call
     from budgetron.service.model.served_model import ServedModel
+
+
+class _Subscription(StreamingResponse):
+    """The response to one subscriber. `at_end` is called when it ends, even if no event was sent."""
+
+    def __init__(self, events: AsyncIterator[bytes], at_end: Callable[[], None]) -> None:
+        # Set as a header, because Starlette would add a charset to `media_type`.
+        super().__init__(events, headers=SAFE_HEADERS | {"content-type": "text/event-stream"})
+        self._at_end = at_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._at_end()
 
 
 class Events:
@@ -53,19 +69,18 @@ class Events:
         if self._subscribers >= self._max_subscribers:
             message = f"events: {self._max_subscribers} clients are subscribed, the maximum. Retry in ten seconds."
             raise HTTPProblem(503, "busy", message, {"retry-after": "10"})
-        # Set as a header, because Starlette would add a charset to `media_type`.
-        headers = SAFE_HEADERS | {"content-type": "text/event-stream"}
-        return StreamingResponse(self._events(call), headers=headers)
+        # Counted here and not when the stream starts: other requests may be checked in between.
+        self._subscribers += 1
+        return _Subscription(self._events(call), self._unsubscribe)
+
+    def _unsubscribe(self) -> None:
+        self._subscribers -= 1
 
     async def _events(self, call: Call) -> AsyncIterator[bytes]:
-        self._subscribers += 1
-        try:
-            while not call.is_stopping():
-                upcoming = self._next
-                yield await self._event(call.model)
-                await upcoming.wait()
-        finally:
-            self._subscribers -= 1
+        while not call.is_stopping():
+            upcoming = self._next
+            yield await self._event(call.model)
+            await upcoming.wait()
 
     async def _event(self, model: ServedModel) -> bytes:
         """Return the event of this turn. The first subscriber starts a task that computes it; the others share it."""

@@ -105,7 +105,7 @@ def _sparse(hosted: HostedModel, features: Sequence[dict[str, Any]], limits: Lim
         if not all(type(index) is int and 0 <= index < width for index in indices):
             raise input_error(WHO, '"indices"', f"integers from 0 to {width - 1}", shown(indices))
         if not all(type(value) in (int, float) and abs(value) < 1e300 for value in values):
-            raise input_error(WHO, '"values"', "numbers within the range of float64", shown(values))
+            raise input_error(WHO, '"values"', "numbers between -1e300 and 1e300", shown(values))
         columns += indices
         data += values
         counts.append(len(columns))

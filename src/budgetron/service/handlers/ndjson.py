@@ -14,8 +14,8 @@ at once. Only a new model waits until they have enough labels (see `beginning`).
 
 With the header Idempotency-Key, a client may send a stream again from its beginning after any interruption. The number
 of each line is logged with its row, so lines that were learned are skipped, wherever the stream was cut. Different
-content under a learned line number is rejected (409). A failure that no line caused, such as a full disk, ends the
-stream, so that no later line is learned before the failed ones.
+content under a learned line number ends the stream with the error `key_reused`. A failure that no line caused, such as
+a full disk, also ends the stream, so that no later line is learned before the failed ones.
 """
 
 from __future__ import annotations

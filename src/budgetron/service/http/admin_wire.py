@@ -53,8 +53,8 @@ class OperatingPointAnswer(Struct):
 class AuditLine(Struct):
     """One action of an administrator. `details` depend on the action.
 
-    `outcome` is `done`, the kind of the error, or null if the action still runs or the service was killed
-    during it.
+    `outcome` is `done`, the kind of the error, `interrupted` if the request was cancelled, or null if the action still
+    runs or the service was killed during it.
     """
 
     number: int
@@ -68,7 +68,7 @@ class AuditLine(Struct):
 
 
 class CorrectionAnswer(Struct):
-    """The correction is on disk. `replayed` examples were learned again, from record `snapshot` on."""
+    """The correction is on disk. `replayed` examples were learned again: those after record `snapshot`."""
 
     correction: Correction
     replayed: int
@@ -125,7 +125,7 @@ class VersionItem(Struct):
 
 
 class VersionEvent(Struct):
-    """The model was replaced. `action` is "activate", "rollback" or "promote"; `replaced` is the version before."""
+    """The model was replaced. `action` is "activate", "rollback" or "promote"; the old model is saved as `replaced`."""
 
     at: float
     action: str

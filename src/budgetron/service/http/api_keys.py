@@ -106,7 +106,7 @@ def read_keys(path: Path) -> list[ApiKey]:
         raise input_error(
             "keys",
             "the file",
-            "writable by its owner only",
+            "protected from changes by other users",
             f"{str(path)!r}, which everyone may write to",
             f"Run: chmod 600 {path}",
         )

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from budgetron.errors import error_message
 from budgetron.service import live
 from budgetron.service.http import docs_page, openapi
-from budgetron.service.http.api_keys import ANONYMOUS, ApiKey
+from budgetron.service.http.api_keys import ANONYMOUS, ApiKey, KeysUnreadable
 from budgetron.service.http.authorization import KEY, authorize, check_headers, token_of
 from budgetron.service.http.call import RECEIVED, Call, ServiceCall, too_many
 from budgetron.service.http.operations import (
@@ -51,6 +51,7 @@ ADDRESS = "budgetron.address"  # the address of the client
 STREAM = "budgetron.stream"  # whether the request is a stream, which lasts as long as its client wants
 LIMITS = "/v1/limits"
 _WITH_BODY = ("POST", "PUT")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})  # all others are counted together, as "other"
 _LARGE = 2**16  # bytes of a response that may have to wait for the client to read
 
 
@@ -144,11 +145,14 @@ class Observe:
         return check_headers(scope["headers"])
 
     def _may_set_limits(self, scope: Scope) -> bool:
-        """Whether an administrator requests /v1/limits. No rate limits it, so a wrong limit can be undone."""
+        """Whether an administrator requests /v1/limits. No rate applies to this, so a wrong limit can be undone."""
         if scope["path"] != LIMITS:
             return False
         keys = self._service.api_keys
-        key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+        try:
+            key = ANONYMOUS if keys is None else keys.find(token_of(Headers(scope=scope)))
+        except KeysUnreadable:
+            return False
         return key is not None and key.may("admin")
 
     async def _send_in_time(self, message: Message, send: Send, client: Any) -> None:
@@ -160,7 +164,9 @@ class Observe:
             raise ClientDisconnect from None
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        route, method = scope.get(ROUTE, "unknown"), scope["method"] if status != 405 else "other"
+        route, method = scope.get(ROUTE, "unknown"), scope["method"]
+        if status == 405 or method not in _METHODS:  # a client can invent methods, and each would be a new label
+            method = "other"
         self._service.metrics.answered(route, method, status, seconds)
         if self._service.settings.log_requests:
             log("request", method=method, route=route, status=status, key=scope.get(KEY, ANONYMOUS.name),

@@ -5,7 +5,7 @@ features    a list of numbers; or a sparse row, {"indices": [â€¦], "values": [â€
             names are columns if the model has columns or was trained on a data frame, and are hashed otherwise.
             {"geo": {"lat": 1}} is {"geo.lat": 1}
 task        a string or an integer; omitted if the model has a single task
-label       a string, an integer or a boolean
+label       a string, a number or a boolean
 offset      another model's score in log odds; required by a Budgetron whose first example had one. With more than two
             classes, a list with one score per class
 """
@@ -177,7 +177,7 @@ class QueueAnswer(Struct):
 
 
 class Predictions(Struct):
-    """The predictions in the order of the examples, by the model as it was after record `position` of the log."""
+    """The predictions in the order of the examples. `position` is the last record of the log at the time."""
 
     predictions: list[Prediction]
     position: int
@@ -283,7 +283,10 @@ class Problem(Struct):
 
 
 class ProblemAnswer(Struct):
-    """The request was rejected; the model is unchanged."""
+    """The request was rejected (4xx), and the model is unchanged; or it failed (5xx).
+
+    After a failure, the request may be sent again with the same idempotency key. It is not learned twice.
+    """
 
     error: Problem
 

@@ -1,8 +1,9 @@
 """`Candidate`: a second model that learns the same labels as the model in use, and is compared with it.
 
 It reads the records of the host's log after they were acknowledged, so it needs no log of its own. Labels that arrive
-while it learns wait for it. After a restart, it is loaded as it was last saved, at the last snapshot or later, and
-learns the later records again. With a share above 0 it answers the predictions for that share of the tasks.
+while it learns wait for it. It is saved after each snapshot of the host, which trims the log. After a restart, it is
+loaded as it was last saved, and learns the later records again. With a share above 0 it answers the predictions for
+that share of the tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ _NO_ANSWERS: Mapping[int, Learned] = {}
 
 
 class Candidate:
-    """The candidate of one model. Only the writer thread calls `follow` and `save`; any thread may predict."""
+    """The candidate of one model. While the service runs, only the writer thread calls `follow` and `save`.
+
+    Any thread may predict.
+    """
 
     def __init__(self, content: bytes, state: CandidateState, host: ModelHost, versions: Versions) -> None:
         self.hosted: HostedModel = hosted_model_from(content)

@@ -111,12 +111,17 @@ class ModelVersions:
         try:
             host.restore(content, self._replacing())
         except NotCopied:  # the model was replaced, but its copy could not be written before the answer
-            versions.replaced(action, version, saved, host.position, who)
+            self._record(action, version, saved, who)
             raise
-        versions.replaced(action, version, saved, host.position, who)
-        self.model_replaced()
-        log("version", model=self._name, action=action, version=version, replaced=saved, position=host.position)
+        self._record(action, version, saved, who)
         return host.position
+
+    def _record(self, action: str, version: str, saved: str, who: str) -> None:
+        """Record that the model was replaced by `version`. The model before is saved as the version `saved`."""
+        position = self._host.position
+        self.versions.replaced(action, version, saved, position, who)
+        self.model_replaced()
+        log("version", model=self._name, action=action, version=version, replaced=saved, position=position)
 
     def model_replaced(self) -> None:
         """Let the candidate skip the record that replaced the model in use, because it has no labels."""

@@ -20,7 +20,7 @@ _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """One registry per service. Labels come from the routes and the models, so their number is bounded."""
+    """One registry per service. The values of labels are known routes, methods, statuses and models, so few."""
 
     def __init__(
         self, models: Mapping[str, ServedModel], consumptions: Mapping[str, Consumption] | None = None
@@ -109,21 +109,22 @@ class _Models:
         yield from (copied, age)
 
     def _metrics_of_examples(self) -> Iterable[Any]:
-        """Metrics of the examples learned since the service started, and of operating points.
+        """Metrics of the examples learned since the start or the last replacement of a model, and of operating points.
 
         Those that are undefined are left out.
         """
         names = {
-            "error": "Share of wrong predictions.",
-            "auc": "Area under the ROC curve.",
-            "average_precision": "Area under the precision-recall curve.",
-            "precision_at_k": "Share of positives among the 100 highest scores.",
-            "log_loss": "Mean log loss.",
-            "brier": "Mean squared error of the probabilities.",
+            "error": "Share of wrong predictions",
+            "auc": "Area under the ROC curve",
+            "average_precision": "Area under the precision-recall curve",
+            "precision_at_k": "Share of positives among the 100 highest scores",
+            "log_loss": "Mean log loss",
+            "brier": "Mean squared error of the probabilities",
         }
         figures = [(model.name, model.statistics.overall()) for model in list(self._models.values())]
         for name, description in names.items():
-            family = GaugeMetricFamily(f"budgetron_{name}", f"{description} Of examples learned.", labels=["model"])
+            text = f"{description}, of the examples learned."
+            family = GaugeMetricFamily(f"budgetron_{name}", text, labels=["model"])
             for model, overall in figures:
                 if (value := getattr(overall, name, None)) is not None:
                     family.add_metric([model], value)

@@ -8,7 +8,7 @@
      "rare":     {"label": "click", "share": 0.01}, "k": 100,                     a label below 10 %, or null
      "curve":    [{"position", "window": {…}, "so_far": {…}, "stored", "memory_bytes", "budget_share"}, …]    ≤ 120
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
-     "n_tasks":  1000, "tasks_counted_together": 17,                              tasks after the first 1,000
+     "n_tasks":  1000, "tasks_counted_together": 17,                              examples of later tasks
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
      "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …], "n_alarms": 1,    latest first
      "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
@@ -20,7 +20,8 @@
      "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
 
 Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
-from zero with the service, and again when the model is replaced.
+from zero with the service and, except those of `traffic`, again when the model is replaced. The first 1,000 tasks are
+counted one by one, and the examples of later tasks together.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import numpy as np
 from budgetron.durable import Learned, Request
 from budgetron.engine.memory import budget_of
 from budgetron.errors import InputError
-from budgetron.evaluate.drift import Alarm
+from budgetron.evaluate.drift import MAX_ALARMS, Alarm
 from budgetron.evaluate.metrics.confusion import rare_label
 from budgetron.evaluate.metrics.counts import MISTAKES, Figures
 from budgetron.evaluate.scoring import Scored
@@ -61,6 +62,9 @@ class LiveStatistics:
         self._shown_curve: list[dict[str, Any]] | None = None  # a cache, cleared when a window ends
         self._shown_relations: tuple[int, dict[str, Any] | None] = (0, None)
         self._last_window_end = 0
+        # Drift alarms of models that were replaced: their number, and the latest ones, which may still have to be sent.
+        self._earlier_alarms = 0
+        self._latest_earlier_alarms: list[Alarm] = []
         self.n_learned = self.n_refused = self.n_predicted = self.n_mistakes = 0
         self._mistakes: deque[dict[str, Any]] = deque(maxlen=_SHOWN_MISTAKES)
         self._seconds: deque[tuple[float, int, int]] = deque(maxlen=_SECONDS)
@@ -108,6 +112,9 @@ class LiveStatistics:
         """Reset the counts while the model is replaced, so that no reader sees counts of the wrong model."""
         with self._lock:
             yield
+            if self._tally is not None:
+                self._earlier_alarms += self._tally.drift.total
+                self._latest_earlier_alarms = self._stored_alarms()
             self._tally, self._last_window_end, self._shown_curve = None, 0, None
             self._mistakes.clear()
             self._shown_relations = (0, None)
@@ -115,18 +122,22 @@ class LiveStatistics:
     # ---- reading
 
     def overall(self) -> Figures | None:
-        """The metrics of all examples learned since the service started; None if there are none."""
+        """The metrics of the examples learned since the start, or since the model was replaced; None if none were."""
         with self._lock:
             return None if self._tally is None else self._tally.overall
 
     def alarms_after(self, n: int) -> tuple[int, list[dict[str, Any]]]:
-        """The number of all drift alarms, and those after the n-th that are still stored."""
+        """The number of all drift alarms, and those after the n-th that are still stored.
+
+        Alarms of models that were replaced are included, so that the number never falls and no alarm is missed.
+        """
         with self._lock:
-            if self._tally is None:
-                return 0, []
-            drift = self._tally.drift
-            new = drift.total - n if n <= drift.total else drift.total  # n is larger after the model was replaced
-            return drift.total, [_alarm(alarm) for alarm in list(drift.latest)[-new:]] if new else []
+            total = self._earlier_alarms + (0 if self._tally is None else self._tally.drift.total)
+            return total, [_alarm(alarm) for alarm in self._stored_alarms()[n - total :]] if n < total else []
+
+    def _stored_alarms(self) -> list[Alarm]:
+        latest = [] if self._tally is None else list(self._tally.drift.latest)
+        return [*self._latest_earlier_alarms, *latest][-MAX_ALARMS:]
 
     def of_task(self, task: Hashable) -> dict[str, Any] | None:
         """The metrics of one task; None if it has none."""
@@ -174,7 +185,7 @@ class LiveStatistics:
         }  # fmt: skip
 
     def _relations_shown(self, model: Any, by_task: dict[Any, Any], position: int) -> dict[str, Any] | None:
-        """The learned relations of the most frequent tasks. Computed once per window, but sent every second."""
+        """The learned relations of the most frequent tasks. Sent every second, but computed only every 200 records."""
         computed_at, shown = self._shown_relations
         if shown is None or position - computed_at >= WINDOW or position < computed_at:
             shown = relations_of(model, sorted(by_task, key=lambda task: -by_task[task][0])[:_SHOWN_RELATIONS])

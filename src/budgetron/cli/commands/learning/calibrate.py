@@ -43,7 +43,7 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
 
     The model predicts the examples and does not learn from them. With --max-error E, at most a share E of its future
     decisions is wrong, for each label, with the confidence of --confidence, if future examples have the same
-    distribution as these. For the other examples it asks a person.
+    distribution as these. It asks a person about examples on which it cannot decide within this limit.
 
     \b
     budgetron calibrate mail.budgetron later.csv --max-error 0.01 --save mail.budgetron
@@ -58,18 +58,19 @@ def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, 
     settings = settings_from_options(WHO, option_values)
     if settings is None:
         raise input_error(WHO, "--threshold, --costs or --max-error", "given", "none of them")
+    if models.in_shards(model):
+        remedy = "Its operating point can be set while it learns: run --ray, with the same options."
+        raise input_error(WHO, "MODEL", "a model in one file", f"{model!r}, a model in shards", remedy)
     outputs.check(WHO, "--save", save, overwrite, own=model)
     learner, columns = models.load(model)
     columns = models.known_columns(WHO, "MODEL", model, columns)
-    # For a model without operating points, such as a copy of shards, `set_point` raises an error.
-    if hasattr(type(learner), "operating_point"):
-        learner.operating_point = None  # forget the examples that it counted while it learned
+    learner.operating_point = None  # forget the examples that it counted while it learned
     set_point(WHO, learner, settings)
     options = StreamOptions(stream, **option_values)
     classes = learner.classes_.tolist()
     with SignalGuard(stream) as guard, LabelledStream(WHO, options, columns, classes) as labelled:
         for rows in labelled.blocks(guard):
-            margins = learner.decision_function(rows.X, tasks=rows.tasks)
+            margins = learner.decision_function(rows.X, tasks=rows.tasks, offset=rows.offsets)
             learner._count_decisions(margins, learner._classes.codes(WHO, rows.y))
     point = learner.operating_point
     if not point.n:

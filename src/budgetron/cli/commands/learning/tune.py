@@ -84,8 +84,8 @@ def command(stream: str, rows: int, as_json: bool, **option_values: Any) -> None
         learner = rounds[-1].candidates[rounds[-1].chosen]
     if not rounds:
         raise InputError(
-            f"{WHO}: there is nothing to tune, because {learner.learner} has neither a Gaussian kernel without a gamma "
-            "nor a budget."
+            f"{WHO}: there is nothing to tune, because {learner.learner} has neither a budget nor a Gaussian kernel "
+            "whose gamma was left out."
         )
     if as_json:
         click.echo(json.dumps(_record(options, first_rows, rounds, learner)))

@@ -233,8 +233,8 @@ def _models(texts: tuple[str, ...], data: Path) -> dict[str, Callable[[], Any] |
         for folder in sorted(data.iterdir()):
             # A model whose database was deleted must not be skipped silently, so any of its files counts.
             if any((folder / name).is_file() for name in ("host.sqlite", "requests.sqlite", "acknowledged")):
-                # The default model may have been killed before its first example: its directory is then empty,
-                # and the model has to be created again.
+                # The service may have been killed before the default model learned its first example. Then its
+                # directory has no model, and the model has to be created again.
                 functions.setdefault(folder.name, _initial_model("Budgetron") if folder.name == DEFAULT else None)
     return functions or {DEFAULT: _initial_model("Budgetron")}
 
