@@ -57,7 +57,7 @@ def calibration(bench: Bench) -> None:
     for name in dict.fromkeys(row["stream"] for row in rows):
         worst = max((row for row in rows if row["stream"] == name), key=lambda row: row["ece"] - row["ece_drawn"])
         excess = worst["ece"] - worst["ece_drawn"]
-        bench.at_most(f"{name} ({worst['budget']}): ECE above that of drawn labels", excess, 0.01, "")
+        bench.at_most(f"{name} ({worst['budget'] or 'default'}): ECE above that of drawn labels", excess, 0.01, "")
 
 
 def speed(bench: Bench) -> None:
