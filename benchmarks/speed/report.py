@@ -152,8 +152,8 @@ def page(record: Record) -> Iterator[str]:
 def profile_page(record: Record) -> Iterator[str]:
     """docs/speed.md."""
     yield "# Speed\n"
-    yield "After this page you know where the time of one example goes, and which speed targets are missed. B is the"
-    yield "budget: the number of stored examples. `mtrbp` is the name of `RandomBudgetPerceptron` in the"
+    yield "After reading this page, you know where the time of one example goes, and which speed targets are missed."
+    yield "B is the budget: the number of stored examples. `mtrbp` is the name of `RandomBudgetPerceptron` in the"
     yield "[paper](reproduce.md).\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
     yield "[the results](../benchmarks/speed/RESULTS.md). Unless stated otherwise: d = 28 features, Gaussian kernel,"
