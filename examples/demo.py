@@ -27,7 +27,7 @@ from budgetron import data, graphs, kernels
 from budgetron.engine import native
 
 BLOCK = 2048  # examples per call of the learner
-SLOW_EXAMPLES = 2000  # examples if there is only the NumPy engine, which is 50 to 100 times slower
+SLOW_EXAMPLES = 2000  # examples if there is only the NumPy engine, which is about a hundred times slower
 LEARNERS = ("RandomBudgetPerceptron", "Forgetron", "BudgetProjectron", "SharedProjectron", "Budgetron")
 NO_LIMIT = "No limit"
 
