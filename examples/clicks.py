@@ -1,9 +1,9 @@
-"""Which advertisement will be clicked? 300 advertisers share a quarter of a megabyte; most of them are new.
+"""Which advertisement will be clicked? 300 advertisers share a quarter of a megabyte.
 
 The stream is generated: 40,000 impressions with words for features (device, hour, place on the page, site, format), of
 which 6 % are clicked. Some effects are the same for all advertisers, others are their own: games sell in the evening,
-office chairs at noon. Half of the advertisers begin after half of the stream. Each impression is predicted, then
-learned. The figure to look at is the ranking: how many impressions of the tenth that is ranked highest are clicked?
+office chairs at noon. Half of the advertisers appear only in the second half of the stream. Each impression is
+predicted, then learned. What counts is the ranking: how many of the tenth that is ranked highest are clicked?
 
     python examples/clicks.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """

@@ -2,7 +2,8 @@
 
 Chem97 has 31,022 students in 2,410 British schools. The label is a grade A or B in A-level chemistry. Each school is a
 task with few students. Features are standardised first. Then every student is predicted and learned, in one pass.
-Every learner runs twice: with a budget of stored examples, and with a budget of bytes for the whole model.
+Every learner with a budget runs twice: with a number of stored examples, and with a number of bytes for the whole
+model. The Perceptron runs twice without a limit: for all schools together, and for each school alone.
 
     python examples/demo.py [--examples 200] [--bytes "64 KiB"] [--orders 3]
 """
@@ -26,7 +27,7 @@ from budgetron import data, graphs, kernels
 from budgetron.engine import native
 
 BLOCK = 2048  # examples per call of the learner
-SLOW_EXAMPLES = 2000  # examples if there is only the NumPy engine, which is 50 to 100 times slower
+SLOW_EXAMPLES = 2000  # examples if there is only the NumPy engine, which is about a hundred times slower
 LEARNERS = ("RandomBudgetPerceptron", "Forgetron", "BudgetProjectron", "SharedProjectron", "Budgetron")
 NO_LIMIT = "No limit"
 

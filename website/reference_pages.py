@@ -68,10 +68,10 @@ def _page(title: str, modules: list[str]) -> str:
     parts = [f"# {title}\n"]
     for name in modules:
         module = importlib.import_module(name)
-        parts.append(_text(inspect.getdoc(module) or ""))
         if name == "budgetron.learners":
             parts += _learners(module)
             continue
+        parts.append(_text(inspect.getdoc(module) or ""))
         for member_name in public(module):
             value = getattr(module, member_name)
             if inspect.isclass(value):
@@ -85,9 +85,15 @@ def _learners(module: ModuleType) -> Iterator[str]:
     """The docstring of every learner, then the methods that all learners share, once."""
     from budgetron.learners.learner import Learner
 
+    # The docstring of the module describes its files, which users do not need.
+    yield (
+        "The learners are scikit-learn estimators. Start with `Budgetron`. The methods that all learners have are "
+        "listed once, [after the learners](#methods-of-all-learners).\n"
+    )
     shared = dict(_members(Learner))
-    for name in sorted(public(module), key=lambda name: (name != "Budgetron", name)):
-        yield from _class("budgetron", name, getattr(module, name), without=shared)
+    for name in sorted(public(module), key=lambda name: (name != "Budgetron", name not in budgetron.__all__, name)):
+        package = "budgetron" if name in budgetron.__all__ else module.__name__
+        yield from _class(package, name, getattr(module, name), without=shared)
     yield "## Methods of all learners\n"
     for name, member in shared.items():
         yield from _function(name, member, "###")

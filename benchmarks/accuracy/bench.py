@@ -102,10 +102,10 @@ class Bench:
     # ---- checks
 
     def at_most(self, what: str, figure: float, target: float, unit: str = " %") -> None:
-        self.check(what, f"{figure:.4g}{unit}", f"≤ {target:g}{unit}", figure <= target)
+        self.check(what, f"{beside(figure, target)}{unit}", f"≤ {target:g}{unit}", figure <= target)
 
     def at_least(self, what: str, figure: float, target: float, unit: str = "") -> None:
-        self.check(what, f"{figure:.4g}{unit}", f"≥ {target:g}{unit}", figure >= target)
+        self.check(what, f"{beside(figure, target)}{unit}", f"≥ {target:g}{unit}", figure >= target)
 
     def no_worse(self, what: str, ours: Row, other: Row | None) -> None:
         """Check that our error is at most the other one, within `slack`."""
@@ -125,6 +125,14 @@ class Bench:
         self.checks.append({"what": what, "figure": figure, "target": target, "met": met})
         word = "not compared" if met is None else "met" if met else "MISSED"
         print(f"  {word:12s} {what}: {figure}, target {target}", flush=True)
+
+
+def beside(figure: float, target: float) -> str:
+    """The figure with four digits, or with more if four would show a figure that misses its target as equal to it."""
+    digits = 4
+    while float(f"{figure:.{digits}g}") == target != figure and digits < 12:
+        digits += 1
+    return f"{figure:.{digits}g}"
 
 
 def slack(ours: Row, other: Row) -> float:

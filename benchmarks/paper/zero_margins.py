@@ -37,7 +37,9 @@ def f_by_convention(margins: NDArray[np.float64], truth: NDArray[np.bool_]) -> l
 
 def main(folder: str) -> None:
     block = block_named("school")
-    print(f"School, {block.formula}, disconnected graph; mean over {ORDERS} orders. Made by zero_margins.py.\n")
+    print(f"School, {block.formula}, disconnected graph (D); means over {ORDERS} orders. Made by zero_margins.py.\n")
+    print("*Printed* is the F-measure in the paper, in percent. The next four columns are ours, if a margin of exactly")
+    print("0 counts as negative, positive, right or wrong. *Zeros* is the number of such margins.\n")
     print("| | printed | zeros negative | positive | right | wrong | zeros |")
     print("|---" + "|---:" * 6 + "|")
     stored: dict[int, int] = {}

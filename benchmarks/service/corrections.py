@@ -1,6 +1,8 @@
 """How long a correction takes: the examples after the last snapshot before it are learned again.
 
     python benchmarks/service/corrections.py [EXAMPLES ...]
+
+EXAMPLES are the numbers of examples to learn again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why a target is missed, and what would help. `report.py` shows these texts for the rows that missed their targets."""
 
-# The beginning of a row's name → the cause.
-CAUSES = {
+# The beginning of a row's name → the cause: one paragraph, or several points, which `report.py` shows as a list.
+CAUSES: dict[str, str | list[str]] = {
     "gaussian-d28-B100-": (
         "The share of Python around the core is largest here (see docs/speed.md): labels, tasks and codes are checked "
         "and converted once per block."
@@ -40,47 +40,54 @@ CAUSES = {
         "and for the inner products of the row that changes. A margin reads them once more."
     ),
     "forgetron": "On a mistake it computes the kernel row of the evicted example, one row at a time.",
-    "linear-text": (
-        "The ratio is one of wall-clock times. Vowpal Wabbit reads the file in a second thread: it takes 6.7 to 8.0 µs "
-        "of processor time per row, but 3.4 µs of wall-clock time if both cores are free. Budgetron learns in one "
-        "thread, in 8.2 to 8.8 µs. A row has 126 non-zero features. Each has two cells, of its shared and of its own "
-        "weight, with the weights of two beliefs, the typical size of the feature and its masses per class. Finding "
-        "the cells and computing the values of the features takes 53 % of the core's time, the steps of the weights "
-        "and the statistics 23 %, the margins 12 % and counting the features 10 % (perf). It is not the memory: with "
-        "500 distinct features, whose cells fit into the second cache, a row still takes 7.7 µs. Tried without gain: "
-        "prefetching the cells of the next row while this one is learned, and computing the roots and quotients of "
-        "both beliefs in one register. Not possible without changing which features a budget keeps: cells of 32 bytes "
-        "instead of 28, none of which would lie in two cache lines."
-    ),
-    "text": (
-        "With small budgets, most of the time does not depend on the budget: checks and slicing in Python, looking up "
-        "features, and after a mistake (two fifths of the stream) removing one row from the index and adding another. "
-        "The Gaussian kernel also computes exp for B values, which the yardstick does not. Tried without gain: fewer "
-        "or more dense columns, prefetching the features of the next row."
-    ),
+    "linear-text": [
+        "The ratio is one of wall-clock times. Vowpal Wabbit reads the file in a second thread, so it takes 3.4 µs per "
+        "row if both cores are free, and 6.7 to 8.0 µs of processor time. Budgetron learns in one thread, in 8.2 to "
+        "8.8 µs.",
+        "A row has 126 non-zero features. Each has two cells in the table, one for its shared weight and one for its "
+        "own weight. A cell has the weights of two beliefs, the typical size of the feature and its masses per class.",
+        "Where the time of the core goes (perf): finding the cells and computing the values of the features 53 %, the "
+        "steps of the weights and the statistics 23 %, the margins 12 %, counting the features 10 %.",
+        "The speed of the memory is not the reason. With 500 distinct features, whose cells fit into the second cache, "
+        "a row still takes 7.7 µs.",
+        "Tried without gain: prefetching the cells of the next row while this one is learned; computing the roots and "
+        "quotients of both beliefs in one register.",
+        "Not done: cells of 32 bytes instead of 28, none of which would lie in two cache lines. They would change "
+        "which features fit into a budget.",
+    ],
+    "text": [
+        "With small budgets, most of the time does not depend on the budget. It is spent on checks and slicing in "
+        "Python, on looking up features, and after a mistake (two fifths of the stream) on removing one row from the "
+        "index and adding another.",
+        "The Gaussian kernel also computes exp for B values, which the yardstick does not.",
+        "Tried without gain: fewer or more dense columns; prefetching the features of the next row.",
+    ],
     "tasks": (
         "With a million unrelated tasks nearly every margin is 0, and a margin of 0 is a mistake: twice as many "
         "examples are stored as with ten tasks. The rest is looking up the cluster of a task."
     ),
-    "graph-first-touch": (
+    "graph-first-touch": [
         "Tasks with few neighbours are eliminated once. The rest is solved by conjugate gradients in double precision "
-        "with the diagonal as preconditioner, one column at a time. Each step reads all remaining entries of the "
-        "matrix and, in random order, a vector that does not fit into the first cache. Version 0.1 had a solver in "
-        "single precision with symmetric Gauss-Seidel as preconditioner, which also solved several columns together. "
-        "It was three times as fast, but was removed because it took 550 lines of code."
-    ),
+        "with the diagonal as preconditioner, one column at a time.",
+        "Each step reads all remaining entries of the matrix and, in random order, a vector that does not fit into the "
+        "first cache.",
+        "Version 0.1 had a solver in single precision with symmetric Gauss-Seidel as preconditioner, which also solved "
+        "several columns together. It was three times as fast, but was removed because it took 550 lines of code.",
+    ],
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
-    "run-csv": (
-        "Of 6.1 µs per row, the core's learning takes 43 %, checking and cutting blocks 6 %, counting errors 15 %, "
-        "reading and encoding columns 29 %, inferring the types of the columns 4 % and the final figures 1 %. A row "
-        "has 27 non-zero features. In the core's learning, finding their cells takes 38 % of the time in the table, "
-        "counting features and evicting cells 28 %, the steps 21 % and the margins 13 %. The target would leave 4.5 µs "
-        "for all of this; learning alone takes 2.6 to 2.9 µs. Tried without gain: prefetching the cells of the next "
-        "row. Not implemented: reading the next block in another thread while this one is learned. The means and "
-        "deviations of the columns would then be ahead of the model, and a run that is stopped could not be continued "
-        "bit for bit. Also not implemented: ranking the windows of the curve sixteen at a time, which would save 3 % "
-        "for 75 lines of code."
-    ),
+    "run-csv": [
+        "Where the 6.1 µs per row go: learning in the core 43 %, reading and encoding columns 29 %, counting errors "
+        "15 %, checking and cutting blocks 6 %, inferring the types of the columns 4 %, the final figures 1 %.",
+        "A row has 27 non-zero features. Of the time in the table of their weights, finding their cells takes 38 %, "
+        "counting features and evicting cells 28 %, the steps 21 % and the margins 13 %.",
+        "The target leaves 4.5 µs per row for all of this. Learning alone takes 2.6 to 2.9 µs.",
+        "Tried without gain: prefetching the cells of the next row.",
+        "Not implemented: reading the next block in another thread while this one is learned. The means and deviations "
+        "of the columns would then be ahead of the model, and a run that is stopped could not be continued bit for "
+        "bit.",
+        "Not implemented: ranking the windows of the curve sixteen at a time, which would save 3 % for 75 lines of "
+        "code.",
+    ],
     "replay": "A block of the log is decoded and checked as a new one is.",
     "two-cores": "Not conclusive on a busy machine (see the load average): two threads need two free cores.",
     "start-after-crash": (
@@ -91,7 +98,8 @@ CAUSES = {
 }
 
 
-def cause_of(name: str) -> str:
-    """The cause with the longest matching beginning."""
+def cause_of(name: str) -> list[str]:
+    """The points of the cause with the longest matching beginning."""
     fitting = [start for start in CAUSES if name.startswith(start)]
-    return CAUSES[max(fitting, key=len)] if fitting else ""
+    cause = CAUSES[max(fitting, key=len)] if fitting else []
+    return [cause] if isinstance(cause, str) else cause

@@ -152,8 +152,8 @@ def page(record: Record) -> Iterator[str]:
 def profile_page(record: Record) -> Iterator[str]:
     """docs/speed.md."""
     yield "# Speed\n"
-    yield "After this page you know where the time of one example goes, and which speed targets are missed. B is the"
-    yield "budget: the number of stored examples. `mtrbp` is the name of `RandomBudgetPerceptron` in the"
+    yield "After reading this page, you know where the time of one example goes, and which speed targets are missed."
+    yield "B is the budget: the number of stored examples. `mtrbp` is the name of `RandomBudgetPerceptron` in the"
     yield "[paper](reproduce.md).\n"
     yield "Written by `python benchmarks/speed/run.py --docs docs/speed.md` from the same run as"
     yield "[the results](../benchmarks/speed/RESULTS.md). Unless stated otherwise: d = 28 features, Gaussian kernel,"
@@ -176,10 +176,7 @@ def profile_page(record: Record) -> Iterator[str]:
     yield "at most 100 tasks.\n"
     if record["phases"]["functions"]:
         yield "## Share of the time per function, measured by perf\n"
-        yield "`products` are inner products, `gaussian` is the exponential, `symmetric_pass` is the pass over a B"
-        yield "× B triangle, `scatter` and `columns` belong to the inverted index, and `table` is the hashed table."
-        yield "`[kernel` is the operating system. A wheel without symbols does not have the names of these loops:"
-        yield "they are listed as loops without a name.\n"
+        yield from function_names(record["phases"]["functions"])
         for name, shares in record["phases"]["functions"].items():
             yield f"- **{name}**: " + ", ".join(f"{function} {share:.0f} %" for function, share in shares if share >= 2)
     if record["float32"]:
@@ -190,19 +187,47 @@ def profile_page(record: Record) -> Iterator[str]:
     missed = [row for row in record["rows"] if row["met"] is False]
     if missed:
         yield "\n## Targets missed in this run\n"
-        yield "In brackets: what was measured, the target, and the figure of version 0.1 of this library. A figure with"
-        yield "× is a ratio to another computation of the same run, which"
-        yield "[the results](../benchmarks/speed/RESULTS.md) name.\n"
+        yield "A figure with × is a ratio to another computation of the same run, which"
+        yield "[the results](../benchmarks/speed/RESULTS.md) name. *In 0.1* is the figure of version 0.1 of this"
+        yield "library.\n"
+        yield from missed_table(missed)
+        yield "\nThe causes:\n"
         yield from explained(missed)
 
 
+def function_names(functions: Record) -> Iterator[str]:
+    """What the names in the list of functions stand for; only of those that are in it."""
+    listed = " ".join(function for shares in functions.values() for function, share in shares if share >= 2)
+    meanings = {
+        "products": "`products` are inner products",
+        "gaussian": "`gaussian` is the exponential",
+        "symmetric_pass": "`symmetric_pass` is the pass over a B × B triangle",
+        "scatter": "`scatter` adds up the entries of the inverted index",
+        "HashedTable": "`HashedTable` is the table of the weights of sparse features",
+        "InvertedIndex": "`InvertedIndex` finds the stored sparse rows that have a feature",
+        "[kernel": "`[kernel` is the operating system",
+        "without a name": "*loops without a name* are the inner loops of the core, whose names a wheel does not have",
+    }
+    used = [meaning for name, meaning in meanings.items() if name in listed]
+    if used:
+        yield "; ".join(used) + ".\n"
+
+
 def explained(missed: Sequence[Record]) -> Iterator[str]:
-    """The rows that missed their targets, those with one cause together."""
-    causes: dict[str, list[str]] = {}
+    """The rows that missed their targets, those with one cause together, and below them the points of the cause."""
+    causes: dict[tuple[str, ...], list[str]] = {}
     for row in missed:
-        before = f", {ratio_in_0_1(row)} in 0.1" if ratio_in_0_1(row) else ""
-        causes.setdefault(cause_of(row["name"]), []).append(f"**{row['work']}** ({amount(row)}, {target(row)}{before})")
-    yield from (f"- {'; '.join(rows)}. {cause}" for cause, rows in causes.items())
+        causes.setdefault(tuple(cause_of(row["name"])), []).append(f"**{row['work']}**")
+    for cause, works in causes.items():
+        # A single point follows in the same paragraph. Python-Markdown needs four spaces for a list within a list.
+        yield f"- {'; '.join(works)}." + (f" {cause[0]}" if len(cause) == 1 else "")
+        yield from (f"    - {point}" for point in cause if len(cause) > 1)
+
+
+def missed_table(missed: Sequence[Record]) -> Iterator[str]:
+    yield "| what | measured | target | in 0.1 |"
+    yield "|---|--:|--:|--:|"
+    yield from (f"| {row['work']} | {amount(row)} | {target(row)} | {ratio_in_0_1(row)} |" for row in missed)
 
 
 def picture(rows: Sequence[Record]) -> str:

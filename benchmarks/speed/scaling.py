@@ -61,7 +61,13 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     yield compared(row, on_graph.learn, closed.learn, BLOCK, BLOCK, repetitions)
     x, model = np.zeros((1, 28)), on_graph.model
     touches = np.array([seconds(partial(model.decision_function, x, tasks=[task])) for task in range(100, 130)])
-    touch = Row(name="graph-first-touch", work="the same, first touch of a task", yardstick="—", unit="ms", reach=5.0)
+    touch = Row(
+        name="graph-first-touch",
+        work=f"sparse random graph of {k:,} tasks, the first use of a task",
+        yardstick="—",
+        unit="ms",
+        reach=5.0,
+    )
     yield ratio_row(touch, touches * 1e3, touches, np.zeros(1))
     n_new, starts = 40, range(1000, 1000 + 40 * (2 if quick else 5), 40)
     rows = np.zeros((n_new, 28))
@@ -69,7 +75,7 @@ def graph_rows(repetitions: int, quick: bool) -> Iterator[Row]:
     touches = np.array([seconds(call) for call in calls]) / n_new
     touch = Row(
         name="graph-first-touch-block",
-        work=f"the same, each of {n_new} new tasks in one block",
+        work=f"sparse random graph of {k:,} tasks, each of {n_new} new tasks in one block",
         yardstick="—",
         unit="ms",
         reach=5.0,

@@ -1,4 +1,4 @@
-"""Online kernel classifiers for thousands of related tasks inside one fixed memory budget."""
+"""Online classifiers for many related tasks, in a fixed amount of memory."""
 
 from __future__ import annotations
 
