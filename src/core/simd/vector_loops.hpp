@@ -202,8 +202,13 @@ inline void aligned_symmetric_rows(float* s, size_t i, const float* v, const flo
       add_product(sum[m], p, xj);
     }
   }
-  for (size_t m = 0; m < Rows; ++m)
-    for (size_t l = 0; l < w; ++l) y[i + m] += sum[m][l];
+  for (size_t m = 0; m < Rows; ++m) {  // adds the lanes pair by pair: one after the other, each addition would wait for the last one
+    float lanes[w];
+    store(lanes, sum[m]);
+    for (size_t half = w / 2; half > 0; half /= 2)
+      for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+    y[i + m] += lanes[0];
+  }
 }
 
 template <bool Update>
