@@ -176,7 +176,7 @@ class ShardLearning(ShardDeciding):
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights. Other tasks do not change."""
+        """Remove a task's stored examples and weights. Other tasks do not change. An unknown task is no error."""
         self._check_fitted()
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.call_owner(shard, "forget", task)
