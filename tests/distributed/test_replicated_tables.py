@@ -198,6 +198,15 @@ def test_bins_with_other_edges_are_not_exchanged():
             np.testing.assert_array_equal(part.keyed[name].weights, weights.weights)
 
 
+def test_one_replica_equals_the_learner_if_its_table_is_full():
+    """An exchange would move cells within their buckets, so that other cells would be evicted later."""
+    X, y, tasks = texts(1500, words=3000, length=30)
+    expected = Budgetron("40 KiB").predict_then_learn(X, y, tasks=tasks)
+    with ReplicatedModel(Budgetron("40 KiB"), replicas=1, exchange_every=128, block=128) as model:
+        np.testing.assert_array_equal(model.predict_then_learn(X, y, tasks=tasks), expected)
+        assert model.n_exchanges_ == 11 and model.exchange() == 0
+
+
 def test_replicas_on_sparse_rows_have_one_plan():
     """The first block decides for all replicas, also for one that has none of its rows."""
     for stream, is_dense in ((texts(300), False), (numbers(300, is_sparse=True), True)):

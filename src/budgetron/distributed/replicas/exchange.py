@@ -222,8 +222,6 @@ EXCHANGES = {
 
 def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Baseline) -> list[SharedPart]:
     """The new shared part of each replica, from all parts `now` and the baseline of the last exchange."""
-    if len(now) == 1:
-        return list(now)
     names = dict.fromkeys(name for part in now for name in part.keyed)
     keyed = {name: _combine_keyed(name, now, last) for name in names}
     return [_combine_for(kernel, g, now, last.filters, keyed) for g in range(len(now))]

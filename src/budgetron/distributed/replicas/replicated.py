@@ -101,7 +101,7 @@ class ReplicatedModel(ShardedModel):
         """Exchange the shared parts now. Returns the number of bytes sent."""
         self._check_fitted()
         with self._rebalancing, self._workers.locked(range(self.shards)):
-            now = self._parts()
+            now = self._parts() if self.replicas > 1 else []  # a single replica has nothing to exchange
             combined = combine(self._validator.prototype._engine.settings.kernel, now, self._baseline)
             for replica, part in enumerate(combined):
                 self._workers.call_owner(replica, "receive", part)
@@ -131,7 +131,7 @@ class ReplicatedModel(ShardedModel):
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
         # The baseline is not on disk, so after a restart the changes since the last exchange are not exchanged.
-        self._baseline = Baseline.of(self._parts())
+        self._baseline = Baseline.of(self._parts() if self.replicas > 1 else [])
         self.n_exchanges_ = 0
 
     def _new_models(self) -> list[Any]:
