@@ -6,7 +6,8 @@
                  and of Ray actors, with 1 and 2 workers; B = 1000 per shard
     overhead     µs per example that Ray adds, by rows per block
     recovery     seconds from the kill of a worker to the next answer
-    replicas     errors of replicas and of one learner, on Chem97, flights and synthetic data
+    replicas     errors of replicas and of one learner, on dense rows: Chem97, flights and two synthetic streams
+    text         the same on sparse rows: Sentiment and Spam A
 
 Writes results.json beside this file; simulate.py reads it.
 """
@@ -35,6 +36,7 @@ from budgetron.distributed import ReplicatedModel, ShardedModel
 
 OUT = Path(__file__).with_name("results.json")
 BUDGET, SHARDS = 1000, 8  # stored examples per shard, and the number of shards
+TEXT_MIB = 4  # MiB of one learner on text, and of each replica
 
 
 def stream(n: int, seed: int = 0, k: int = 400, d: int = 28):
@@ -195,6 +197,12 @@ def streams(quick: bool):
     X = rng.normal(size=(n, d))
     f = np.einsum("nd,nd->n", X, rng.normal(size=d) + own[tasks]) + X[:, 0] * X[:, 1]
     yield "synthetic", X, (f + 0.3 * rng.logistic(size=n) > 0).astype(int), tasks
+    # Thresholds of columns, which only beliefs on bins describe well.
+    X, tasks = rng.normal(size=(n, d)), rng.integers(0, k, size=n)
+    steps = [(0, 0.5, 2.0), (1, -0.3, -2.0), (2, 1.0, 1.5), (3, -1.0, 1.0), (4, 0.0, -1.5)]  # column, threshold, effect
+    f = sum(effect * (X[:, column] > threshold) for column, threshold, effect in steps)
+    f += 0.3 * rng.normal(size=k)[tasks] - ((X[:, 0] > 0.5) & (X[:, 5] > 0))
+    yield "thresholds", X, (f + 0.3 * rng.logistic(size=n) > 0).astype(int), tasks
 
 
 def replicas(quick: bool) -> list[dict[str, float | str]]:
@@ -219,7 +227,36 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
     return rows
 
 
-GROUPS = {"replicas": replicas, "overhead": overhead, "recovery": recovery, "throughput": throughput}
+def text(quick: bool) -> list[dict[str, float | str]]:
+    """Error % of one Budgetron on sparse rows and of replicas, each with as many bytes, by how often they exchange.
+
+    Sentiment has only four tasks, which are products. With "readers", each product is divided at random into 25 tasks.
+    """
+    rows = []
+    for name, readers in (("sentiment", 1), ("sentiment", 25), ("spam", 1)):
+        dataset = data.load(name).shuffled(seed=0)
+        n = 2000 if quick else len(dataset.y)
+        X, y = dataset.X[:n], np.asarray(dataset.y[:n])
+        reader = np.random.default_rng(0).integers(0, readers, size=n)
+        tasks = [f"{task} {number}" for task, number in zip(dataset.tasks[:n], reader, strict=True)]
+        margins = Budgetron(budget=f"{TEXT_MIB} MiB").predict_then_learn(X, y, tasks=tasks)
+        row: dict[str, float | str] = {"stream": name if readers == 1 else f"{name}, readers"}
+        row["one learner"] = 100 * float(np.mean((margins > 0) != y))
+        for count in (1, 2, 4):
+            for every in (None, 1024, 256):
+                learner = Budgetron(budget=f"{TEXT_MIB * count} MiB")  # as many bytes per replica as the one learner
+                options = {"exchange_every": every or 10**9, "block": min(1024, every or 1024)}
+                with ReplicatedModel(learner, replicas=count, **options) as model:
+                    replicated = model.predict_then_learn(X, y, tasks=tasks)
+                    row[f"{count}, {every or 'never'}"] = 100 * float(np.mean((replicated > 0) != y))
+                    if every is not None:
+                        row["bytes"] = model.exchange() / count / 2
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+GROUPS = {"replicas": replicas, "text": text, "overhead": overhead, "recovery": recovery, "throughput": throughput}
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from streams import stream
 from budgetron import BudgetProjectron, Budgetron, Forgetron, SharedProjectron, graphs, kernels
 from budgetron.distributed import ReplicatedModel, ShardedModel
 from budgetron.distributed.directory import record
-from budgetron.distributed.replicas.exchange import exchange_baseline_bytes
+from budgetron.distributed.replicas.exchange import baseline_bytes
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.3)
@@ -58,6 +58,8 @@ BYTE_CASES = [
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "300 kB", True),
     (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "1 MB", False),
     (ReplicatedModel, "replicas", SharedProjectron, graphs.complete(), "200 kB", False),
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "150 kB", True),  # a table only
+    (ReplicatedModel, "replicas", Budgetron, graphs.complete(), "2 MB", True),  # a table, and beliefs on columns
     (ShardedModel, "shards", Budgetron, graphs.disconnected(), "100 kB", False),
     (ShardedModel, "shards", SharedProjectron, graphs.disconnected(), "300 kB", True),
 ]
@@ -84,7 +86,7 @@ def test_the_baseline_of_the_last_exchange_takes_the_planned_bytes():
             settings = model.learner_of(tasks[0])._engine.settings
             assert settings.parameters.full_covariance == (d == 8)
             coordinator_bytes = model.memory_bytes_ - sum(shard.memory_bytes for shard in model.shards_)
-            assert 0 < coordinator_bytes <= 2 * exchange_baseline_bytes(settings)
+            assert 0 < coordinator_bytes <= baseline_bytes(settings, replicas=2)
 
 
 @pytest.mark.parametrize(

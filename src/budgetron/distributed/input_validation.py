@@ -69,7 +69,7 @@ class InputValidator:
             raise input_error(who, "learner", accepted, shown(learner), "Use it without shards.")
         self.learner = learner
         self.prototype: Learner
-        self._first_rows: Any  # up to 64 rows of the first block, from which the shards are planned and started
+        self.first_rows: Any  # up to 64 rows of the first block, from which the shards are planned and started
         self._check_shares = check_shares
         self._reset()
 
@@ -122,7 +122,7 @@ class InputValidator:
 
     def release_first_rows(self) -> None:
         """Release the rows of the first block, which are not needed once the shards have started."""
-        self._first_rows = None
+        self.first_rows = None
 
     def locate_task(self, task: Hashable) -> ValidatedBlock:
         """The task id and component of one task, as a block with one row without features."""
@@ -136,7 +136,7 @@ class InputValidator:
 
     def shard_settings(self, budget: int | str | None, graph: TaskGraph) -> Settings:
         """The settings that a shard would start with. Raises `TooFewBytes` if the budget is too small."""
-        return self._shard(budget, graph)._settings(self._first_rows, self.classes, graph)[0]
+        return self._shard(budget, graph)._settings(self.first_rows, self.classes, graph)[0]
 
     def _shard(self, budget: int | str | None, graph: TaskGraph) -> Learner:
         """A new learner for a shard, with its own budget and graph and the kernel of all shards."""
@@ -157,12 +157,12 @@ class InputValidator:
         model = self._shard(budget, graph)
         # Every shard starts with the classes and rows of the first block, even if none of these rows are for this
         # shard. Otherwise shards would have different classes and be planned for different rows.
-        model._begin(self._first_rows, self.classes, graph, self._first_rows)
+        model._begin(self.first_rows, self.classes, graph, self.first_rows)
         return model
 
     def _begin(self, rows: Any) -> None:
         """Check that every shard can start with its share of the budget. If not, reset the prototype."""
-        self._first_rows = rows[:64]  # γ is estimated from 64 rows; they also suffice to plan a byte budget
+        self.first_rows = rows[:64]  # γ is estimated from 64 rows; they also suffice to plan a byte budget
         self._fix_kernel()
         try:
             self._check_shares(self)
@@ -174,7 +174,7 @@ class InputValidator:
         """Replace ``gamma="scale"`` by its value after the first rows, because all shards must use the same kernel."""
         engine = self.prototype._engine
         if engine.settings.kernel is not None:
-            kernel = kernel_after(engine.settings, self._first_rows)
+            kernel = kernel_after(engine.settings, self.first_rows)
             self.prototype._engine = type(engine)(replace(engine.settings, kernel=kernel))
 
     def _reset(self) -> None:
@@ -184,4 +184,4 @@ class InputValidator:
         self.prototype._point = None if point is None else point.fresh()
         if "budget" in self.learner.get_params(deep=False):
             self.prototype.set_params(budget=1)  # the prototype never stores an example
-        self._first_rows = None
+        self.first_rows = None

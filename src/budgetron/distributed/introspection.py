@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.split.busy_tasks import BusyTasks
-from budgetron.distributed.split.placement import WHO, Placement
+from budgetron.distributed.split.placement import Placement
 from budgetron.distributed.split.shares import check_policy, rebalanced_shares, unused_only
 from budgetron.distributed.workers.worker import ShardStatistics
 from budgetron.distributed.workers.worker_group import WorkerGroup
 from budgetron.errors import InputError, input_error, shown
 from budgetron.learners.estimators.forgetron import Forgetron
-
-_NO_WORKERS = f"{WHO}: the model has learned nothing yet, or was closed. Call partial_fit, or use ShardedModel.open."
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,8 @@ class Introspection:
         """
         self._check_fitted()
         if check_policy(self.shares, self.learner.budget) != "demand":
-            raise input_error(WHO, "shares", '"demand" to rebalance', shown(self.shares),
-                              'Create the model with shares="demand".')  # fmt: skip
+            raise input_error(type(self).__name__, "shares", '"demand" to rebalance', shown(self.shares),
+                              'Create a ShardedModel with shares="demand".')  # fmt: skip
         with self._rebalancing, self._workers.locked(range(self.shards)):
             statistics = self._statistics()
             mistakes = [shard.n_mistakes for shard in statistics]
@@ -214,9 +212,13 @@ class Introspection:
 
     def _check_fitted(self) -> None:
         if not self._is_fitted:
-            raise InputError(_NO_WORKERS)
+            raise InputError(self._no_workers_message())
 
     def _require_attribute(self) -> None:
         """Like `_check_fitted`, for attributes whose absence `hasattr` must report, as for every scikit-learn model."""
         if not self._is_fitted:
-            raise AttributeError(_NO_WORKERS)
+            raise AttributeError(self._no_workers_message())
+
+    def _no_workers_message(self) -> str:
+        kind = type(self).__name__
+        return f"{kind}: the model has learned nothing yet, or was closed. Call partial_fit, or use {kind}.open."

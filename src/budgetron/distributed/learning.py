@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from budgetron.distributed.deciding import ShardDeciding
 from budgetron.distributed.input_validation import ValidatedBlock
-from budgetron.distributed.split.placement import WHO
 from budgetron.distributed.split.routing import Job, batches
 from budgetron.distributed.workers.worker import OTHER_ROWS
 from budgetron.durable import KeyReused, Request, row_digests
@@ -169,7 +168,7 @@ class ShardLearning(ShardDeciding):
     ) -> Any:
         """Learn one example and return its margin before the update. Larger blocks are far cheaper per example."""
         if np.ndim(y):
-            raise input_error(WHO, "y", "one label", shown(y), "Use partial_fit for several.")
+            raise input_error(type(self).__name__, "y", "one label", shown(y), "Use partial_fit for several.")
         row, tasks = self._get_validator().one_row(x, task)
         weights = None if sample_weight is None else [sample_weight]
         offsets = None if offset is None else [offset]
@@ -177,7 +176,7 @@ class ShardLearning(ShardDeciding):
         return float(margins[0]) if margins.ndim == 1 else margins[0]
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove a task's stored examples and weights. Other tasks do not change."""
+        """Remove a task's stored examples and weights. Other tasks do not change. An unknown task is no error."""
         self._check_fitted()
         shard = int(self._placement.shards_of_tasks([task])[0])
         self._workers.call_owner(shard, "forget", task)

@@ -177,16 +177,17 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         return self._validator
 
     def _check_parameters(self) -> None:
+        who = type(self).__name__
         for name, least in (("shards", 1), ("workers", 1), ("block", 128), ("in_flight", 1), ("rebalance_every", 1)):
             value = getattr(self, name)
             if not is_integer(value) or value < least:
-                raise input_error(WHO, name, f"an integer >= {least}", shown(value))
+                raise input_error(who, name, f"an integer >= {least}", shown(value))
         if self.backend not in BACKENDS:
-            raise input_error(WHO, "backend", '"local" or "ray"', shown(self.backend))
+            raise input_error(who, "backend", '"local" or "ray"', shown(self.backend))
         policy = check_policy(self.shares, getattr(self.learner, "budget", None))
         if policy == "demand" and not rule_class(self.learner.rule).needs_kernel:
             name = type(self.learner).__name__
-            raise input_error(WHO, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
+            raise input_error(who, "shares", f'"fixed" for a {name}, which stores no examples to move', '"demand"',
                               "Leave shares out.")  # fmt: skip
         self._new_placement()
         self._first_budgets()
@@ -219,9 +220,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
         """Start the shards with the given models, or with new ones for the first block."""
         self._set_up(term=1)
         if models is None:
-            budgets = self._first_budgets(self._validator)
-            models = [self._validator.new_shard_model(budget, self._placement.graph_of(shard))
-                      for shard, budget in enumerate(budgets)]  # fmt: skip
+            models = self._new_models()
             self._validator.release_first_rows()
         if self.directory is not None:
             # Folders without a record are left from a start that failed. Nothing in them was acknowledged.
@@ -229,6 +228,12 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
                 shutil.rmtree(Path(self.directory) / folder_of(shard), ignore_errors=True)
         self._start(models)
         self._write_record()
+
+    def _new_models(self) -> list[Any]:
+        """The models that the shards start with, after the first block has been validated."""
+        budgets = self._first_budgets(self._validator)
+        return [self._validator.new_shard_model(budget, self._placement.graph_of(shard))
+                for shard, budget in enumerate(budgets)]  # fmt: skip
 
     def _reopen(self, term: int) -> None:
         """Start the shards from their logs, as the successor of the coordinator of this term."""
@@ -251,7 +256,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _start(self, models: list[Any] | None) -> None:
         """Start the workers and assign the shards to them. With None the shards recover from their logs."""
-        workers = WorkerGroup(self._new_pool(), self.shards, self._term)
+        workers = WorkerGroup(self._new_pool(), self.shards, self._term, type(self).__name__)
         try:
             workers.begin(self.workers, models)
         except BaseException:
@@ -266,7 +271,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
             return LocalPool(directory, self.snapshot_every)
         from budgetron.distributed.workers.ray_pool import RayPool
 
-        return RayPool(directory, self.snapshot_every, self.patience, self.ray_options)
+        return RayPool(directory, self.snapshot_every, self.patience, self.ray_options, type(self).__name__)
 
     def close(self) -> None:
         """Stop the workers. The files in the directory stay."""

@@ -21,6 +21,7 @@ from budgetron.engine.records import Rows, SparseRow
 from budgetron.engine.registry import rule_class
 from budgetron.engine.saved_state import Arrays, Field, Layout, length, require, verify_csr, verify_tasks
 from budgetron.engine.settings import Settings
+from budgetron.errors import error_message
 
 MAX_ROWS, MAX_ENTRIES = 64, 2048
 """With more rows, the final plan would come later. More entries would take more bytes than small budgets have."""
@@ -206,7 +207,19 @@ class BeginsTwice(ABC):
     def _begun_again(self, first_rows: FirstRows) -> Self:
         """Return a model that is planned from the first rows, and has learned them."""
         rule = rule_class(self.settings.rule)
-        new = type(self)(rule.planned_from(self.settings, first_rows, self._is_compiled()))
+        settings = rule.planned_from(self.settings, first_rows, self._is_compiled())
+        try:
+            new = type(self)(settings)
+        except MemoryError:
+            from budgetron.engine.memory import bytes_of  # imported here, because `memory` imports this module
+
+            raise MemoryError(
+                error_message(
+                    rule.__name__, "budget", "small enough for this machine's memory",
+                    f"a budget that needs {bytes_of(settings)} bytes",
+                    "The model has not changed. Lower its budget with resize, or begin again with less.",
+                )
+            ) from None  # fmt: skip
         new._learn(*first_rows.block())
         # The counts are those of the whole stream. They include the mistakes of the first plan, and forgotten tasks.
         new._set_counts(self.n_seen, self.n_mistakes)

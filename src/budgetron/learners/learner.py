@@ -104,7 +104,11 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove the stored examples and the weights of one task. All other tasks stay as they are."""
+        """Remove the stored examples and the weights of one task. All other tasks stay as they are.
+
+        It is no error if the model has nothing of the task, as with `set.discard`: a call may be repeated, and a model
+        need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
+        """
         self._check_fitted()
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
         with self._guard:

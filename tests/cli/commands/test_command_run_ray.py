@@ -68,7 +68,8 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(live_dir
         assert example["example"]["margin"] == owner.decision_function(row.X, tasks=row.tasks)[0]
         assert bool(example["example"]["nearest"]) == (owner.capacity_ > 0)  # a Budgetron stores no examples
         owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner still has the directory
-    assert "shards   3, with" in output_of("inspect", directory)
+    heading = "shards  " if model_class is ShardedModel else "replicas"
+    assert f"{heading} 3, with" in output_of("inspect", directory)
 
 
 def test_a_run_resumes_in_threads_and_saves_and_reports(tmp_path, live_directory):

@@ -207,6 +207,29 @@ def test_the_first_rows_count_as_memory_and_are_within_the_budget(engine):
 
 
 @pytest.mark.parametrize("engine", KINDS)
+def test_a_budget_that_the_machine_does_not_have_is_named_and_changes_nothing(engine, monkeypatch):
+    """A budget takes most of its memory only after the first rows."""
+    X, y = numbers(120)
+    model = Budgetron("100 KiB", engine=engine).partial_fit(X[:50], y[:50])
+    state, kind = model._engine.state(), type(model._engine)
+    begin = kind.__init__
+
+    def without_memory(self, settings):
+        if not settings.parameters.first_rows:
+            raise MemoryError
+        begin(self, settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "__init__", without_memory)
+        with pytest.raises(MemoryError, match="Budgetron: budget must be small enough for this machine's memory"):
+            model.partial_fit(X[50:], y[50:])
+    for name, values in model._engine.state().items():
+        np.testing.assert_array_equal(values, state[name], err_msg=name)
+    model.partial_fit(X[50:], y[50:])
+    assert model.n_seen_ == 120
+
+
+@pytest.mark.parametrize("engine", KINDS)
 def test_a_forgotten_task_is_not_learned_again(engine):
     (X, y), tasks = numbers(120), np.arange(120) % 3
     model = Budgetron("100 KiB", engine=engine)

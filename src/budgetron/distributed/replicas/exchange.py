@@ -10,8 +10,9 @@ their covariance and Λ its inverse, the precision:
     Budgetron, filters  Λ_g ← Λ_g + Σ_{h≠g} ΔΛ_h,  (Λθ)_g ← (Λθ)_g + Σ_{h≠g} Δ(Λθ)_h
                         where Δ is the change since the last exchange, so that each row is counted once
     Budgetron, others   the mean over all replicas: weights of filters that keep adapting (floor > 0), of AdaGrad, and
-                        of the learned dimensions. Step sizes and variances are not exchanged, and binned columns
-                        are not either: each replica has its own edges
+                        of the learned dimensions. Step sizes and variances are not exchanged
+    Budgetron, table    the hashed table of sparse rows, and binned columns: sums add up, and weights become the mean,
+    and bins            weighted by how much each replica has learned about a feature (`keyed_weights`)
     Budgetron, columns  centre and spread of every column: the mean, weighted by rows
 
 The mean is taken instead of the sum, because all replicas estimate the same function, each from its own rows. A sum
@@ -34,7 +35,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy import sparse
 
+from budgetron.distributed.replicas import keyed_weights, table_and_bins
+from budgetron.distributed.replicas.keyed_weights import KeyedWeights
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
+from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.errors import input_error
 from budgetron.kernels import Kernel
@@ -57,6 +61,7 @@ class SharedPart:
     filters: FilterParts = field(default_factory=dict)  # θ: (outputs, features), P: its covariance or the diagonal
     means: dict[str, Array] = field(default_factory=dict)  # arrays that replicas average
     columns: tuple[int, Array] | None = None  # rows seen, and the estimates in the order of COLUMNS
+    keyed: dict[str, KeyedWeights] = field(default_factory=dict)  # of the hashed table and the binned columns
 
     @property
     def nbytes(self) -> int:
@@ -66,16 +71,46 @@ class SharedPart:
         arrays = [array for pair in self.filters.values() for array in pair] + list(self.means.values())
         arrays += [] if self.weights is None else [self.weights]
         arrays += [] if self.columns is None else [self.columns[1]]
-        return int((rows or 0) + sum(array.nbytes for array in arrays))
-
-    def exchange_baseline(self) -> FilterParts:
-        """θ and P (its lower triangle) of the filters. The next exchange computes the changes since then."""
-        return {name: (theta, _triangle(P)) for name, (theta, P) in self.filters.items()}
+        keyed = sum(part.nbytes for part in self.keyed.values())
+        return int((rows or 0) + sum(array.nbytes for array in arrays) + keyed)
 
 
-def exchange_baseline_bytes(settings: Any) -> int:
-    """An upper bound of the bytes of `SharedPart.exchange_baseline` for a replica with these settings."""
-    return EXCHANGES[settings.rule].baseline_bytes(settings)
+@dataclass(frozen=True)
+class Baseline:
+    """The state right after the last exchange. The next exchange computes the changes since then."""
+
+    filters: list[FilterParts]  # θ and P (its lower triangle) of the filters of each replica
+    keyed: dict[str, KeyedWeights]  # the same for all replicas
+
+    @classmethod
+    def of(cls, parts: Sequence[SharedPart]) -> Baseline:
+        """The baseline of replicas with these shared parts."""
+        filters = [{name: (theta, _triangle(P)) for name, (theta, P) in part.filters.items()} for part in parts]
+        names = dict.fromkeys(name for part in parts for name in part.keyed)
+        return cls(filters, {name: keyed_weights.baseline(_with(name, parts)) for name in names})
+
+    @property
+    def nbytes(self) -> int:
+        filters = sum(array.nbytes for parts in self.filters for pair in parts.values() for array in pair)
+        return filters + sum(part.nbytes for part in self.keyed.values())
+
+
+def baseline_bytes(settings: Any, replicas: int) -> int:
+    """An upper bound of the bytes of a `Baseline` for so many replicas with these settings."""
+    return EXCHANGES[settings.rule].baseline_bytes(settings, replicas)
+
+
+def common_settings(settings: Any, rows: Any, compiled: bool) -> Any:
+    """The settings of all replicas, from those that a model would have that begins with these rows of the first block.
+
+    `compiled` says whether the engine is the compiled one.
+    """
+    return EXCHANGES[settings.rule].common_settings(settings, rows, compiled)
+
+
+def new_replica(engine: Any, rows: Any) -> Any:
+    """The engine of a replica, from a new engine and rows of the first block."""
+    return EXCHANGES[engine.settings.rule].new_replica(engine, rows)
 
 
 def shared_part(engine: Any) -> SharedPart:
@@ -86,7 +121,7 @@ def shared_part(engine: Any) -> SharedPart:
 def with_shared_part(engine: Any, part: SharedPart) -> Any:
     """A copy of an engine with another shared part, over the same stored rows."""
     state = dict(engine.state())
-    EXCHANGES[engine.settings.rule].insert(state, part)
+    EXCHANGES[engine.settings.rule].insert(engine.settings, state, part)
     return type(engine).restore(engine.settings, state)
 
 
@@ -98,7 +133,7 @@ def _extract_weights(engine: Any) -> SharedPart:
     return SharedPart(rows, total[0] if len(total) else np.zeros((settings.n_outputs, rows.shape[0])))
 
 
-def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
+def _insert_weights(settings: Any, state: dict[str, Any], part: SharedPart) -> None:
     if len(state["sum"]):
         assert part.weights is not None
         state["sum"] = part.weights[None]
@@ -106,12 +141,12 @@ def _insert_weights(state: dict[str, Any], part: SharedPart) -> None:
             state.pop(derived, None)
 
 
-def _filter_bytes(settings: Any) -> int:
+def _budgetron_bytes(settings: Any, replicas: int) -> int:
     full_covariance, total = settings.parameters.full_covariance, 0
     for k in _stationary_filters(settings):
-        width = settings.n_features + 1 + 2 * shapes.filter_frequencies(settings, k)
+        width = shapes.dense_columns(settings) + 1 + 2 * shapes.filter_frequencies(settings, k)
         total += settings.n_outputs * width + (width * (width + 1) // 2 if full_covariance else width)
-    return int(8 * total)
+    return 8 * replicas * int(total) + table_and_bins.baseline_bytes(settings)
 
 
 def _stationary_filters(settings: Any) -> list[int]:
@@ -123,8 +158,8 @@ def _stationary_filters(settings: Any) -> list[int]:
     ]
 
 
-def _extract_filters(engine: Any) -> SharedPart:
-    """The shared part of a Budgetron: filters, arrays to average, and estimates of columns."""
+def _extract_budgetron(engine: Any) -> SharedPart:
+    """The shared part of a Budgetron: filters, arrays to average, estimates of columns, table and bins."""
     settings, state = engine.settings, engine.state()
     if not settings.parameters.shared:
         raise input_error(
@@ -144,11 +179,16 @@ def _extract_filters(engine: Any) -> SharedPart:
             means[f"{name}_weights"] = theta
     averaged = [*MEANS, *(f"adagrad{k}_weights" for k in range(len(settings.parameters.rates)))]
     means |= {name: np.array(state[name], dtype=np.float64) for name in averaged if name in state}
-    estimates = np.array([state[f"scaler_{name}"] for name in COLUMNS], dtype=np.float64)
-    return SharedPart(filters=filters, means=means, columns=(int(state["scaler_count"]), estimates))
+    columns = None
+    if "scaler_count" in state:  # a model on sparse rows may have a table only
+        estimates = np.array([state[f"scaler_{name}"] for name in COLUMNS], dtype=np.float64)
+        columns = int(state["scaler_count"]), estimates
+    return SharedPart(
+        filters=filters, means=means, columns=columns, keyed=table_and_bins.extract(settings, state)
+    )
 
 
-def _insert_filters(state: dict[str, Any], part: SharedPart) -> None:
+def _insert_budgetron(settings: Any, state: dict[str, Any], part: SharedPart) -> None:
     new: dict[str, Array] = dict(part.means)
     for name, (theta, P) in part.filters.items():
         new |= {f"{name}_weights": theta, f"{name}_covariance": _triangle(P)}
@@ -156,6 +196,7 @@ def _insert_filters(state: dict[str, Any], part: SharedPart) -> None:
         new |= {f"scaler_{name}": row for name, row in zip(COLUMNS, part.columns[1], strict=True)}
     for name, array in new.items():
         state[name] = np.ascontiguousarray(array, dtype=state[name].dtype).reshape(np.shape(state[name]))
+    table_and_bins.insert(settings, state, part.keyed)
 
 
 @dataclass(frozen=True)
@@ -163,24 +204,46 @@ class Exchange:
     """How one rule takes part in exchanges."""
 
     extract: Callable[[Any], SharedPart]
-    insert: Callable[[dict[str, Any], SharedPart], None]
-    baseline_bytes: Callable[[Any], int] = lambda settings: 0  # an upper bound of the baseline's bytes per replica
-    takes_sparse: bool = True
+    insert: Callable[[Any, dict[str, Any], SharedPart], None]
+    baseline_bytes: Callable[[Any, int], int] = lambda settings, replicas: 0
+    common_settings: Callable[[Any, Any, bool], Any] = lambda settings, rows, compiled: settings
+    new_replica: Callable[[Any, Any], Any] = lambda engine, rows: engine
     equal_shares: bool = False  # whether replicas need equal budgets, because their arrays must have equal sizes
 
 
 EXCHANGES = {
     "shared_projectron": Exchange(_extract_weights, _insert_weights),
-    "budgetron": Exchange(_extract_filters, _insert_filters, _filter_bytes, takes_sparse=False, equal_shares=True),
-}
+    "budgetron": Exchange(
+        _extract_budgetron, _insert_budgetron, _budgetron_bytes, table_and_bins.common_settings,
+        table_and_bins.new_replica, equal_shares=True,
+    ),
+}  # fmt: skip
 
 
-def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> list[SharedPart]:
-    """The new shared part of each replica, from all parts `now` and their baselines of the `last` exchange."""
-    return [_combine_for(kernel, g, now, last) for g in range(len(now))]
+def combine(kernel: Kernel | None, now: Sequence[SharedPart], last: Baseline) -> list[SharedPart]:
+    """The new shared part of each replica, from all parts `now` and the baseline of the last exchange."""
+    names = dict.fromkeys(name for part in now for name in part.keyed)
+    keyed = {name: _combine_keyed(name, now, last) for name in names}
+    return [_combine_for(kernel, g, now, last.filters, keyed) for g in range(len(now))]
 
 
-def _combine_for(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts]) -> SharedPart:
+def _with(name: str, parts: Sequence[SharedPart]) -> list[KeyedWeights]:
+    """The keyed weights of this name, of all replicas that have them."""
+    return [part.keyed[name] for part in parts if name in part.keyed]
+
+
+def _combine_keyed(name: str, now: Sequence[SharedPart], last: Baseline) -> KeyedWeights:
+    parts = _with(name, now)
+    # Bins that were not exchanged before have no baseline: all that they have learned is new.
+    before = last.keyed.get(name, parts[0].rows(np.zeros(0, dtype=np.int64)))
+    combined = keyed_weights.combined(parts, before, MAX_COUNT)
+    return table_and_bins.most_per_bucket(combined) if name == table_and_bins.TABLE else combined
+
+
+def _combine_for(
+    kernel: Kernel | None, g: int, now: Sequence[SharedPart], last: Sequence[FilterParts],
+    keyed: dict[str, KeyedWeights],
+) -> SharedPart:  # fmt: skip
     """The new shared part of replica g."""
     own_part, others = now[g], [h for h in range(len(now)) if h != g]
     weights = None
@@ -190,7 +253,8 @@ def _combine_for(kernel: Kernel | None, g: int, now: Sequence[SharedPart], last:
         weights = np.mean([own_part.weights, *parts], axis=0)
     filters = {name: _add_changes(name, pair, others, now, last) for name, pair in own_part.filters.items()}
     means = {name: _mean(name, own, now) for name, own in own_part.means.items()}
-    return SharedPart(own_part.rows, weights, filters, means, _pool_columns(g, now))
+    columns = _pool_columns(g, now)
+    return SharedPart(own_part.rows, weights, filters, means, columns, {name: keyed[name] for name in own_part.keyed})
 
 
 def _mean(name: str, own: Array, now: Sequence[SharedPart]) -> Array:

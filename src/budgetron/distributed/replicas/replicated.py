@@ -14,15 +14,18 @@ from budgetron.distributed.directory.record import DirectoryRecord
 from budgetron.distributed.input_validation import InputValidator
 from budgetron.distributed.replicas.exchange import (
     EXCHANGES,
-    FilterParts,
+    Baseline,
     SharedPart,
+    baseline_bytes,
     combine,
-    exchange_baseline_bytes,
+    common_settings,
+    new_replica,
 )
 from budgetron.distributed.sharded import ShardedModel
 from budgetron.distributed.split.placement import GroupPlacement
 from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, too_few_bytes_error
 from budgetron.engine.memory import budget_of
+from budgetron.engine.settings import Settings
 from budgetron.errors import input_error, is_integer, shown
 
 WHO = "ReplicatedModel"
@@ -38,7 +41,7 @@ class ReplicatedModel(ShardedModel):
     ----------
     learner : Budgetron or SharedProjectron
         The learner of every replica. Its `budget` is the total, which is divided among the replicas: stored examples,
-        or bytes of all replicas' models and of the baselines of the last exchange in the coordinator. If a number of
+        or bytes of all replicas' models and of the baseline of the last exchange in the coordinator. If a number of
         examples cannot be divided evenly, the first replicas get one more; with a Budgetron, the remainder is unused.
     replicas : int, default=2
         The number of replicas, fixed for the life of the model.
@@ -66,7 +69,7 @@ class ReplicatedModel(ShardedModel):
     pins = None
     rebalance_every = 1
     n_exchanges_: int
-    _baselines: list[FilterParts]  # one per replica, from the last exchange; see `SharedPart.exchange_baseline`
+    _baseline: Baseline  # of the last exchange
 
     def __init__(
         self,
@@ -98,20 +101,19 @@ class ReplicatedModel(ShardedModel):
         """Exchange the shared parts now. Returns the number of bytes sent."""
         self._check_fitted()
         with self._rebalancing, self._workers.locked(range(self.shards)):
-            now = self._parts()
-            combined = combine(self._validator.prototype._engine.settings.kernel, now, self._baselines)
+            now = self._parts() if self.replicas > 1 else []  # a single replica has nothing to exchange
+            combined = combine(self._validator.prototype._engine.settings.kernel, now, self._baseline)
             for replica, part in enumerate(combined):
                 self._workers.call_owner(replica, "receive", part)
-            self._baselines = [part.exchange_baseline() for part in combined]
+            self._baseline = Baseline.of(combined)
             self._examples_since_maintenance = 0
             self.n_exchanges_ += 1
         return sum(part.nbytes for part in now) + sum(part.nbytes for part in combined)
 
     @property
     def memory_bytes_(self) -> int:
-        """Bytes of all replicas' models and of the baselines of the last exchange. At most the byte budget, if any."""
-        baselines = sum(array.nbytes for parts in self._baselines for pair in parts.values() for array in pair)
-        return super().memory_bytes_ + baselines
+        """Bytes of all replicas' models and of the baseline of the last exchange. At most the byte budget, if any."""
+        return super().memory_bytes_ + self._baseline.nbytes
 
     @property
     def shards(self) -> int:  # type: ignore[override]
@@ -128,9 +130,16 @@ class ReplicatedModel(ShardedModel):
 
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
-        # The baselines are not on disk, so after a restart the changes since the last exchange are not exchanged.
-        self._baselines = [part.exchange_baseline() for part in self._parts()]
+        # The baseline is not on disk, so after a restart the changes since the last exchange are not exchanged.
+        self._baseline = Baseline.of(self._parts() if self.replicas > 1 else [])
         self.n_exchanges_ = 0
+
+    def _new_models(self) -> list[Any]:
+        models = super()._new_models()
+        if self.replicas > 1:  # a single replica begins like a learner
+            for model in models:
+                model._engine = new_replica(model._engine, self._validator.first_rows)
+        return models
 
     def _new_placement(self) -> GroupPlacement:
         return GroupPlacement(self.learner.graph, self.replicas)
@@ -139,26 +148,27 @@ class ReplicatedModel(ShardedModel):
         """The budget of each replica. Shares of bytes leave room for the baselines of the exchange."""
         shares = first_shares(self.learner.budget, self.replicas, WHO, "replica")
         total = budget_of(WHO, self.learner.budget).bytes
-        exchange = EXCHANGES[self.learner.rule]
-        if validator is not None and validator.is_sparse and not exchange.takes_sparse:
-            name = type(self.learner).__name__
-            raise input_error(WHO, "X", f"dense if the learner is a {name}", "sparse rows",
-                              f"Use SharedProjectron, or a {name} without replicas.")  # fmt: skip
-        if exchange.equal_shares and total is None and self.learner.budget is not None:
+        if EXCHANGES[self.learner.rule].equal_shares and total is None and self.learner.budget is not None:
             shares = [shares[-1]] * self.replicas  # the smallest share
-        if validator is None or total is None:
+        if validator is None or total is None or self.replicas == 1:
             return shares
         plan: Plan = partial(validator.shard_settings, graph=self.learner.graph)
-        bytes_per_replica = total // self.replicas  # bytes for the model of a replica and its baseline
+        compiled = validator.prototype._engine._is_compiled()
+
+        def bytes_each(share: int, settings: Settings) -> int:
+            """The bytes of a model with this share of the budget, and of its part of the baseline, rounded up."""
+            common = common_settings(settings, validator.first_rows, compiled)
+            return share - -baseline_bytes(common, self.replicas) // self.replicas
+
         largest, settings = least_bytes(plan)
-        needed = largest + exchange_baseline_bytes(settings)
-        if needed > bytes_per_replica:
+        needed = bytes_each(largest, settings)
+        if needed > total // self.replicas:
             raise too_few_bytes_error(WHO, "replica", total, self.replicas, needed)
         # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
-        too_large = bytes_per_replica + 1
+        too_large = total // self.replicas + 1
         while too_large - largest > 1:
             share = (largest + too_large) // 2
-            if share + exchange_baseline_bytes(plan(f"{share} B")) <= bytes_per_replica:
+            if bytes_each(share, plan(f"{share} B")) <= total // self.replicas:
                 largest = share
             else:
                 too_large = share

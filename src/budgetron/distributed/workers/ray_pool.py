@@ -26,7 +26,6 @@ from budgetron.distributed.workers.worker import NotTheOwner, Worker
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, import_extra, input_error
 
-WHO = "ShardedModel"
 START_TIMEOUT = 120.0  # seconds to start a process; an autoscaling cluster may have to add a node first
 TURN_TIMEOUT = 3.0  # seconds to wait for the spare, then for the restarted worker, then for the spare again
 RESTART_TIMEOUT = 10.0  # seconds to wait for a restart while other workers could take the shards
@@ -76,14 +75,15 @@ class RayPool(WorkerPool):
     """
 
     def __init__(
-        self, directory: str | None, snapshot_every: int, patience: float = 60.0, options: dict[str, Any] | None = None
+        self, directory: str | None, snapshot_every: int, patience: float, options: dict[str, Any] | None, who: str
     ) -> None:
+        self._who = who  # the class of the model, for messages
         if directory is None:
             raise input_error(
-                WHO, "directory", 'a folder that all nodes share if backend="ray"', "None",
+                who, "directory", 'a folder that all nodes share if backend="ray"', "None",
                 "It holds the logs that replace a lost worker.",
             )  # fmt: skip
-        self._ray = _import_ray()
+        self._ray = import_extra(who, "ray", "ray")
         self._arguments = (directory, snapshot_every)
         self._patience = patience
         self._options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": 0, **(options or {})}
@@ -101,7 +101,7 @@ class RayPool(WorkerPool):
         if not self._answers_within(name, START_TIMEOUT):
             self._kill(name)
             raise WorkerError(
-                f"{WHO}: the cluster has no free CPU for {name}. Add a node, or lower num_cpus in ray_options."
+                f"{self._who}: the cluster has no free CPU for {name}. Add a node, or lower num_cpus in ray_options."
             )
         if self._keeps_spare and self._spare is None:
             self._spare = self._new_spare()
@@ -242,7 +242,3 @@ def _keeping_signal_handlers() -> Iterator[None]:
             for number, handler in before.items():
                 if handler not in (None, signal.SIG_DFL, signal.default_int_handler):
                     signal.signal(number, handler)
-
-
-def _import_ray() -> Any:
-    return import_extra(WHO, "ray", "ray")

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from budgetron.distributed.split.placement import WHO, workers_of
+from budgetron.distributed.split.placement import workers_of
 from budgetron.distributed.workers.worker import ShardMessage
 from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import WorkerError, input_error, shown
@@ -32,7 +32,8 @@ class WorkersLost(WorkerError):
 class WorkerGroup:
     """The workers and their shards. Safe for several threads: each shard has a lock, so moving one blocks no other."""
 
-    def __init__(self, pool: WorkerPool, n_shards: int, term: int) -> None:
+    def __init__(self, pool: WorkerPool, n_shards: int, term: int, who: str) -> None:
+        self._who = who  # the class of the model, for messages
         self.pool = pool
         self.n_shards = n_shards
         self.workers: list[str] = []
@@ -68,7 +69,8 @@ class WorkerGroup:
         with self._membership_lock:
             with self._table_lock:
                 if name not in self.workers or len(self.workers) == 1:
-                    raise input_error(WHO, "worker", f"one of {', '.join(self.workers)}, and not the last", shown(name),
+                    accepted = f"one of {', '.join(self.workers)}, and not the last"
+                    raise input_error(self._who, "worker", accepted, shown(name),
                                       "Add a worker first if this is the only one.")  # fmt: skip
                 self._remove_from_tables(name)
             self._move_shards()
@@ -83,7 +85,7 @@ class WorkerGroup:
                 elif worker in self.workers:
                     self.pinned[shard] = worker
                 else:
-                    raise input_error(WHO, "worker", f"one of {', '.join(self.workers)}", shown(worker))
+                    raise input_error(self._who, "worker", f"one of {', '.join(self.workers)}", shown(worker))
             self._move_shards()
 
     def _move_shards(self) -> None:
@@ -247,8 +249,8 @@ class WorkerGroup:
 
     def _workers_lost(self, shard: int) -> WorkersLost:
         return WorkersLost(
-            f"{WHO}: no worker is left for shard {shard}. No acknowledged example is lost: open the directory again "
-            "with ShardedModel.open. A block that was sent with a key can be sent again."
+            f"{self._who}: no worker is left for shard {shard}. No acknowledged example is lost: open the directory "
+            f"again with {self._who}.open. A block that was sent with a key can be sent again."
         )
 
     def close(self) -> None:

@@ -70,7 +70,8 @@ def command(
     if as_json:
         click.echo(json.dumps(description))
     else:
-        _show(console(), description, n_tasks, getattr(learner, "operating_point", None))
+        parts = "replicas" if hasattr(model, "replicas") else "shards"
+        _show(console(), description, n_tasks, getattr(learner, "operating_point", None), parts)
 
 
 def _settings(model: Any) -> dict[str, Any]:
@@ -98,7 +99,11 @@ def _is_json(value: Any) -> bool:
 # ---- Terminal output
 
 
-def _show(out: Console, description: dict[str, Any], n_tasks: int, point: OperatingPoint | None) -> None:
+def _show(out: Console, description: dict[str, Any], n_tasks: int, point: OperatingPoint | None, parts: str) -> None:
+    """Print the description. `parts` is what the models are called of which the model consists, if there are several.
+
+    In JSON they are always called shards.
+    """
     from budgetron.cli.summary import point_lines
 
     capacity = description["capacity"]
@@ -120,7 +125,7 @@ def _show(out: Console, description: dict[str, Any], n_tasks: int, point: Operat
         # A learner without stored examples has a capacity of 0.
         what = "seen" if capacity == 0 else "stored"
         each = [shard[what] for shard in description["shards"]]
-        lines.append(("shards", f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))
+        lines.append((parts, f"{len(each)}, with {min(each):,} to {max(each):,} examples {what} each"))
     for name, value in lines:
         out.print(f"{name:<9}{value}", soft_wrap=True)
     if description["columns"]:
