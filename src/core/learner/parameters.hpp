@@ -83,7 +83,7 @@ class Parameters {
         return;
       }
     Name stored{};
-    if (name.size() >= stored.size()) throw std::invalid_argument("_core.make: this rule has no parameter " + name);
+    if (name.size() >= stored.size()) throw std::invalid_argument("_core.make: the name of a parameter must have at most " + std::to_string(stored.size() - 1) + " characters; got " + name);
     name.copy(stored.data(), name.size());
     entries.emplace_back(stored, std::move(value));
   }
