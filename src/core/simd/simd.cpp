@@ -63,7 +63,7 @@ const Simd table = {BUDGETRON_NAME(BUDGETRON_TARGET),
                    adagrad,
                    symmetric_add,
                    replay,
-                   flush,
+                   evict_slot,
                    add_rows};
 
 }  // namespace BUDGETRON_TARGET

@@ -49,16 +49,14 @@ static constexpr std::size_t aligned_row(std::size_t i, std::size_t lanes = kLon
   return (full * lanes / 2 + rest) * (full + 1) * lanes;
 }
 
-// Evictions that some rows of coefficients do not include yet (eviction_log.hpp). Entry m reads the coefficient w of a row in slots[m], sets it
-// to 0, and adds the vector w · shares[m] to the row.
-constexpr std::size_t kMaxEvictions = 32;
+// Evictions that some rows of coefficients do not include yet (eviction_log.hpp), of `count` different slots. Each of these slots of a row
+// becomes 0, and shares[m] times the coefficient in slots[m] is added to the row.
+constexpr std::size_t kMaxEvictedSlots = 48;
 struct Evictions {
   std::size_t count;
   const std::uint32_t* slots;
-  const double* shares;  // count × stride, and kLongestRegister numbers of padding; 0 in slots that a later entry evicts again
+  const double* shares;  // count × stride, and kLongestRegister numbers of padding
   std::size_t stride;
-  const double* between;  // [m · kMaxEvictions + l]: the share of entry m in slots[l] if l is the first later entry with this slot; otherwise 0
-  bool flush;             // whether numbers of magnitude below 1e-300 in the rows that change become 0 at the end
 };
 
 struct Simd {
@@ -160,12 +158,11 @@ struct Simd {
   // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
   // whole_registers(n) numbers.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);
-  // Applies the entries from `from` on to each of `count` rows of n numbers. Each number is computed by the same sequence of additions as if
-  // the entries were applied one by one, so the result does not depend on how the entries are divided among calls. An entry that finds a number
-  // of magnitude at most 1e-150 in its slot adds nothing. Shares of smaller magnitude must be 0.
-  void (*replay)(const Evictions& evictions, std::size_t from, std::size_t n, double* const* rows, std::size_t count);
-  // Numbers of magnitude below 1e-300 become 0.
-  void (*flush)(double* x, std::size_t n);
+  // Applies evictions to each of `count` rows of n numbers. Coefficients below 1e-150 in an evicted slot add nothing. Shares below 1e-150 must
+  // be 0. Numbers below 1e-300 in the rows that change become 0.
+  void (*replay)(const Evictions& evictions, std::size_t n, double* const* rows, std::size_t count);
+  // One eviction: slot r of a row becomes 0, and the coefficient that it had times γ is added to the row. Numbers below `limit` become 0.
+  void (*evict_slot)(std::size_t r, const double* gamma, std::size_t n, double limit, double* row);
   // y += Σ_i factor_i rows_i.
   void (*add_rows)(const double* const* rows, const double* factor, std::size_t count, std::size_t n, double* y);
 };

@@ -35,7 +35,7 @@ double dot(const double* a, const double* b, size_t n) {
 // The function in memory.hpp cannot be used: a linker keeps one copy of it for all instruction sets.
 inline double flushed(double value) { return value < 1e-300 && value > -1e-300 ? 0.0 : value; }
 
-void flush(double* __restrict x, size_t n) {
+inline void flush(double* __restrict x, size_t n) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) x[j] = flushed(x[j]);
 }

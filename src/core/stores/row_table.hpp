@@ -34,7 +34,7 @@ class RowTable {
     std::int64_t stamp;    // n_seen at the last update
     std::int64_t members;  // common rows: how many task rows the cluster has
     std::uint32_t newer, older;  // the linked list, in the order of the last update
-    std::uint32_t version;       // for callers that log changes of all rows: how many entries of the log were applied to this row
+    std::uint32_t current;       // for callers that log changes of all rows: 1 if this row includes the logged changes, otherwise 0
     std::uint32_t count;         // for callers that keep the rows that are updated most often
   };
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();

@@ -40,6 +40,7 @@ from budgetron.distributed.replicas.keyed_weights import KeyedWeights
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
+from budgetron.engine.reference.shared_table import with_log_applied
 from budgetron.errors import input_error
 from budgetron.kernels import Kernel
 
@@ -127,7 +128,7 @@ def with_shared_part(engine: Any, part: SharedPart) -> Any:
 
 def _extract_weights(engine: Any) -> SharedPart:
     """The shared part of a SharedProjectron: its stored rows, and the weights over them summed over tasks."""
-    settings, state = engine.settings, engine.state()
+    settings, state = engine.settings, with_log_applied(engine.state())
     rows = engine.active()["rows"]
     total = np.asarray(state["sum"]).reshape(len(state["sum_cluster"]), settings.n_outputs, rows.shape[0])
     return SharedPart(rows, total[0] if len(total) else np.zeros((settings.n_outputs, rows.shape[0])))
@@ -136,7 +137,9 @@ def _extract_weights(engine: Any) -> SharedPart:
 def _insert_weights(settings: Any, state: dict[str, Any], part: SharedPart) -> None:
     if len(state["sum"]):
         assert part.weights is not None
-        state["sum"] = part.weights[None]
+        up_to_date = with_log_applied(state)
+        state.clear()
+        state.update(up_to_date, sum=part.weights[None])
         for derived in ("table_squares", "table_gram"):  # `restore` computes them from the rows
             state.pop(derived, None)
 

@@ -146,6 +146,7 @@ class SharedTable(Weights):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
+        state = with_log_applied(state)
         self.n = len(state["key"])
         clusters = [int(cluster) for cluster in state["table_cluster"]]
         self.rows = _read(state["table_key"], state["table"], clusters, state["table_stamp"])
@@ -172,9 +173,30 @@ def _read(names: Any, tables: Any, clusters: list[int], stamps: Any) -> dict[int
             for name, values, cluster, stamp in zip(names, tables, clusters, stamps, strict=True)}
 
 
-# ---- the core has one table for both kinds of rows
+# ---- the core has one table for both kinds of rows, and logs evictions before it applies them to all rows
 
-_NUMPY_ONLY = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place"})
+_NUMPY_ONLY = frozenset({"sum", "sum_cluster", "sum_stamp", "table_place", "sum_place", "sum_current"})
+_LOG = frozenset({"table_log", "table_log_slot", "table_current", "sum_current"})
+
+
+def with_log_applied(state: dict[str, Any]) -> dict[str, Any]:
+    """Apply the evictions that the core has logged; return a state with rows that are up to date, without a log.
+
+    Row c becomes c with 0 in the evicted slots, plus Σ_s c_s W_s over these slots. Current rows include the evictions.
+    """
+    if "table_log" not in state:
+        return dict(state)
+    slots, shares = np.asarray(state["table_log_slot"]), np.asarray(state["table_log"])
+    up_to_date = {}
+    for name in ("table", "sum"):
+        rows, behind = np.array(state[name], dtype=np.float64), np.asarray(state[f"{name}_current"]) == 0
+        old = rows[behind]
+        coefficients = old[..., slots]
+        old[..., slots] = 0.0
+        rows[behind] = old + coefficients @ shares
+        up_to_date[name] = rows
+    # The matrix of the norms includes all evictions, so it stays.
+    return {name: values for name, values in state.items() if name not in _LOG} | up_to_date
 
 
 def split_table(state: dict[str, Any]) -> dict[str, Any]:
@@ -188,9 +210,18 @@ def split_table(state: dict[str, Any]) -> dict[str, Any]:
         "table_key": task_ids[~common],
         "table_cluster": clusters[~common],
         "table_stamp": stamps[~common],
+        "table_place": np.flatnonzero(~common),
     }
-    sums = {"sum": table[common], "sum_cluster": clusters[common], "sum_stamp": stamps[common]}
-    return state | rows | sums | {"table_place": np.flatnonzero(~common), "sum_place": np.flatnonzero(common)}
+    sums = {
+        "sum": table[common],
+        "sum_cluster": clusters[common],
+        "sum_stamp": stamps[common],
+        "sum_place": np.flatnonzero(common),
+    }
+    if "table_log" in state:
+        current = state.pop("table_current")
+        rows["table_current"], sums["sum_current"] = current[~common], current[common]
+    return state | rows | sums
 
 
 def merge_tables(state: dict[str, Any]) -> dict[str, Any]:
@@ -212,4 +243,6 @@ def merge_tables(state: dict[str, Any]) -> dict[str, Any]:
         "table_stamp": stamps[order],
         "table_common": common[order],
     }
+    if "table_log" in state:
+        table["table_current"] = np.concatenate([state["table_current"], state["sum_current"]])[order]
     return {name: values for name, values in state.items() if name not in _NUMPY_ONLY} | table

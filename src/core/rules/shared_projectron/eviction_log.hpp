@@ -1,63 +1,93 @@
-// A log of the last evictions of a SharedProjectron that most rows of coefficients C do not include yet. The eviction of example r sets C_lr to
-// 0 and adds C_lr γ_j to C_lj, in every row l. Applying kMaxEvictions evictions together reads every row once instead of kMaxEvictions times.
+// The evictions of a SharedProjectron that most rows of coefficients C do not include yet. The eviction of example r sets C_lr to 0 and adds
+// C_lr γ_j to C_lj, in every row l.
 //
-// A row can also be brought up to date alone, when it is read or updated. Both ways add the same numbers in the same order, so coefficients do
-// not depend on which of them is used. Numbers below 1e-300 are set to 0 only when the log is full.
+// A row that includes none of them depends on the evicted slots only through the coefficients that it has there, whatever the number of
+// evictions: C_l becomes C_l with 0 in these slots, plus Σ_s C_ls W_s over the slots s. So the log has one vector W_s per slot. Another
+// eviction of the same slot needs no further vector, and in a stream, the example that was just stored is often the next one to be evicted.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <vector>
 
 #include "memory.hpp"
 #include "simd/simd.hpp"
+#include "state.hpp"
 
 namespace budgetron {
 
 class EvictionLog {
  public:
-  explicit EvictionLog(Bytes& bytes) : slots_(bytes), shares_(bytes), between_(bytes) {}
+  explicit EvictionLog(Bytes& bytes) : slots_(bytes), shares_(bytes) {}
 
   // If it throws, the log is unchanged.
   void allocate(std::size_t capacity) {
-    resize_exactly(slots_, kMaxEvictions);
-    resize_exactly(between_, kMaxEvictions * kMaxEvictions);
-    resize_exactly(shares_, kMaxEvictions * capacity + kLongestRegister);
+    resize_exactly(slots_, kMaxEvictedSlots);
+    resize_exactly(shares_, kMaxEvictedSlots * capacity + kLongestRegister);
     stride_ = capacity;
   }
 
-  std::size_t size() const { return size_; }
-  bool full() const { return size_ == kMaxEvictions; }
-  void clear() { size_ = begin_ = 0; }
-  // For a loaded model, whose rows are all up to date: counts the evictions since the last full log, without storing them.
-  void resume(std::size_t size) { size_ = begin_ = size; }
-
-  // Logs the eviction of r. γ_r is the share of the new example that takes slot r, or 0 if there is none.
-  void append(std::size_t r, const double* gamma, std::size_t n) {
-    const std::size_t l = size_++;
-    slots_[l] = static_cast<std::uint32_t>(r);
-    std::fill_n(between_.begin() + static_cast<std::ptrdiff_t>(l * kMaxEvictions), kMaxEvictions, 0.0);
-    for (std::size_t m = begin_; m < l; ++m) {
-      between_[m * kMaxEvictions + l] = shares_[m * stride_ + r];
-      shares_[m * stride_ + r] = 0.0;
-    }
-    double* share = shares_.data() + l * stride_;
-    for (std::size_t j = 0; j < n; ++j) share[j] = std::abs(gamma[j]) < 1e-150 ? 0.0 : gamma[j];
-    std::fill(share + n, share + stride_, 0.0);
+  void release() noexcept {
+    budgetron::release(slots_);
+    budgetron::release(shares_);
   }
 
-  // Applies all evictions from index `from` on to `count` rows of n numbers. With `flush`, tiny numbers become 0 in rows that change.
-  void replay(std::size_t from, std::size_t n, double* const* rows, std::size_t count, bool flush = false) const {
-    if (from == size_ || count == 0) return;
-    simd().replay({size_, slots_.data(), shares_.data(), stride_, between_.data(), flush}, from, n, rows, count);
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == kMaxEvictedSlots; }
+  void clear() { size_ = 0; }
+
+  // Logs the eviction of r; the log must not be full. γ_r is the share of the new example that takes slot r, or 0 if there is none.
+  void append(std::size_t r, const double* gamma, std::size_t n) {
+    bool logged = false;
+    for (std::size_t m = 0; m < size_; ++m) {
+      simd().evict_slot(r, gamma, n, kSmallestShare, shares_.data() + m * stride_);
+      logged |= slots_[m] == r;
+    }
+    if (logged) return;
+    double* share = shares_.data() + size_ * stride_;
+    std::fill(share, share + stride_, 0.0);
+    share[r] = 1.0;  // the row of the unit matrix, in which this is the first eviction of r
+    simd().evict_slot(r, gamma, n, kSmallestShare, share);
+    slots_[size_++] = static_cast<std::uint32_t>(r);
+  }
+
+  // Applies the logged evictions to `count` rows of n numbers that include none of them.
+  void replay(std::size_t n, double* const* rows, std::size_t count) const {
+    simd().replay({size_, slots_.data(), shares_.data(), stride_}, n, rows, count);
+  }
+
+  void save(State& state, std::size_t n) const {
+    auto& slots = state.integers["table_log_slot"];
+    auto& shares = state.reals["table_log"];
+    for (std::size_t m = 0; m < size_; ++m) {
+      const double* share = shares_.data() + m * stride_;
+      slots.push_back(slots_[m]);
+      shares.insert(shares.end(), share, share + n);
+    }
+  }
+  // Call allocate() first.
+  void load(const std::vector<std::int64_t>& slots, const std::vector<double>& shares, std::size_t n) {
+    if (slots.size() >= kMaxEvictedSlots || shares.size() != slots.size() * n)
+      throw std::invalid_argument("saved model: wrong number of logged evictions");
+    for (size_ = 0; size_ < slots.size(); ++size_) {
+      const std::int64_t slot = slots[size_];
+      if (slot < 0 || static_cast<std::size_t>(slot) >= n || std::count(slots.begin(), slots.end(), slot) != 1)
+        throw std::invalid_argument("saved model: a logged eviction is of a wrong slot");
+      slots_[size_] = static_cast<std::uint32_t>(slot);
+      std::copy_n(shares.data() + size_ * n, n, shares_.data() + size_ * stride_);
+    }
   }
 
  private:
+  // Smaller shares count as 0: their products with small coefficients would be subnormal numbers, which are slow.
+  static constexpr double kSmallestShare = 1e-150;
+
   Vec<std::uint32_t> slots_;
-  Vec<double> shares_, between_;  // see Evictions in simd.hpp
+  Vec<double> shares_;  // W: one vector of `stride_` numbers per slot, and padding
   std::size_t stride_ = 0, size_ = 0;
-  std::size_t begin_ = 0;  // earlier entries are counted, but not stored, see resume()
 };
 
 }  // namespace budgetron

@@ -5,8 +5,7 @@
 // common row s, which is the sum of the rows of its tasks.
 //
 // An eviction changes every row. With more rows than slots, that would cost more than the rest of an update. In a clique, evictions are then
-// logged (EvictionLog) and applied to all rows together; a row that is read or updated in between is brought up to date alone. On other
-// graphs, every margin reads every row, so a log would save nothing.
+// logged and applied to all rows together (TaskRows). On other graphs, every margin reads every row, so a log would save nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +15,8 @@
 #include <vector>
 
 #include "learner/learner.hpp"
-#include "rules/shared_projectron/eviction_log.hpp"
+#include "rules/shared_projectron/task_rows.hpp"
 #include "rules/shared_projectron/weight_norms.hpp"
-#include "stores/row_table.hpp"
 
 namespace budgetron {
 
@@ -31,10 +29,9 @@ class TaskCoefficients {
         max_rows_(max_rows),
         // The memory planner in Python uses the same condition. It limits the Gram matrix to an eighth of the bytes that the rows may take.
         may_use_gram_(config.capacity != 0 && (max_rows == 0 || max_rows / 4 >= config.capacity)),
-        table_(bytes, config.n_outputs * capacity, max_rows, config.hash_seed),
-        norms_(bytes, config, table_, capacity),
-        log_(bytes),
-        stride_(capacity) {
+        rows_(bytes, config.n_outputs, capacity, max_rows, config.hash_seed),
+        table_(rows_.table()),
+        norms_(bytes, config, table_, capacity) {
     if (!explicit_ || !may_use_gram_ || explicit_->tasks() < capacity) return;
     norms_.allocate_gram(capacity);
     norms_.use_gram();
@@ -69,7 +66,7 @@ class TaskCoefficients {
     std::vector<double> space(n);
     for (std::uint32_t at = 0; at < table_.size(); ++at)
       if (!table_.row(at).name.common)
-        visit_row(at, 1.0, n, space.data(), [&](std::size_t o, double, const double* row) { simd().axpy(1.0, row, n, out + o * n); });
+        rows_.read(at, n, space.data(), [&](std::size_t o, const double* row) { simd().axpy(1.0, row, n, out + o * n); });
   }
 
   // scores_j = Σ_l β_lj² up to a common factor, summed over the outputs.
@@ -92,22 +89,14 @@ class TaskCoefficients {
 
   void reserve(std::size_t more) {
     table_.reserve(more);
-    if (may_use_gram_ && clique_ && !norms_.gram_allocated() && table_.size() + more > stride_) allocate_batches();
+    if (may_use_gram_ && clique_ && !norms_.gram_allocated() && table_.size() + more > rows_.stride()) allocate_batches();
   }
   void end_reserve() noexcept { table_.end_reserve(); }
 
   // Space for more slots. If it throws, the coefficients are unchanged.
   void grow(std::size_t capacity) {
     norms_.grow(capacity);
-    table_.widen(n_outputs_ * capacity);  // nothing below can fail
-    const std::size_t old_stride = stride_;
-    for (std::size_t at = 0; at < table_.size(); ++at)  // from the last output back, so that nothing is overwritten
-      for (std::size_t o = n_outputs_; o-- > 1;) {
-        double* row = table_.values(at);
-        std::copy_backward(row + o * old_stride, row + o * old_stride + old_stride, row + o * capacity + old_stride);
-        std::fill(row + o * old_stride, row + std::min(o * capacity, o * old_stride + old_stride), 0.0);
-      }
-    stride_ = capacity;
+    rows_.grow(capacity);
     norms_.set_stride(capacity);
   }
 
@@ -116,7 +105,7 @@ class TaskCoefficients {
     ensure_row({task.id, false}, task, stamp, n, workspace);
     if (coupled()) ensure_row({task.cluster, true}, task, stamp, n, workspace);
     apply_counted_members(n);
-    if (!batched() && norms_.gram_allocated() && clique_ && table_.size() > stride_) norms_.rebuild(true, n, workspace);
+    if (!batched() && norms_.gram_allocated() && clique_ && table_.size() > rows_.stride()) norms_.rebuild(true, n, workspace);
   }
   // Applies pending changes of the norms. Call it if no update follows ensure_rows().
   void settle(std::size_t n) { norms_.settle(n); }
@@ -125,12 +114,12 @@ class TaskCoefficients {
   void update(Task task, const Step& step, Direction v, std::size_t n, Similarity::Workspace* workspace) {
     const auto own = table_.find({task.id, false}), common = coupled() ? table_.find({task.cluster, true}) : RowTable::kNone;
     for (const auto at : {own, common})
-      if (at != RowTable::kNone) bring_up_to_date(at, n);
+      if (at != RowTable::kNone) rows_.bring_up_to_date(at, n);
     norms_.step(own, common, step, v, n, workspace);
     for (const auto at : {own, common}) {
       if (at == RowTable::kNone) continue;
-      add(values(at, step.plus), step.sign, v, n);
-      if (step.minus < n_outputs_) add(values(at, step.minus), -step.sign, v, n);
+      add(rows_.values(at, step.plus), step.sign, v, n);
+      if (step.minus < n_outputs_) add(rows_.values(at, step.minus), -step.sign, v, n);
     }
   }
 
@@ -140,10 +129,10 @@ class TaskCoefficients {
     if (at == RowTable::kNone) return;
     const auto common = table_.find({table_.row(at).cluster, true});
     if (common != RowTable::kNone) {
-      bring_up_to_date(at, n);
-      bring_up_to_date(common, n);
+      rows_.bring_up_to_date(at, n);
+      rows_.bring_up_to_date(common, n);
       norms_.add_common(common, -1.0, n);
-      simd().axpy(-1.0, table_.values(at), n_outputs_ * stride_, table_.values(common));
+      simd().axpy(-1.0, table_.values(at), n_outputs_ * rows_.stride(), table_.values(common));
       norms_.add_common(common, 1.0, n);
     }
     drop_task_row(at, n, workspace);
@@ -154,11 +143,7 @@ class TaskCoefficients {
   // In every row C_lj += γ_j C_lr; slot r gets γ_r C_lr, the share of the new example (0 if there is none).
   void distribute(std::size_t r, const double* gamma, std::size_t n, Similarity::Workspace* workspace) {
     norms_.evict(r, gamma, n, workspace);
-    if (batched()) {
-      log_.append(r, gamma, n);
-      if (log_.full()) end_batch(n);
-      return;
-    }
+    if (batched()) return rows_.evict(r, gamma, n);
     double* squares = norms_.squares_to_recompute();
     constexpr std::size_t kBlock = 256;
     double* block[kBlock];
@@ -166,15 +151,14 @@ class TaskCoefficients {
     std::size_t count = 0;
     for (std::size_t at = 0; at < table_.size(); ++at)
       for (std::size_t o = 0; o < n_outputs_; ++o) {
-        double* row = values(at, o);
-        const double coefficient = row[r];
-        row[r] = 0.0;
+        double* row = rows_.values(at, o);
         if (!squares || table_.row(at).name.common) {
-          simd().axpy(coefficient, gamma, n, row);
+          TaskRows::evict(r, gamma, n, row);
           continue;
         }
         block[count] = row;
-        coefficients[count++] = coefficient;
+        coefficients[count++] = row[r];
+        row[r] = 0.0;
         if (count < kBlock) continue;
         simd().axpy_squares(coefficients, gamma, n, block, count, squares);
         count = 0;
@@ -183,33 +167,13 @@ class TaskCoefficients {
   }
 
   void slot_removed(std::size_t slot, std::size_t last) {
-    bring_all_up_to_date(last + 1);  // the log refers to slots by number, and these change
-    for (std::size_t at = 0; at < table_.size(); ++at)
-      for (std::size_t o = 0; o < n_outputs_; ++o) {
-        double* row = values(at, o);
-        row[slot] = row[last];
-        row[last] = 0.0;
-      }
+    rows_.slot_removed(slot, last);
     norms_.slot_removed(slot, last);
   }
 
-  void save(State& state, std::size_t n) {
-    bring_all_up_to_date(n);
-    auto& task_ids = state.integers["table_key"];
-    auto& clusters = state.integers["table_cluster"];
-    auto& stamps = state.integers["table_stamp"];
-    auto& common = state.integers["table_common"];
-    auto& table = state.reals["table"];
-    for (std::size_t at = 0; at < table_.size(); ++at) {
-      const auto& row = table_.row(at);
-      task_ids.push_back(row.name.id);
-      clusters.push_back(row.cluster);
-      stamps.push_back(row.stamp);
-      common.push_back(row.name.common);
-      for (std::size_t o = 0; o < n_outputs_; ++o) table.insert(table.end(), values(at, o), values(at, o) + n);
-    }
+  void save(State& state, std::size_t n) const {
+    rows_.save(state, n, batched());
     norms_.save(state, n);
-    if (batched()) state.integers["table_evictions"] = {static_cast<std::int64_t>(log_.size())};
   }
 
   void load(const State& state, std::size_t n, Similarity::Workspace* workspace) {
@@ -222,23 +186,19 @@ class TaskCoefficients {
     if (clusters.size() != rows || stamps.size() != rows || common.size() != rows || table.size() != rows * width ||
         (max_rows_ && rows > max_rows_))
       throw std::invalid_argument("saved model: wrong number of weight rows");
-    const auto evictions = state.integers.find("table_evictions");
-    const bool in_batches = evictions != state.integers.end() && clique_ && may_use_gram_;
-    if (in_batches) {
-      if (evictions->second.size() != 1 || evictions->second[0] < 0 || evictions->second[0] >= static_cast<std::int64_t>(kMaxEvictions))
-        throw std::invalid_argument("saved model: the number of logged evictions is out of range");
-      allocate_batches();
-      log_.resume(static_cast<std::size_t>(evictions->second[0]));
-    }
+    // Earlier builds saved no log, but `table_evictions`, a count: they saved all rows up to date.
+    const bool has_log = TaskRows::has_log(state);
+    const bool in_batches = clique_ && may_use_gram_ && (has_log || state.integers.count("table_evictions") != 0);
+    if (in_batches) allocate_batches();
     for (std::size_t i = 0; i < rows; ++i) {
       const RowTable::Name name{task_ids[i], common[i] != 0};
       if (table_.find(name) != RowTable::kNone) throw std::invalid_argument("saved model: a weight row occurs twice");
       if (explicit_ && (task_ids[i] < 0 || static_cast<std::size_t>(task_ids[i]) >= explicit_->tasks()))
         throw std::invalid_argument("saved model: a weight row belongs to a task that is not in the graph");
       table_.reserve(1);
-      const auto at = add_row(name, clusters[i]);
+      const auto at = table_.add(name, clusters[i]);
       for (std::size_t o = 0; o < n_outputs_; ++o)
-        std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i * width + o * n), n, values(at, o));
+        std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i * width + o * n), n, rows_.values(at, o));
     }
     std::vector<std::uint32_t> by_age(rows);
     for (std::size_t i = 0; i < rows; ++i) by_age[i] = static_cast<std::uint32_t>(i);
@@ -248,20 +208,27 @@ class TaskCoefficients {
     for (const auto at : by_age) table_.touch(at, stamps[at]);
     for (std::size_t at = 0; at < table_.size(); ++at)
       if (table_.row(at).name.common) table_.row(at).members = rows_of_cluster(table_.row(at).cluster);
+    if (has_log) {
+      rows_.allocate_log();
+      rows_.load_log(state, n);
+    }
+    if (!in_batches) {  // the model was resized, for example
+      rows_.apply_log(n);
+      rows_.release_log();
+    }
     const bool as_gram = in_batches || norms_.uses_gram();
-    if (!norms_.load(state, as_gram, n)) norms_.rebuild(as_gram, n, workspace);
+    if (norms_.load(state, as_gram, n)) return;
+    rows_.apply_log(n);
+    norms_.rebuild(as_gram, n, workspace);
   }
 
  private:
-  double* values(std::size_t at, std::size_t output) { return table_.values(at) + output * stride_; }
-  const double* values(std::size_t at, std::size_t output) const { return table_.values(at) + output * stride_; }
-
   bool coupled() const { return clique_ && clique_->off != 0.0; }
   bool batched() const { return clique_ && norms_.uses_gram(); }
 
   void allocate_batches() {
-    log_.allocate(stride_);
-    norms_.allocate_gram(stride_);
+    rows_.allocate_log();
+    norms_.allocate_gram(rows_.stride());
   }
 
   static void add(double* c, double sign, Direction v, std::size_t n) {
@@ -273,69 +240,14 @@ class TaskCoefficients {
 
   template <class Use>
   void visit_row(std::uint32_t at, double factor, std::size_t n, double* space, Use use) const {
-    const std::size_t from = table_.row(at).version;
-    for (std::size_t o = 0; o < n_outputs_; ++o) {
-      const double* row = values(at, o);
-      if (batched() && from != log_.size()) {
-        std::copy_n(row, n, space);
-        log_.replay(from, n, &space, 1);
-        row = space;
-      }
-      use(o, factor, row);
-    }
-  }
-
-  void bring_up_to_date(std::uint32_t at, std::size_t n) {
-    if (!batched()) return;
-    auto& version = table_.row(at).version;
-    for (std::size_t o = 0; o < n_outputs_; ++o) {
-      double* row = values(at, o);
-      log_.replay(version, n, &row, 1);
-    }
-    version = static_cast<std::uint32_t>(log_.size());
-  }
-
-  // Most rows include none of the logged evictions yet. All evictions are applied to them together, in blocks of rows.
-  void bring_all_up_to_date(std::size_t n, bool flush = false) {
-    if (!batched() || log_.size() == 0) return;
-    constexpr std::size_t kBlock = 256;  // within a block, rows are prefetched before they are changed
-    double* block[kBlock];
-    std::size_t count = 0;
-    for (std::uint32_t at = 0; at < table_.size(); ++at) {
-      const bool touched = table_.row(at).version != 0;
-      if (touched) bring_up_to_date(at, n);
-      for (std::size_t o = 0; o < n_outputs_; ++o) {
-        if (touched) {
-          if (flush) simd().flush(values(at, o), n);
-          continue;
-        }
-        block[count++] = values(at, o);
-        if (count < kBlock) continue;
-        log_.replay(0, n, block, count, flush);
-        count = 0;
-      }
-      table_.row(at).version = static_cast<std::uint32_t>(log_.size());
-    }
-    log_.replay(0, n, block, count, flush);
-  }
-
-  void end_batch(std::size_t n) {
-    bring_all_up_to_date(n, true);
-    for (std::size_t at = 0; at < table_.size(); ++at) table_.row(at).version = 0;
-    log_.clear();
-  }
-
-  std::uint32_t add_row(RowTable::Name name, std::int64_t cluster) {
-    const auto at = table_.add(name, cluster);
-    table_.row(at).version = static_cast<std::uint32_t>(log_.size());
-    return at;
+    rows_.read(at, n, space, [&](std::size_t o, const double* row) { use(o, factor, row); });
   }
 
   void ensure_row(RowTable::Name name, Task task, std::int64_t stamp, std::size_t n, Similarity::Workspace* workspace) {
     auto at = table_.find(name);
     if (at == RowTable::kNone) {
       if (table_.at_limit()) drop_oldest(task, n, workspace);
-      at = add_row(name, task.cluster);
+      at = table_.add(name, task.cluster);
       if (coupled()) {
         if (name.common)
           table_.row(at).members = rows_of_cluster(task.cluster);
@@ -365,7 +277,7 @@ class TaskCoefficients {
   void apply_counted_members(std::size_t n) {
     const auto common = counted_ ? table_.find({counted_cluster_, true}) : RowTable::kNone;
     if (common != RowTable::kNone) {
-      bring_up_to_date(common, n);
+      rows_.bring_up_to_date(common, n);
       norms_.add_members(common, counted_, n);
     }
     counted_ = 0;
@@ -380,16 +292,16 @@ class TaskCoefficients {
     if (at == RowTable::kNone) return;
     if (!table_.row(at).name.common) return drop_task_row(at, n, workspace);
     apply_counted_members(n);
-    bring_up_to_date(at, n);
+    rows_.bring_up_to_date(at, n);
     norms_.remove(at, n, workspace);
-    table_.drop(at);
+    rows_.drop(at);
   }
 
   void drop_task_row(std::uint32_t at, std::size_t n, Similarity::Workspace* workspace) {
-    bring_up_to_date(at, n);
+    rows_.bring_up_to_date(at, n);
     norms_.remove(at, n, workspace);
     const std::int64_t cluster = table_.row(at).cluster;
-    table_.drop(at);
+    rows_.drop(at);
     count_member(cluster, -1, n);
   }
 
@@ -398,10 +310,9 @@ class TaskCoefficients {
   const std::size_t n_outputs_;
   const std::size_t max_rows_;  // 0: no limit
   const bool may_use_gram_;     // whether norms_ may use a Gram matrix, once there are more rows than slots
-  RowTable table_;
+  TaskRows rows_;
+  RowTable& table_;  // of rows_
   WeightNorms norms_;
-  EvictionLog log_;
-  std::size_t stride_;
   std::int64_t counted_cluster_ = 0, counted_ = 0;  // see count_member()
 };
 

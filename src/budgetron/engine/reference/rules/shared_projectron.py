@@ -45,7 +45,8 @@ from budgetron.engine.saved_state import (
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-BATCH = 32  # evictions that the core applies to all rows in one pass
+# The core logs evictions of at most so many slots; at most so many rows include them before it applies them to all.
+LOG_SLOTS, CURRENT_ROWS = 48, 128
 
 
 class Parameters(budget_projectron.Parameters, frozen=True):
@@ -69,10 +70,16 @@ class SharedProjectron(BudgetProjectron):
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
         # The core also saves the position of each row in its table, and the norms of the weights in one of two forms.
+        # With many rows, it saves the evictions that only the `current` rows include. (Earlier builds saved rows that
+        # were up to date, and only counted the evictions: `table_evictions`.)
         fields = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
         norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
                  "table_evictions": Field("int64")}  # fmt: skip
         fields |= {name: field for name, field in norms.items() if name in arrays}
+        if "table_log_slot" in arrays:
+            m = length(arrays, "table_log_slot")
+            fields |= {"table_log_slot": Field("int64", (m,)), "table_log": Field("float64", (m, n)),
+                       "table_current": rows, "sum_current": sums}  # fmt: skip
         return counts_fields() | store_fields(settings, arrays) | fields
 
     @classmethod
@@ -93,7 +100,16 @@ class SharedProjectron(BudgetProjectron):
             require(each_once and in_order, "state.table_place", "the positions of all rows, each once, in order")
         if "table_evictions" in arrays:
             count = int(arrays["table_evictions"][0])
-            require(0 <= count < BATCH, "state.table_evictions", f"a count below {BATCH}", str(count))
+            require(0 <= count < LOG_SLOTS, "state.table_evictions", f"a count below {LOG_SLOTS}", str(count))
+        if "table_log_slot" in arrays:
+            slots, n = arrays["table_log_slot"], len(arrays["key"])
+            require(isinstance(graph, Clique), "state.table_log_slot", "absent for an explicit graph")
+            require(len(slots) < LOG_SLOTS, "state.table_log_slot", f"of fewer than {LOG_SLOTS} slots", str(len(slots)))
+            valid = len(np.unique(slots)) == len(slots) and ((slots >= 0) & (slots < n)).all()
+            require(valid, "state.table_log_slot", "slots of stored examples, each once")
+            current = np.concatenate([arrays["table_current"], arrays["sum_current"]])
+            flags = np.isin(current, [0, 1]).all() and current.sum() <= CURRENT_ROWS
+            require(flags, "state.table_current", f"0 or 1, and 1 for at most {CURRENT_ROWS} rows")
         verify_gram(arrays)
 
     @classmethod
@@ -151,7 +167,7 @@ class SharedProjectron(BudgetProjectron):
         if isinstance(settings.graph, Explicit):
             assert tasks is not None
             return matrix if tasks >= capacity else 0
-        return matrix + 8 * BATCH * (capacity + BATCH + 2)
+        return matrix + 8 * LOG_SLOTS * capacity + 64 + 4 * (LOG_SLOTS + CURRENT_ROWS)
 
     @classmethod
     def _row_bytes(cls, settings: Settings) -> int:
