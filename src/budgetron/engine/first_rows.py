@@ -211,15 +211,11 @@ class BeginsTwice(ABC):
         try:
             new = type(self)(settings)
         except MemoryError:
-            from budgetron.engine.memory import bytes_of  # imported here, because `memory` imports this module
-
-            raise MemoryError(
-                error_message(
-                    rule.__name__, "budget", "small enough for this machine's memory",
-                    f"a budget that needs {bytes_of(settings)} bytes",
-                    "The model has not changed. Lower its budget with resize, or begin again with less.",
-                )
-            ) from None  # fmt: skip
+            remedy = "The model has not changed. Lower its budget with resize, or begin again with less."
+            message = error_message(
+                rule.__name__, "budget", "small enough for this machine's memory", "a larger one", remedy
+            )
+            raise MemoryError(message) from None
         new._learn(*first_rows.block())
         # The counts are those of the whole stream. They include the mistakes of the first plan, and forgotten tasks.
         new._set_counts(self.n_seen, self.n_mistakes)

@@ -70,7 +70,7 @@ def command(
     if as_json:
         click.echo(json.dumps(description))
     else:
-        parts = "replicas" if hasattr(model, "replicas") else "shards"
+        parts = "replicas" if hasattr(learner, "replicas") else "shards"
         _show(console(), description, n_tasks, getattr(learner, "operating_point", None), parts)
 
 
