@@ -26,7 +26,7 @@ from budgetron.distributed.split.placement import GroupPlacement
 from budgetron.distributed.split.shares import Plan, first_shares, least_bytes, too_few_bytes_error
 from budgetron.engine.memory import budget_of
 from budgetron.engine.settings import Settings
-from budgetron.errors import input_error, is_integer, shown
+from budgetron.errors import TooFewBytes, input_error, is_integer, shown
 
 WHO = "ReplicatedModel"
 
@@ -164,11 +164,18 @@ class ReplicatedModel(ShardedModel):
         needed = bytes_each(largest, settings)
         if needed > total // self.replicas:
             raise too_few_bytes_error(WHO, "replica", total, self.replicas, needed)
+
+        def fits(share: int) -> bool:
+            try:
+                return bytes_each(share, plan(f"{share} B")) <= total // self.replicas
+            except TooFewBytes:  # the smallest model may grow with the budget, which sets the size of some tables
+                return False
+
         # Both the model and the baseline grow with the share, so the largest share that fits is found by bisection.
         too_large = total // self.replicas + 1
         while too_large - largest > 1:
             share = (largest + too_large) // 2
-            if bytes_each(share, plan(f"{share} B")) <= total // self.replicas:
+            if fits(share):
                 largest = share
             else:
                 too_large = share
