@@ -96,6 +96,25 @@ CAUSES: dict[str, str | list[str]] = {
     "start": "Forty small modules, and scikit-learn inspects the signatures of all methods of all learners.",
 }
 
+_SOLVER = (
+    "The solver of version 0.1, in single precision and for several columns together, was removed because it took 550 "
+    "lines of code."
+)
+_SPARSE = (
+    "By perf, most parts of the core take a few percent longer, and none takes much longer. One known reason: the hash "
+    "of the features now has a secret seed and one more round of mixing, so that nobody can choose features that "
+    "collide."
+)
+# The work of a row of two_builds.json → why it is slower than in version 0.1.
+SLOWER = {
+    "the same, first touch of a task": _SOLVER,
+    "the same, each of 40 new tasks in one block": _SOLVER,
+    "learn_one, Budgetron(budget='64 KiB'), d=5": "It has more models than in version 0.1, and makes fewer errors.",
+    "mtrbp on sparse text, B=1000, gaussian": _SPARSE,
+    "mtrbp on sparse text, B=5000, gaussian": _SPARSE,
+    "mtrbp on sparse text, the first 2,000 rows of a new model, B=1000": _SPARSE,
+}
+
 
 def cause_of(name: str) -> list[str]:
     """The points of the cause with the longest matching beginning."""

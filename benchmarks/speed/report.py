@@ -1,4 +1,7 @@
-"""Writes the results: a table, results.json, ratios.svg, and the pages RESULTS.md and docs/speed.md."""
+"""Writes the results: a table, results.json, ratios.svg, and the pages RESULTS.md and docs/speed.md.
+
+    python benchmarks/speed/report.py    # writes RESULTS.md again from the JSON files, without measuring
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from causes import cause_of
+from causes import SLOWER, cause_of
 from learners import float32_effect
 from measure import Row
 from rich.console import Console
 from rich.table import Table
+from two_builds import table as compared_builds
 from yardsticks import exp_name
 
 from budgetron import __version__
@@ -147,6 +151,22 @@ def page(record: Record) -> Iterator[str]:
     if missed:
         yield "## Missed targets, and why\n"
         yield from explained(missed)
+    yield from compared_with_0_1()
+
+
+def compared_with_0_1() -> Iterator[str]:
+    """The table of two_builds.json, and the rows that are more than 5 % slower than in version 0.1."""
+    rows = json.loads(Path(__file__).with_name("two_builds.json").read_text())
+    yield "\n## Compared with version 0.1\n"
+    yield "`python benchmarks/speed/two_builds.py PYTHON_OF_0.1 PYTHON --out benchmarks/speed/two_builds.json` measures"
+    yield "this: processes of version 0.1 (commit 1b9914b) and of this version take turns. Times are processor time per"
+    yield "example, task or row of a file, the minimum over the repetitions in a process. The ratio is this version ÷"
+    yield f"version 0.1; its median and quartiles are over {min(row['rounds'] for row in rows)} rounds or more.\n"
+    yield from compared_builds(rows, "0.1", "now")
+    yield "\nSlower by more than 5 %:\n"
+    for row in rows:
+        if row["ratio"] > 1.05:
+            yield f"- **{row['work']}** ({row['ratio']:.2f} ×). {SLOWER.get(row['work'], 'Not explained.')}"
 
 
 def profile_page(record: Record) -> Iterator[str]:
@@ -251,3 +271,7 @@ def picture(rows: Sequence[Record]) -> str:
         'font-family="system-ui, sans-serif" font-size="11" role="img"><title>Speed relative to the targets'
         f'</title><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
+
+
+if __name__ == "__main__":
+    write(json.loads(Path(__file__).with_name("results.json").read_text()), Path(__file__).parent)

@@ -52,3 +52,22 @@ def test_the_picture_of_times_shows_every_learner(tmp_path: Path) -> None:
     # Perceptron has no budget and is not drawn; BudgetSgd is drawn under the names of its presets.
     assert {"Perceptron", "BudgetSgd", *names} >= set(learner_names()), "run python benchmarks/speed/per_example.py"
     assert all(f">{name}<" in drawn.read_text() for name in names)
+
+
+def test_two_builds_are_compared_row_by_row(tmp_path: Path) -> None:
+    script, written = RUN.with_name("two_builds.py"), tmp_path / "rows.json"
+    if not script.exists():
+        pytest.skip("the benchmarks are not part of this copy")
+    kept = {"group": "dense", "work": "measured earlier"}
+    written.write_text(json.dumps([kept, {"group": "singles", "work": "replaced"}]))
+    command = [sys.executable, script, sys.executable, sys.executable, "--only", "singles", "--rounds", "2"]
+    done = subprocess.run([*command, "--out", written], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+    earlier, *rows = json.loads(written.read_text())
+    assert earlier == kept
+    assert rows and {row["group"] for row in rows} == {"singles"}
+    for row in rows:
+        assert row["work"] in done.stdout
+        assert row["same_mistakes"] and row["first_us"] > 0 and row["second_us"] > 0
+        assert row["quartiles"][0] <= row["ratio"] <= row["quartiles"][1]
