@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from causes import SLOWER, cause_of
+from causes import cause_of, why_slower
 from learners import float32_effect
 from measure import Row
 from rich.console import Console
@@ -166,7 +166,7 @@ def compared_with_0_1() -> Iterator[str]:
     yield "\nSlower by more than 5 %:\n"
     for row in rows:
         if row["ratio"] > 1.05:
-            yield f"- **{row['work']}** ({row['ratio']:.2f} ×). {SLOWER.get(row['work'], 'Not explained.')}"
+            yield f"- **{row['work']}** ({row['ratio']:.2f} ×). {why_slower(row['work'])}"
 
 
 def profile_page(record: Record) -> Iterator[str]:
