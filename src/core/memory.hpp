@@ -110,7 +110,7 @@ void shrink(Vec<T>& values) noexcept {
   }
 }
 
-// A keyed 64-bit hash: two rounds of xor, multiply and shift. It is not cryptographic, but whoever does not know the seed cannot easily choose
+// A keyed 64-bit hash: two rounds of xor, multiply and shift. It is not cryptographic, but without the seed one cannot easily choose
 // many values that fall into the same bucket of a hash table.
 inline std::uint64_t keyed_hash(std::uint64_t x, std::uint64_t seed) {
   x ^= seed;

@@ -56,10 +56,10 @@ class FourierFeatures {
   // Writes the features of bank 0 for the columns z: the cosine and the sine of each frequency in turn. `rounded` has room for d numbers and
   // `phase` for count() numbers.
   //
-  // Columns are rounded to multiples of 1/4096. They are between -3 and 3, so nearly all sums of their products with small integers are exact
+  // Columns are rounded to multiples of 1/kColumnUnit. They are between -3 and 3, so nearly all sums of their products with small integers are exact
   // in float32, and do not depend on the order of the additions.
   void features(const double* z, float* rounded, float* phase, double* out) const {
-    for (std::size_t j = 0; j < d_; ++j) rounded[j] = static_cast<float>(std::nearbyint(z[j] * 4096.0) / 4096.0);
+    for (std::size_t j = 0; j < d_; ++j) rounded[j] = static_cast<float>(std::nearbyint(z[j] * kColumnUnit) / kColumnUnit);
     simd().phases(frequencies_.data(), d_, count_, rounded, phase);
     for (std::size_t q = 0; q < count_; q += kBlock) {
       const double gamma_d = (q / kBlock % 4 == 3 ? 2.0 : 1.0) * (q < useful_frequencies(d_) ? 1.0 : 3.0);
@@ -73,6 +73,7 @@ class FourierFeatures {
 
  private:
   static constexpr std::size_t kBlock = 32;  // consecutive frequencies with the same gamma
+  static constexpr double kColumnUnit = 4096.0;  // columns are rounded to multiples of 1/kColumnUnit
 
   double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0; }
 

@@ -109,7 +109,7 @@ class SingleCovariance {
   void add_product(double a, double* to) const {
     for (std::size_t j = 0; j < n_; ++j) to[j] += a * static_cast<double>(t_[j]);
   }
-  // Replaces t by sqrt(c) t, so that (sqrt(c) t_i)(sqrt(c) t_j) is equal to the last bit for (i, j) and (j, i).
+  // c is not negative. Replaces t by sqrt(c) t: then the products for (i, j) and (j, i) are equal to the last bit, and P stays symmetric.
   void subtract(double c) {
     const auto root = static_cast<float>(std::sqrt(c));
     for (float& value : t_) value *= root;
