@@ -22,10 +22,16 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
   return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing, c.kernel);
 }
 
+// The learner does not keep the parameters of the rule: its constructor has read them, and the model keeps them for later learners.
+Config without_parameters(Config config) {
+  config.parameters = Parameters();
+  return config;
+}
+
 }  // namespace
 
 Learner::Learner(const Config& config)
-    : config_(config),
+    : config_(without_parameters(config)),
       store_(make_store(bytes_, config)),
       task_ids_(bytes_),
       clusters_(bytes_),

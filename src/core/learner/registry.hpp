@@ -28,7 +28,7 @@ class Registered {
 std::vector<std::string> rule_names();
 std::unique_ptr<Learner> make_learner(const Config& config);
 
-// Creates a rule, and adds the bytes of the object itself and of the arrays in its parameters to the rule's count of bytes.
+// Creates a rule, and adds the bytes of the object itself and of the parameters, which the model keeps, to the rule's count of bytes.
 template <class Rule>
 std::unique_ptr<Learner> make_counted(const Config& config) {
   auto learner = std::make_unique<Rule>(config);

@@ -32,17 +32,19 @@ namespace budgetron {
 Budgetron::Budgetron(const Config& config)
     : Learner(config),
       frequent_(bytes_),
-      columns_(config.sparse ? config_.parameters.array("frequent_columns").size() : config.d),
+      has_bins_(config.parameters.count("bins", 0) > 0),
+      longest_with_pairs_(config.parameters.count("pairs", 0)),
+      columns_(config.sparse ? config.parameters.array("frequent_columns").size() : config.d),
       scaler_(bytes_, columns_),
-      fourier_(bytes_, columns_, config_.parameters.real("bandwidth", 1.0), config_.parameters.array("bandwidths")),
+      fourier_(bytes_, columns_, config.parameters.real("bandwidth", 1.0), config.parameters.array("bandwidths")),
       rows_(bytes_, config),
       mixture_(bytes_, 1),
       calibration_(bytes_, config.n_outputs),
       parts_(bytes_),
       index_(bytes_),
       idle_(bytes_) {
-  for (const double column : config_.parameters.array("frequent_columns")) frequent_.push_back(static_cast<std::int32_t>(column));
-  make_parts();
+  for (const double column : config.parameters.array("frequent_columns")) frequent_.push_back(static_cast<std::int32_t>(column));
+  make_parts(config);
   mixture_ = Mixture(bytes_, n_beliefs());
   rows_.lay_out(parts_);
   fourier_.resize(frequencies_in_use());
@@ -58,37 +60,37 @@ void Budgetron::add_part(Arguments&&... arguments) {
   idle_.push_back(0);
 }
 
-void Budgetron::make_parts() {
-  if (has_columns()) make_dense_parts();
+void Budgetron::make_parts(const Config& config) {
+  if (has_columns()) make_dense_parts(config);
   if (config_.sparse)
-    add_part<HashedTable>(config_.parameters.array("table_rates"), config_.parameters.array("keeps"), config_.parameters.array("signs"), outputs(), config_.parameters.count("cells", 1), config_.parameters.count("pairs", 0), config_.single,
-                          config_.parameters.flag("shared", true), config_.parameters.flag("own", true));
+    add_part<HashedTable>(config.parameters.array("table_rates"), config.parameters.array("keeps"), config.parameters.array("signs"), outputs(), config.parameters.count("cells", 1), config.parameters.count("pairs", 0), config_.single,
+                          config.parameters.flag("shared", true), config.parameters.flag("own", true));
 }
 
-void Budgetron::make_dense_parts() {
-  const std::vector<double> rates = config_.parameters.array("rates"), filters = config_.parameters.array("filters");
-  const bool shared = config_.parameters.flag("shared", true), own = config_.parameters.flag("own", true), full_covariance = config_.parameters.flag("full_covariance", true);
-  const std::size_t columns = columns_ + 1, rank = config_.parameters.count("latent", 0);
-  const std::size_t none = std::size_t{1} << 20, fourier_filter = config_.parameters.count("fourier_filter", none);
-  const std::size_t plain_filter = config_.parameters.count("plain_filter", none), cells = config_.parameters.count("fourier_cells", 0);
-  const std::size_t limit = config_.parameters.count("max_filter_frequencies", 0);
-  const std::vector<double> filter_rates = config_.parameters.array("filter_rates"), lapses = config_.parameters.array("filter_lapses");
+void Budgetron::make_dense_parts(const Config& config) {
+  const std::vector<double> rates = config.parameters.array("rates"), filters = config.parameters.array("filters");
+  const bool shared = config.parameters.flag("shared", true), own = config.parameters.flag("own", true), full_covariance = config.parameters.flag("full_covariance", true);
+  const std::size_t columns = columns_ + 1, rank = config.parameters.count("latent", 0);
+  const std::size_t none = std::size_t{1} << 20, fourier_filter = config.parameters.count("fourier_filter", none);
+  const std::size_t plain_filter = config.parameters.count("plain_filter", none), cells = config.parameters.count("fourier_cells", 0);
+  const std::size_t limit = config.parameters.count("max_filter_frequencies", 0);
+  const std::vector<double> filter_rates = config.parameters.array("filter_rates"), lapses = config.parameters.array("filter_lapses");
   // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). The filters from index `fourier_filter` on see Fourier
   // features, one filter per bank. `none` is an index that no filter has.
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
-    const std::size_t frequencies = sees_fourier && shared ? config_.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
+    const std::size_t frequencies = sees_fourier && shared ? config.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
     add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2], k < filter_rates.size() ? filter_rates[k] : 0.0, k < lapses.size() ? lapses[k] : 0.0},
                      Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank});
   }
   if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
-  const std::vector<double> owns = config_.parameters.array("owns");
+  const std::vector<double> owns = config.parameters.array("owns");
   for (std::size_t k = 0; k < rates.size(); ++k)
-    add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config_.parameters.count("frequencies", 0), config_.parameters.count("max_frequencies", 0), shared,
-                          own ? config_.parameters.count("own_cells", 0) : 0);
-  if (const std::size_t edges = config_.parameters.count("bins", 0))
-    add_part<BinnedColumns>(BinnedColumns::Shape{columns_, outputs(), edges, config_.parameters.flag("bin_pairs", false), config_.parameters.count("bin_cells", 0)});
+    add_part<FourierAdaGrad>("adagrad" + std::to_string(k), rates[k], owns.at(k), outputs(), columns, config.parameters.count("frequencies", 0), config.parameters.count("max_frequencies", 0), shared,
+                          own ? config.parameters.count("own_cells", 0) : 0);
+  if (const std::size_t edges = config.parameters.count("bins", 0))
+    add_part<BinnedColumns>(BinnedColumns::Shape{columns_, outputs(), edges, config.parameters.flag("bin_pairs", false), config.parameters.count("bin_cells", 0)});
 }
 
 // ---- one example
@@ -223,9 +225,9 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(2 * outputs());
   work.awake.reserve(n_beliefs());
-  work.bins.resize(config_.parameters.count("bins", 0) ? columns_ : 0);
+  work.bins.resize(has_bins_ ? columns_ : 0);
   if (config_.sparse) work.entries.reserve(kShortEntries);  // reserve_rule() allocates more for longer rows
-  work.pairs.reserve(Pairs::most(config_.parameters.count("pairs", 0)));
+  work.pairs.reserve(Pairs::most(longest_with_pairs_));
   work.related.resize(rows_.max_related());
   work.priors.resize((rows_.max_related() + 1) * rows_.width());
 }

@@ -99,8 +99,8 @@ class Budgetron final : public Learner {
 
   template <class PartType, class... Arguments>
   void add_part(Arguments&&... arguments);
-  void make_parts();
-  void make_dense_parts();
+  void make_parts(const Config& config);
+  void make_dense_parts(const Config& config);
   void size_features(Working& work, std::size_t frequencies) const;
   std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? columns_ + 1 + 2 * parts_[p]->frequencies() : 0; }
   std::size_t bank_widths() const;
@@ -132,6 +132,8 @@ class Budgetron final : public Learner {
   State explain(const Query& query) const;
 
   Vec<std::int32_t> frequent_;  // sparse rows: the columns that parts for dense rows see, ascending
+  bool has_bins_;               // whether there are beliefs on binned columns
+  std::size_t longest_with_pairs_;  // sparse rows: the largest number of features of a row with pairs; 0: no pairs
   std::size_t columns_;         // how many columns these parts see
   Scaler scaler_;
   FourierFeatures fourier_;
