@@ -137,7 +137,7 @@ class BudgetronDeclaration(Rule):
     Parameters = Parameters
     needs_kernel = False
     follows_factor = True
-    fixed_bytes = 4 * 1024 + 512  # less than for other rules, which have a store of examples
+    fixed_bytes = 5 * 1024  # less than for other rules, which have a store of examples
 
     @classmethod
     def check(cls, settings: Settings) -> None:
