@@ -19,6 +19,17 @@ ENGINES = [pytest.param(native.Engine, marks=needs_core), reference.Engine]
 # ---- rows of tasks
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_task_in_no_cluster_learns_as_without_clusters(kind, is_sparse, make_settings, learn, stream):
+    X, codes, tasks = stream(200, is_sparse=is_sparse)
+    clustered = graphs.clusters({"ann": "a", "bob": "a"})  # none of the tasks
+    settings = [make_settings(graph=graph, is_sparse=is_sparse) for graph in (graphs.complete(), clustered)]
+    assert settings[1].parameters.clustered
+    margins, margins_in_no_cluster = (learn(kind(each), X, codes, tasks)[0] for each in settings)
+    np.testing.assert_array_equal(margins_in_no_cluster, margins)
+
+
 @pytest.mark.parametrize("kind", ENGINES)
 def test_rows_that_are_updated_often_are_kept(kind, make_settings, learn):
     """A task that needs a row lowers the count of the first row of the queue, or evicts it if its count is 0."""

@@ -75,7 +75,8 @@ class TaskRows {
   }
 
   // Finds the coefficients and ids of the tasks whose own weights this task uses. The squares of the two coefficients with clusters add up to
-  // 1, so that a task has the same prior variance as without clusters.
+  // 1, so that a task has the same prior variance as without clusters. A task that is in no cluster has its own id as the number of its
+  // cluster. It has own weights only: those of the cluster would be at the same hashes.
   void find_related(Task task, Related* out, std::size_t& n) const {
     n = 0;
     if (factor_) {
@@ -84,8 +85,9 @@ class TaskRows {
         out[n++] = {factor_->values[k], factor_->tasks[k], nullptr, factor_->tasks[k] == task.id};
       return;
     }
-    if (clustered_) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr, false};
-    out[n++] = {clustered_ ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
+    const bool has_cluster = clustered_ && task.cluster != task.id;
+    if (has_cluster) out[n++] = {std::sqrt(cluster_share_), task.cluster, nullptr, false};
+    out[n++] = {has_cluster ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
   // Finds the rows of an example. For rows that do not exist yet, it writes the prior to `priors`. Scoring only reads the rows, but learning
@@ -155,7 +157,7 @@ class TaskRows {
       std::size_t n = 0;
       find_related({ids[i], clusters[i]}, related.data(), n);
       for (std::size_t j = 0; j < n; ++j) {
-        const bool common = clustered_ && j == 0;
+        const bool common = clustered_ && !related[j].own;
         if (rows_.find({related[j].id, common}) == RowTable::kNone) (common ? absent_clusters : absent).push_back(related[j].id);
       }
       if (rows_.find({ids[i], false}) == RowTable::kNone) absent.push_back(ids[i]);
@@ -217,7 +219,7 @@ class TaskRows {
       width_ += part->row_width();
     }
   }
-  RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && related == 0}; }
+  RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && !e.related[related].own}; }
 
   const Factored* factor_;  // R; null unless the graph is explicit
   const bool clustered_;

@@ -89,7 +89,9 @@ class Budgetron(BudgetronDeclaration):
             tasks, values = self.factor.row(task_id)
             return [(float(r), (int(j), False)) for j, r in zip(tasks, values, strict=True)]
         parameters = self.settings.parameters
-        if parameters.clustered:
+        # A task that is in no cluster has its own id as the number of its cluster. It has own weights only: in hashed
+        # arrays, those of the cluster would be in the same place.
+        if parameters.clustered and cluster != task_id:
             share = parameters.cluster_share
             # The squares of the coefficients add up to 1, so that a task has the same prior variance as without
             # clusters.
