@@ -32,7 +32,8 @@ FORMS = {
     "frequent-float32": {"is_sparse": True, "frequent": (0, 2), "dtype": "float32", "mixed": True},
 }  # fmt: skip
 FLOAT64 = ("linear", "mixed-linear")
-WEIGHTS = [0.0, 1e-3, 1.0, 3.0, 50.0, 1.7e308]
+# With weight 1e-3, AdaGrad would learn or ignore a confidently wrong example by its last bit (`adagrad.MIN_ERROR`).
+WEIGHTS = [0.0, 2e-3, 1.0, 3.0, 50.0, 1.7e308]
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 
 

@@ -17,6 +17,8 @@ from budgetron.engine.settings import Settings
 
 BANK_SHARE = 8
 """Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
+BARE_SHARE = 0.4
+"""Beliefs are left out if, before any sizes are chosen, they would need more than this share of the bytes."""
 ENOUGH_ROWS = 200
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
 ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
@@ -83,10 +85,11 @@ def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> 
         return False
     if shapes.row_bytes(plan) and plan.parameters.max_task_rows < rows:
         return False
-    # At least half of the bytes should remain for frequencies, rows and cells. The overhead of AdaGrad's beliefs after
-    # the first is not counted, because otherwise the smallest models would have no Fourier features.
-    not_counted = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(candidate.n_outputs)
-    return bytes_of(_bare(candidate)) - not_counted <= limit // 2
+    # Most bytes should remain for frequencies, rows and cells. The bytes that every model needs are not counted, nor is
+    # the overhead of AdaGrad's beliefs after the first: otherwise the smallest models would have no Fourier features.
+    fixed = bytes_of(smallest(candidate))
+    overhead = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(candidate.n_outputs)
+    return bytes_of(_bare(candidate)) - fixed - overhead <= BARE_SHARE * (limit - fixed)
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
