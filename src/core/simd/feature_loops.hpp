@@ -12,6 +12,7 @@ namespace budgetron {
 namespace BUDGETRON_TARGET {
 namespace {
 
+using std::int32_t;
 using std::int64_t;
 using std::int8_t;
 
@@ -45,12 +46,11 @@ void phases(const int8_t* frequencies, size_t d, size_t count, const float* z, f
 
 // x = n π/2 + r with |r| ≤ π/4, where π/2 is subtracted in three parts to keep r accurate. Polynomials of degree 13 and 14 approximate sin r
 // and cos r. n mod 4 decides which of the two is the cosine of x, and the signs.
-template <class Phase>
-void cos_sin(const Phase* __restrict phase, size_t count, double s, double* __restrict out) {
+void cos_sin(const double* __restrict phase, size_t count, double s, double* __restrict out) {
   constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it rounds to an integer
 #pragma omp simd
   for (size_t q = 0; q < count; ++q) {
-    const double x = s * static_cast<double>(phase[q]);
+    const double x = s * phase[q];
     const double shifted = x * 0.63661977236758134308 + shift, n = shifted - shift;
     const double r = ((x - n * 1.5707963109016418457) - n * 1.5893254712295857e-8) - n * 6.12323399573676603587e-17;
     const double t = r * r;
@@ -72,6 +72,30 @@ void cos_sin(const Phase* __restrict phase, size_t count, double s, double* __re
     const double c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
     out[2 * q] = (quarter + 1) & 2 ? -c : c;
     out[2 * q + 1] = quarter & 2 ? -w : w;
+  }
+}
+
+// The same in float32, with polynomials of degree 7 and 8.
+void cos_sin_f32(const float* __restrict phase, size_t count, float s, double* __restrict out) {
+  constexpr float shift = 12582912.0f;  // 1.5 · 2²³
+#pragma omp simd
+  for (size_t q = 0; q < count; ++q) {
+    const float x = s * phase[q];
+    const float shifted = x * 0.6366197723675814f + shift, n = shifted - shift;
+    const float r = ((x - n * 1.5703125f) - n * 4.837512969970703e-4f) - n * 7.549789954891882e-8f;
+    const float t = r * r;
+    float sine = -1.9515295891e-4f;
+    sine = sine * t + 8.3321608736e-3f;
+    sine = sine * t - 1.6666654611e-1f;
+    sine = r + r * t * sine;
+    float cosine = 2.443315711809948e-5f;
+    cosine = cosine * t - 1.388731625493765e-3f;
+    cosine = cosine * t + 4.166664568298827e-2f;
+    cosine = 1.0f - 0.5f * t + t * t * cosine;
+    const int32_t quarter = with_bits_of<int32_t>(shifted);
+    const float c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
+    out[2 * q] = static_cast<double>((quarter + 1) & 2 ? -c : c);
+    out[2 * q + 1] = static_cast<double>(quarter & 2 ? -w : w);
   }
 }
 

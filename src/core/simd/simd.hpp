@@ -148,7 +148,8 @@ struct Simd {
   void (*phases)(const std::int8_t* frequencies, std::size_t d, std::size_t count, const float* z, float* phase);
   // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
-  void (*cos_sin_f32)(const float* phase, std::size_t count, double s, double* out);
+  // The same in float32, for |s phase_q| up to 1e3.
+  void (*cos_sin_f32)(const float* phase, std::size_t count, float s, double* out);
   // Σ_j w_j x_j.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   // AdaGrad, where `gradient` is minus the derivative of the loss by the output, and `squares` holds the G_j: with u = gradient · x_j in

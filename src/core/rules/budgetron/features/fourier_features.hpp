@@ -75,7 +75,7 @@ class FourierFeatures {
   static constexpr std::size_t kBlock = 32;  // consecutive frequencies with the same gamma
   static constexpr double kColumnUnit = 4096.0;  // columns are rounded to multiples of 1/kColumnUnit
 
-  double scale(double gamma_d) const { return std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0; }
+  float scale(double gamma_d) const { return static_cast<float>(std::sqrt(2.0 * gamma_d * gamma_factor_ / static_cast<double>(d_)) / 32.0); }
 
   std::size_t d_, count_ = 0;
   double gamma_factor_;

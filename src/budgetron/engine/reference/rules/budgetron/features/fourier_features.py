@@ -67,7 +67,7 @@ class FourierFeatures:
         rounded = (np.rint(z * COLUMN_UNIT) / COLUMN_UNIT).astype(np.float32)
         phase = self.frequencies.astype(np.float32) @ rounded
         scales = [self.scale, *(self._scale(gamma_d) for gamma_d in self.bandwidths)]
-        angles = [phase.astype(np.float64) * s for s in scales]
+        angles = [(phase * s.astype(np.float32)).astype(np.float64) for s in scales]
         return [np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel() for angle in angles]
 
     @property
