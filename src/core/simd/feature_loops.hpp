@@ -76,7 +76,7 @@ void cos_sin(const double* __restrict phase, size_t count, double s, double* __r
 }
 
 // The same in float32, with polynomials of degree 7 and 8.
-void cos_sin_f32(const float* __restrict phase, size_t count, float s, double* __restrict out) {
+void cos_sin_f32(const float* __restrict phase, size_t count, float s, float* __restrict out) {
   constexpr float shift = 12582912.0f;  // 1.5 · 2²³
 #pragma omp simd
   for (size_t q = 0; q < count; ++q) {
@@ -94,19 +94,21 @@ void cos_sin_f32(const float* __restrict phase, size_t count, float s, double* _
     cosine = 1.0f - 0.5f * t + t * t * cosine;
     const int32_t quarter = with_bits_of<int32_t>(shifted);
     const float c = quarter & 1 ? sine : cosine, w = quarter & 1 ? cosine : sine;
-    out[2 * q] = static_cast<double>((quarter + 1) & 2 ? -c : c);
-    out[2 * q + 1] = static_cast<double>(quarter & 2 ? -w : w);
+    out[2 * q] = (quarter + 1) & 2 ? -c : c;
+    out[2 * q + 1] = quarter & 2 ? -w : w;
   }
 }
 
-double dot_f32(const float* __restrict w, const double* __restrict x, size_t n) {
+template <class Value>
+double dot_f32(const float* __restrict w, const Value* __restrict x, size_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * x[j];
+  for (size_t j = 0; j < n; ++j) sum += static_cast<double>(w[j]) * static_cast<double>(x[j]);
   return sum;
 }
 
-void adagrad(float* __restrict w, float* __restrict squares, const double* __restrict x, double gradient, float rate, size_t n) {
+template <class Value>
+void adagrad(float* __restrict w, float* __restrict squares, const Value* __restrict x, Value gradient, float rate, size_t n) {
 #pragma omp simd
   for (size_t j = 0; j < n; ++j) {
     const float u = static_cast<float>(gradient * x[j]);

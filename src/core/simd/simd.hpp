@@ -149,12 +149,14 @@ struct Simd {
   // cos(s phase_0), sin(s phase_0), cos(s phase_1), …, for |s phase_q| up to 1e6.
   void (*cos_sin)(const double* phase, std::size_t count, double s, double* out);
   // The same in float32, for |s phase_q| up to 1e3.
-  void (*cos_sin_f32)(const float* phase, std::size_t count, float s, double* out);
-  // Σ_j w_j x_j.
+  void (*cos_sin_f32)(const float* phase, std::size_t count, float s, float* out);
+  // Σ_j w_j x_j, summed in float64.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
+  double (*dot_floats)(const float* w, const float* x, std::size_t n);
   // AdaGrad, where `gradient` is minus the derivative of the loss by the output, and `squares` holds the G_j: with u = gradient · x_j in
   // float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
+  void (*adagrad_floats)(float* w, float* squares, const float* x, float gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
   // whole_registers(n) numbers.
   void (*symmetric_add)(double* s, std::size_t n, double c, const double* a, const double* g, const double* m);

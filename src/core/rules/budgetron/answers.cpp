@@ -125,11 +125,13 @@ void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<
 void Budgetron::add_linear_weights(Scratch& s, std::vector<double>& out) const {
   if (config_.sparse) return;
   const std::size_t n = columns_ + 1;
-  const std::vector<double> ones(n + 2 * fourier_.count(), 1.0);
+  const std::vector<double> ones(n, 1.0);
+  const std::vector<float> fourier_ones(2 * fourier_.count(), 1.0f);
   const auto& work = s.rule_scratch<Working>();
   Seen e = work.seen;
-  e.features = ones.data();
-  const std::vector<const double*> banks(fourier_.banks(), ones.data());
+  e.linear = ones.data();
+  e.fourier = fourier_ones.data();
+  const std::vector<const float*> banks(fourier_.banks(), fourier_ones.data());
   e.banks = banks.data();
   e.bins = nullptr;
   std::vector<double> terms, fourier;

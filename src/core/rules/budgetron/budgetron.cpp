@@ -118,19 +118,18 @@ void Budgetron::find_features(const double* row, Working& work) const {
   double* z = work.columns.data();
   scaler_.features(row, z);
   const double sqrt_d = std::sqrt(static_cast<double>(columns_));
-  for (std::size_t j = 0; j < columns_; ++j) work.features[j] = z[j] / sqrt_d;
-  work.features[columns_] = 1.0;
+  for (std::size_t j = 0; j < columns_; ++j) work.linear[j] = z[j] / sqrt_d;
+  work.linear[columns_] = 1.0;
   bool fourier_needed = false;
   for (std::size_t p = 0; p < parts_.size(); ++p) fourier_needed = fourier_needed || (parts_[p]->frequencies() && is_awake(p));
   if (!fourier_needed) return;
-  fourier_.features(z, work.rounded.data(), work.phases.data(), work.features.data() + columns_ + 1);
-  double* begin = work.bank_features.data();
+  fourier_.features(z, work.rounded.data(), work.phases.data(), work.fourier.data());
+  float* begin = work.bank_features.data();
   for (std::size_t p = 0; p < parts_.size(); begin += bank_width(p++)) {
     const std::size_t bank = parts_[p]->bank();
     if (bank == 0 || !is_awake(p)) continue;
     work.banks[bank - 1] = begin;
-    std::copy_n(work.features.data(), columns_ + 1, begin);
-    fourier_.features_of_bank(bank, work.phases.data(), parts_[p]->frequencies(), begin + columns_ + 1);
+    fourier_.features_of_bank(bank, work.phases.data(), parts_[p]->frequencies(), begin);
   }
 }
 
@@ -138,7 +137,7 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
   const double* row = has_columns() ? find_row(x, work) : nullptr;
   if (row) find_features(row, work);
-  work.seen = Seen{x, task.id, row, work.features.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data(), work.bins.data(), work.evidence.data() + outputs()};
+  work.seen = Seen{x, task.id, row, work.linear.data(), work.fourier.data(), work.banks.data(), nullptr, work.related.data(), 0, &work.entries, &work.pairs, work.evidence.data(), work.bins.data(), work.evidence.data() + outputs()};
   rows_.find_related(task, work.related.data(), work.seen.n_related);
   rows_.find(task, parts_, work.related.data(), work.priors.data(), work.seen);
   work.awake.clear();
@@ -201,7 +200,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
 // ---- working memory
 
 void Budgetron::size_features(Working& work, std::size_t frequencies) const {
-  resize_exactly(work.features, has_columns() ? columns_ + 1 + 2 * frequencies : 0);
+  resize_exactly(work.fourier, 2 * frequencies);
   resize_exactly(work.phases, frequencies);
 }
 
@@ -215,6 +214,7 @@ void Budgetron::size_scratch(Scratch& s) const {
   auto& work = s.rule_scratch<Working>();
   work.row.resize(config_.sparse || config_.single ? columns_ : 0);
   work.columns.resize(columns_);
+  work.linear.resize(has_columns() ? columns_ + 1 : 0);
   work.rounded.resize(columns_);
   size_features(work, fourier_.count());
   resize_exactly(work.bank_features, bank_widths());

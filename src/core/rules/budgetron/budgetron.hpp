@@ -25,11 +25,12 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : row(bytes), features(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> row;            // see Seen::row; empty if it points to the caller's array
-  Vec<double> features;       // see Seen::features
-  Vec<double> bank_features;  // the features of each part that uses another bank than bank 0, one part after the other
-  Vec<const double*> banks;   // where the features of bank 1, 2 ... begin in bank_features
+  Vec<double> linear;         // see Seen::linear
+  Vec<float> fourier;         // see Seen::fourier
+  Vec<float> bank_features;   // the Fourier features of each part that uses another bank than bank 0, one part after the other
+  Vec<const float*> banks;    // where the features of bank 1, 2 ... begin in bank_features
   Vec<double> columns;  // the standardised columns
   Vec<float> rounded, phases;  // see FourierFeatures::features()
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
@@ -102,7 +103,7 @@ class Budgetron final : public Learner {
   void make_parts(const Config& config);
   void make_dense_parts(const Config& config);
   void size_features(Working& work, std::size_t frequencies) const;
-  std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? columns_ + 1 + 2 * parts_[p]->frequencies() : 0; }
+  std::size_t bank_width(std::size_t p) const { return parts_[p]->bank() ? 2 * parts_[p]->frequencies() : 0; }
   std::size_t bank_widths() const;
   const double* find_row(const Instance& x, Working& work) const;
   void find_features(const double* row, Working& work) const;

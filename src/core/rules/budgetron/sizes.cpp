@@ -162,7 +162,7 @@ void Budgetron::drop_part(std::size_t p) {
   idle_.erase(idle_.begin() + position);
   spare_ += frequencies - frequency_bytes();
   spare_ += rows_.drop_part(parts_, row_offset, width);
-  Vec<double>& bank_features = scratch().rule_scratch<Working>().bank_features;
+  Vec<float>& bank_features = scratch().rule_scratch<Working>().bank_features;
   bank_features.resize(bank_widths());  // fewer than before, so nothing is allocated
   shrink(bank_features);
   try {

@@ -31,7 +31,7 @@ inline std::size_t first_frequencies(std::size_t bank) { return bank == 0 ? 64 :
 class FourierFeatures {
  public:
   // Bytes of one more frequency: a byte per column, and the working memory of its phase and its two features.
-  static std::size_t bytes_each(std::size_t d) { return d + sizeof(float) + 2 * sizeof(double); }
+  static std::size_t bytes_each(std::size_t d) { return d + sizeof(float) + 2 * sizeof(float); }
 
   // `gamma_factor` multiplies every gamma; `bandwidths` are gamma · d of the banks after the first.
   FourierFeatures(Bytes& bytes, std::size_t d, double gamma_factor, const std::vector<double>& bandwidths)
@@ -58,7 +58,7 @@ class FourierFeatures {
   //
   // Columns are rounded to multiples of 1/kColumnUnit. They are between -3 and 3, so nearly all sums of their products with small integers are exact
   // in float32, and do not depend on the order of the additions.
-  void features(const double* z, float* rounded, float* phase, double* out) const {
+  void features(const double* z, float* rounded, float* phase, float* out) const {
     for (std::size_t j = 0; j < d_; ++j) rounded[j] = static_cast<float>(std::nearbyint(z[j] * kColumnUnit) / kColumnUnit);
     simd().phases(frequencies_.data(), d_, count_, rounded, phase);
     for (std::size_t q = 0; q < count_; q += kBlock) {
@@ -67,7 +67,7 @@ class FourierFeatures {
     }
   }
   // The same for the first `frequencies` frequencies of another bank, from the phases that features() has computed.
-  void features_of_bank(std::size_t bank, const float* phase, std::size_t frequencies, double* out) const {
+  void features_of_bank(std::size_t bank, const float* phase, std::size_t frequencies, float* out) const {
     simd().cos_sin_f32(phase, frequencies, scale(bandwidths_[bank - 1]), out);
   }
 

@@ -100,11 +100,13 @@ class SingleCovariance {
     for (std::size_t j = before; j < n; ++j) set_variance(j, prior);
   }
 
-  double multiply(const double* phi) {
-    std::transform(phi, phi + n_, phi_.begin(), [](double x) { return static_cast<float>(x); });
+  // phi consists of `columns` linear features and of Fourier features.
+  double multiply(const double* linear, std::size_t columns, const float* fourier) {
+    std::transform(linear, linear + columns, phi_.begin(), [](double x) { return static_cast<float>(x); });
+    std::copy_n(fourier, n_ - columns, phi_.data() + columns);
     pass(phi_.data());
     t_.swap(work_);
-    return std::max(0.0, simd().dot_f32(t_.data(), phi, n_));
+    return std::max(0.0, simd().dot_f32(t_.data(), linear, columns) + simd().dot_floats(t_.data() + columns, fourier, n_ - columns));
   }
   void add_product(double a, double* to) const {
     for (std::size_t j = 0; j < n_; ++j) to[j] += a * static_cast<double>(t_[j]);

@@ -80,7 +80,9 @@ class SharedWeights {
   enum class Kind { diagonal, full, single };  // single: a full covariance in float32
   static Kind kind_of(bool full_covariance, bool single) { return !full_covariance ? Kind::diagonal : single ? Kind::single : Kind::full; }
 
-  SharedWeights(Bytes& bytes, std::size_t outputs, Kind kind) : kind_(kind), outputs_(outputs), theta_(bytes), variances_(bytes), full_(bytes), single_(bytes) {}
+  // `columns` is the number of linear features. Features after these are Fourier features, which need the kind `single`.
+  SharedWeights(Bytes& bytes, std::size_t outputs, std::size_t columns, Kind kind)
+      : kind_(kind), outputs_(outputs), columns_(columns), theta_(bytes), variances_(bytes), full_(bytes), single_(bytes) {}
 
   // Adds features with this prior variance. If it throws, nothing has changed.
   void extend(std::size_t more, double prior) {
@@ -99,17 +101,18 @@ class SharedWeights {
   std::size_t size() const { return n_; }
   double* weights(std::size_t output) { return theta_.data() + output * n_; }
   const double* weights(std::size_t output) const { return theta_.data() + output * n_; }
-  double value(std::size_t output, const double* phi) const { return simd().dot(weights(output), phi, n_); }
+  // theta·phi of the linear features alone, and of all features.
+  double value(std::size_t output, const double* linear) const { return simd().dot(weights(output), linear, columns_); }
+  double value(std::size_t output, const double* linear, const float* fourier) const { return value(output, linear) + fourier_value(output, fourier); }
+  double fourier_value(std::size_t output, const float* fourier) const { return n_ == columns_ ? 0.0 : simd().dot_f32(fourier, weights(output) + columns_, n_ - columns_); }
 
-  // Returns phi' P phi.
-  double variance(const double* phi) {
-    if (kind_ == Kind::diagonal) return as_diagonal().variance(phi);
-    return with_covariance([&](auto& p) { return p.multiply(phi); });
-  }
+  // Returns phi' P phi if there are only linear features, and in general.
+  double variance(const double* linear) { return kind_ == Kind::diagonal ? as_diagonal().variance(linear) : full_.multiply(linear); }
+  double variance(const double* linear, const float* fourier) { return kind_ == Kind::single ? single_.multiply(linear, columns_, fourier) : variance(linear); }
   // Call it after variance() of the same example, which has computed P phi.
-  void learn(const double* phi, const double* alpha, Shrinking by, double v, double floor) {
+  void learn(const double* linear, const double* alpha, Shrinking by, double v, double floor) {
     if (kind_ == Kind::diagonal) {
-      as_diagonal().learn(phi, alpha, by, 1.0, floor);
+      as_diagonal().learn(linear, alpha, by, 1.0, floor);
       return;
     }
     with_covariance([&](auto& p) {
@@ -148,7 +151,7 @@ class SharedWeights {
   }
 
   Kind kind_;
-  std::size_t outputs_, n_ = 0;
+  std::size_t outputs_, columns_, n_ = 0;
   Vec<double> theta_;      // outputs × n
   Vec<double> variances_;  // one per weight if kind_ is diagonal; otherwise one of the next two is not empty
   Covariance full_;
@@ -204,7 +207,7 @@ class Filter final : public Part {
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
-      : name_(std::move(name)), belief_(belief), shape_(shape), kind_(SharedWeights::kind_of(shape.full_covariance && belief.rate == 0, shape.frequencies > 0)), shared_(bytes, shape.outputs, kind_), steps_(bytes, shape.outputs),
+      : name_(std::move(name)), belief_(belief), shape_(shape), kind_(SharedWeights::kind_of(shape.full_covariance && belief.rate == 0, shape.frequencies > 0)), shared_(bytes, shape.outputs, shape.columns, kind_), steps_(bytes, shape.outputs),
         cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
@@ -219,9 +222,9 @@ class Filter final : public Part {
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
-      f[o] = shape_.shared ? shared_.value(o, phi(e)) : 0.0;
+      f[o] = shape_.shared ? shared_.value(o, e.linear, fourier(e)) : 0.0;
       for_each_related(e, [&](const Related& related_task) {
-        f[o] += related_task.coefficient * (has_rows() ? own(related_task.row).value(o, phi(e)) : static_cast<double>(cell(related_task.id)[o]));
+        f[o] += related_task.coefficient * (has_rows() ? own(related_task.row).value(o, e.linear) : static_cast<double>(cell(related_task.id)[o]));
       });
     }
   }
@@ -238,8 +241,8 @@ class Filter final : public Part {
     // An example weight above 1 counts as 1 in AdaGrad's sum of squares, so that one heavy example cannot end the learning of this belief.
     const double g = belief_.rate > 0 ? std::min(omega, 1.0) * miss / belief_.rate : 0.0;
     const Shrinking by{steps_.solve(f, omega, v), g * g};
-    if (shape_.shared) shared_.learn(phi(e), steps_.alpha(), by, v, belief_.floor * belief_.prior);
-    for_each_related(e, [&](const Related& related_task) { learn_own(related_task, phi(e), by); });
+    if (shape_.shared) shared_.learn(e.linear, steps_.alpha(), by, v, belief_.floor * belief_.prior);
+    for_each_related(e, [&](const Related& related_task) { learn_own(related_task, e.linear, by); });
     return true;
   }
 
@@ -247,15 +250,15 @@ class Filter final : public Part {
     const std::size_t n = shape_.columns;
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
       if (shape_.shared) {
-        multiply_add(1.0, shared_.weights(o), phi(e), n, to.columns(kShared, o));
-        to.fourier(kShared, o) = simd().dot(shared_.weights(o) + n, phi(e) + n, 2 * frequencies_);
+        multiply_add(1.0, shared_.weights(o), e.linear, n, to.columns(kShared, o));
+        to.fourier(kShared, o) = shared_.fourier_value(o, fourier(e));
       }
       for_each_related(e, [&](const Related& related_task) {
         double* out = to.columns(related_task.own ? kOwn : kRelated, o);
         if (has_rows())
-          multiply_add(related_task.coefficient, own(related_task.row).w + o * n, phi(e), n, out);
+          multiply_add(related_task.coefficient, own(related_task.row).w + o * n, e.linear, n, out);
         else
-          out[n - 1] += related_task.coefficient * static_cast<double>(cell(related_task.id)[o]) * phi(e)[n - 1];
+          out[n - 1] += related_task.coefficient * static_cast<double>(cell(related_task.id)[o]) * e.linear[n - 1];
       });
     }
   }
@@ -288,7 +291,7 @@ class Filter final : public Part {
   // Includes the features of the filter's bank, unless it is bank 0, which all parts share.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
-    return SharedWeights::bytes(width, shape_.outputs, kind_) + sizeof(double) * (shape_.bank ? width : 0) + sizeof(float) * cells_.size();
+    return SharedWeights::bytes(width, shape_.outputs, kind_) + sizeof(float) * ((shape_.bank && shape_.shared ? 2 * frequencies : 0) + cells_.size());
   }
 
   // Without shared weights, their arrays are saved as empty arrays.
@@ -307,7 +310,7 @@ class Filter final : public Part {
   }
 
  private:
-  const double* phi(const Seen& e) const { return shape_.bank ? e.banks[shape_.bank - 1] : e.features; }
+  const float* fourier(const Seen& e) const { return shape_.bank ? e.banks[shape_.bank - 1] : e.fourier; }
   DiagonalWeights own(double* row) const {
     double* w = row + row_offset;
     return {w, w + shape_.outputs * shape_.columns, shape_.columns, shape_.outputs};
@@ -342,9 +345,9 @@ class Filter final : public Part {
   double own_prior() const { return belief_.prior * (shape_.shared ? belief_.own : 1.0); }
 
   double variance(const Seen& e) {
-    double v = shape_.shared ? shared_.variance(phi(e)) : 0.0;
+    double v = shape_.shared ? shared_.variance(e.linear, fourier(e)) : 0.0;
     for_each_related(e, [&](const Related& related_task) {
-      const double own_variance = has_rows() ? own(related_task.row).variance(phi(e)) : static_cast<double>(cell(related_task.id)[shape_.outputs]);
+      const double own_variance = has_rows() ? own(related_task.row).variance(e.linear) : static_cast<double>(cell(related_task.id)[shape_.outputs]);
       v += related_task.coefficient * related_task.coefficient * own_variance;
     });
     return v;

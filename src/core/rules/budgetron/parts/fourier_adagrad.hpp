@@ -48,15 +48,15 @@ class FourierAdaGrad final : public Part {
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < outputs_; ++o) {
-      f[o] = shared_ ? dot(shared_run(), w_.data() + o * width(), e.features) : 0.0;
-      for_each_run(e, [&](double r, std::size_t run, bool) { f[o] += r * dot(own_run(), own_w_.data() + o * own_cells_ + run, e.features); });
+      f[o] = shared_ ? dot(shared_run(), w_.data() + o * width(), e) : 0.0;
+      for_each_run(e, [&](double r, std::size_t run, bool) { f[o] += r * dot(own_run(), own_w_.data() + o * own_cells_ + run, e); });
     }
   }
 
   // AdaGrad has no posterior variance. Instead, this returns how far a step with g = 1 would move f. It decreases as squared gradients add up.
   void variances(const Seen& e, double* v) override {
-    v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e.features) : 0.0;
-    for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e.features); });
+    v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e) : 0.0;
+    for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e); });
     v[0] *= rate_;
   }
 
@@ -64,10 +64,10 @@ class FourierAdaGrad final : public Part {
     if (omega * steps_.gradient(f, label) < kMinError) return false;
     for (std::size_t o = 0; o < outputs_; ++o) {
       const double gradient = omega * steps_.g()[o];
-      if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e.features, gradient);
+      if (shared_) step(shared_run(), w_.data() + o * width(), squares_.data() + o * width(), e, gradient);
       for_each_run(e, [&](double r, std::size_t run, bool) {
         const std::size_t begin = o * own_cells_ + run;
-        step(own_run(), own_w_.data() + begin, own_squares_.data() + begin, e.features, gradient * r);
+        step(own_run(), own_w_.data() + begin, own_squares_.data() + begin, e, gradient * r);
       });
     }
     return true;
@@ -75,9 +75,9 @@ class FourierAdaGrad final : public Part {
 
   void terms(const Seen& e, Terms& to) const override {
     for (std::size_t o = 0; o < outputs_; ++o) {
-      if (shared_) add_terms(shared_run(), 1.0, w_.data() + o * width(), e.features, to, kShared, o);
+      if (shared_) add_terms(shared_run(), 1.0, w_.data() + o * width(), e, to, kShared, o);
       for_each_run(e, [&](double r, std::size_t run, bool own) {
-        add_terms(own_run(), r, own_w_.data() + o * own_cells_ + run, e.features, to, own ? kOwn : kRelated, o);
+        add_terms(own_run(), r, own_w_.data() + o * own_cells_ + run, e, to, own ? kOwn : kRelated, o);
       });
     }
   }
@@ -162,25 +162,24 @@ class FourierAdaGrad final : public Part {
   Run own_run() const { return Run(std::min(frequencies_, planned_)); }
   std::size_t width() const { return columns_ + 2 * frequencies_; }
 
-  double dot(const Run& run, const float* w, const double* phi) const {
-    return simd().dot_f32(w, phi, columns_) + run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.frequencies);
+  double fourier_dot(const Run& run, const float* w, const Seen& e) const { return run.amplitude * simd().dot_floats(w + columns_, e.fourier, 2 * run.frequencies); }
+  double dot(const Run& run, const float* w, const Seen& e) const { return simd().dot_f32(w, e.linear, columns_) + fourier_dot(run, w, e); }
+  void add_terms(const Run& run, double factor, const float* w, const Seen& e, Terms& to, std::size_t source, std::size_t k) const {
+    multiply_add(factor, w, e.linear, columns_, to.columns(source, k));
+    to.fourier(source, k) += factor * fourier_dot(run, w, e);
   }
-  void add_terms(const Run& run, double factor, const float* w, const double* phi, Terms& to, std::size_t source, std::size_t k) const {
-    multiply_add(factor, w, phi, columns_, to.columns(source, k));
-    to.fourier(source, k) += factor * run.amplitude * simd().dot_f32(w + columns_, phi + columns_, 2 * run.frequencies);
-  }
-  void step(const Run& run, float* w, float* squares, const double* phi, double gradient) const {
+  void step(const Run& run, float* w, float* squares, const Seen& e, double gradient) const {
     const auto lambda = static_cast<float>(rate_);
-    simd().adagrad(w, squares, phi, gradient, lambda, columns_);
-    simd().adagrad(w + columns_, squares + columns_, phi + columns_, gradient * run.amplitude, lambda, 2 * run.frequencies);
+    simd().adagrad(w, squares, e.linear, gradient, lambda, columns_);
+    simd().adagrad_floats(w + columns_, squares + columns_, e.fourier, static_cast<float>(gradient * run.amplitude), lambda, 2 * run.frequencies);
   }
   // sum phi^2 / sqrt(1 + G), with G averaged over the outputs, whose arrays begin `stride` cells apart.
-  double step_size(const Run& run, const float* squares, std::size_t stride, const double* phi) const {
+  double step_size(const Run& run, const float* squares, std::size_t stride, const Seen& e) const {
     double sum = 0;
     for (std::size_t c = 0; c < columns_ + 2 * run.frequencies; ++c) {
       double mean = 0;
       for (std::size_t o = 0; o < outputs_; ++o) mean += static_cast<double>(squares[o * stride + c]);
-      const double value = c < columns_ ? phi[c] : run.amplitude * phi[c];
+      const double value = c < columns_ ? e.linear[c] : run.amplitude * static_cast<double>(e.fourier[c - columns_]);
       sum += value * value / std::sqrt(1.0 + mean / static_cast<double>(outputs_));
     }
     return sum;

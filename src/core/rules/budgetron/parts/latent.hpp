@@ -30,7 +30,7 @@ class Latent final : public Part {
   static constexpr double kPrior = 3.0, kOwnPrior = 0.1, kStart = 0.1;
 
   Latent(Bytes& bytes, std::size_t rank, std::size_t outputs, std::size_t columns, bool full_covariance)
-      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, SharedWeights::kind_of(full_covariance, false)), theta_(bytes, rank * outputs * columns),
+      : rank_(rank), outputs_(outputs), columns_(columns), shared_(bytes, outputs, columns, SharedWeights::kind_of(full_covariance, false)), theta_(bytes, rank * outputs * columns),
         sigma_(bytes, rank * columns, kPrior), steps_(bytes, outputs), b_(bytes, rank), cb_(bytes, rank),
         spread_(bytes, rank) {
     shared_.extend(columns, kPrior);
@@ -52,21 +52,21 @@ class Latent final : public Part {
   void margins(const Seen& e, double* f) const override {
     const Row r = view(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
-      f[o] = shared_.value(o, e.features) + r.own.value(o, e.features);
-      for (std::size_t q = 0; q < rank_; ++q) f[o] += r.u[q] * simd().dot(theta(q, o), e.features, columns_);
+      f[o] = shared_.value(o, e.linear) + r.own.value(o, e.linear);
+      for (std::size_t q = 0; q < rank_; ++q) f[o] += r.u[q] * simd().dot(theta(q, o), e.linear, columns_);
     }
   }
 
   // The term b' C_i b of V is left out, because b depends on the label.
   void variances(const Seen& e, double* v) override {
     const Row r = view(e.mine);
-    v[0] = shared_.variance(e.features) + r.own.variance(e.features);
-    for (std::size_t q = 0; q < rank_; ++q) v[0] += r.u[q] * r.u[q] * latent_variance(q, e.features);
+    v[0] = shared_.variance(e.linear) + r.own.variance(e.linear);
+    for (std::size_t q = 0; q < rank_; ++q) v[0] += r.u[q] * r.u[q] * latent_variance(q, e.linear);
   }
 
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const Row r = view(e.mine);
-    const double* phi = e.features;
+    const double* phi = e.linear;
     const double error = steps_.gradient(f, label);  // 1 - p_y
     find_direction(phi, label);
     double v = shared_.variance(phi) + r.own.variance(phi), epsilon = 0;
@@ -100,9 +100,9 @@ class Latent final : public Part {
   void terms(const Seen& e, Terms& to) const override {
     const Row r = view(e.mine);
     for (std::size_t o = 0; o < outputs_; ++o) {
-      multiply_add(1.0, shared_.weights(o), e.features, columns_, to.columns(kShared, o));
-      multiply_add(1.0, r.own.w + o * columns_, e.features, columns_, to.columns(kOwn, o));
-      for (std::size_t q = 0; q < rank_; ++q) multiply_add(r.u[q], theta(q, o), e.features, columns_, to.columns(kRelated, o));
+      multiply_add(1.0, shared_.weights(o), e.linear, columns_, to.columns(kShared, o));
+      multiply_add(1.0, r.own.w + o * columns_, e.linear, columns_, to.columns(kOwn, o));
+      for (std::size_t q = 0; q < rank_; ++q) multiply_add(r.u[q], theta(q, o), e.linear, columns_, to.columns(kRelated, o));
     }
   }
 

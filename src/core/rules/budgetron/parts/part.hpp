@@ -45,8 +45,9 @@ struct Seen {
   Instance x;
   std::int64_t task_id = 0;
   const double* row = nullptr;  // the columns that parts for dense rows see
-  const double* features = nullptr;  // these columns / sqrt(d), 1 for the bias, then cos and sin of each frequency
-  const double* const* banks = nullptr;  // the same for banks 1, 2 ... of Fourier features (fourier_features.hpp)
+  const double* linear = nullptr;  // the linear features: these columns / sqrt(d), and 1 for the bias
+  const float* fourier = nullptr;  // the Fourier features of bank 0: cos and sin of each frequency (fourier_features.hpp)
+  const float* const* banks = nullptr;  // those of banks 1, 2 ...
   double* mine = nullptr;            // the row of the task itself
   const Related* related = nullptr;
   std::size_t n_related = 0;

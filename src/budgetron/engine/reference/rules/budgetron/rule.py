@@ -205,8 +205,8 @@ class Budgetron(BudgetronDeclaration):
         return max(part.max_frequencies for part in self.parts) * self._bytes_each()
 
     def _bytes_each(self) -> int:
-        """Return the bytes of a frequency: one per column, four for its phase, and eight each for its two features."""
-        return dense_columns(self.settings) + 4 + 2 * 8
+        """Return the bytes of a frequency: one per column, and four each for its phase and its two features."""
+        return dense_columns(self.settings) + 3 * 4
 
     def _use_bytes(self) -> None:
         """Let parts with Fourier features grow, or tasks have more rows.

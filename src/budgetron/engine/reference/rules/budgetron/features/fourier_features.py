@@ -68,7 +68,8 @@ class FourierFeatures:
         phase = self.frequencies.astype(np.float32) @ rounded
         scales = [self.scale, *(self._scale(gamma_d) for gamma_d in self.bandwidths)]
         angles = [(phase * s.astype(np.float32)).astype(np.float64) for s in scales]
-        return [np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel() for angle in angles]
+        features = [np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel() for angle in angles]
+        return [each.astype(np.float32).astype(np.float64) for each in features]  # float32 is exact enough
 
     @property
     def nbytes(self) -> int:

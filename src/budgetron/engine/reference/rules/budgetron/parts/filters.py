@@ -126,7 +126,7 @@ class Filter:
         width = self.columns + 2 * frequencies if self.shared else 0
         # All parts share the features of bank 0. The features of another bank are counted for the only filter that sees
         # them.
-        features = 8 * width if self.bank else 0
+        features = 4 * 2 * frequencies if self.bank and self.shared else 0
         return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
 
     def forget(self, task_id: int) -> None:

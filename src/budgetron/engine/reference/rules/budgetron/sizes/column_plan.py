@@ -135,7 +135,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and working memory.
-        bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 4 + 2 * 8
+        bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 4
         # With few bytes, AdaGrad over Fourier features is the best use of them; with many, a filter over them is.
         share = available // 4 if tasks else max(available // 3, min(available * 3 // 4, SMALL_BUDGET))
         frequencies = int(min(useful_frequencies(d), share // bytes_each))

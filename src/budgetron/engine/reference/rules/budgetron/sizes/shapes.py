@@ -129,10 +129,10 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
         total += (4 + 8) * d  # the frequent columns, and their values in one row
         total += first_rows.most_bytes(settings) if parameters.first_rows else 0
     if has_columns(settings):
-        # Four estimates per column; one byte per column and frequency; the features of one example, and in float32 its
-        # columns and the phases.
+        # Four estimates per column; one byte per column and frequency; the columns of one example and its linear
+        # features; and in float32 its rounded columns, its phases, and the two Fourier features of each frequency.
         frequencies = parameters.frequencies
-        total += 4 * 8 * d + d * frequencies + 8 * (2 * d + 1 + 2 * frequencies) + 4 * (d + frequencies)
+        total += 4 * 8 * d + d * frequencies + 8 * (2 * d + 1) + 4 * (d + 3 * frequencies)
     related = ENTRIES if isinstance(settings.graph, Explicit) else 2
     total += (related + 1) * 8 * sum(shape.row_width for shape in shapes)
     total += (parameters.max_task_rows or 0) * row_bytes(settings)
@@ -178,7 +178,8 @@ def _filter(settings: Settings, k: int) -> Shape:
 
     width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
-    features = 8 * n if bank and parameters.shared else 0  # bank 0 is not counted here: it is shared by all parts
+    # The Fourier features of one example. Bank 0 is not counted here, because all parts share it.
+    features = 4 * 2 * frequencies if bank and parameters.shared else 0
     nbytes = _shared_bytes(settings, n, full_covariance, frequencies > 0) + features + 4 * own * cells
     return Shape(1, width, fields, nbytes)
 
