@@ -344,7 +344,10 @@ def hard_stream(n, rng, d=4):
 @pytest.mark.parametrize("form", [{}, {"full_covariance": False}, {"n_outputs": 3}, {"is_sparse": True},
                                   {"is_sparse": True, "frequent": (0, 1, 3)}], ids=str)
 def test_no_part_diverges(form, steps, make_settings, learn):
-    """Every part stays finite and its margins bounded, even those of the latent part, which multiplies weights."""
+    """Every part stays finite, its margins bounded and its covariance positive definite.
+
+    That includes the latent part, which multiplies weights, and covariances in float32.
+    """
     engine = native.Engine(make_settings(**form))
     rng, largest = np.random.default_rng(1), 0.0
     for _ in range(steps // 10_000):
@@ -357,6 +360,16 @@ def test_no_part_diverges(form, steps, make_settings, learn):
     assert largest < 200
     for name, values in engine.state().items():
         assert np.isfinite(np.asarray(values, dtype=np.float64)).all(), name
+        if name.endswith("_covariance") and form.get("full_covariance", True):
+            assert np.linalg.eigvalsh(from_triangle(np.ravel(values)))[0] > 0, name
+
+
+def from_triangle(lower):
+    """Return the symmetric matrix whose lower triangle has these entries, row by row."""
+    n = int(np.sqrt(2 * len(lower)))
+    matrix = np.zeros((n, n))
+    matrix[np.tril_indices(n)] = lower
+    return np.tril(matrix) + np.tril(matrix, -1).T
 
 
 @needs_core

@@ -6,8 +6,9 @@ here, not the objects. `objects` explains epoch, run, base, segment and head.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from budgetron.durable.errors import DamagedLog
 from budgetron.durable.replication.objects import (
@@ -26,7 +27,7 @@ from budgetron.errors import input_error
 
 @dataclass(frozen=True)
 class Run:
-    """A base and the segments that follow it. `missing` says whether later objects of the run are lost."""
+    """A base and the segments that follow it. `missing` says whether objects after these are lost."""
 
     base: ObjectName
     segments: tuple[ObjectName, ...]
@@ -76,8 +77,8 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last_number:
-        # No other object has the last one as its previous object. This also holds for objects of failed writes, but
-        # their records were written again by a later object. So the end is the one with the highest record.
+        # The end of the run is an object that no other object names as its previous one. Objects of failed writes are
+        # not named either, but a later object contains their records again. So the end has the highest record.
         ends = set(names) - {name.previous for name in names.values()}
         last_number = max(ends, key=lambda number: names[number].last_record, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -98,28 +99,34 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
 def read_runs(store: Store) -> list[Run]:
     """All runs of a copy, in the order of writing.
 
-    Objects that a former owner wrote after another one took over are left out.
+    Objects that a former owner wrote after another one took over are left out, and so are runs whose base is lost.
     """
-    runs: list[Run] = []
+    runs: list[Run | None] = []  # None for a run whose base is lost
     current = last_head(store)  # goes back from the latest epoch to the one that it continues, and so on
     while current is not None:
         epoch, head = current
-        numbers = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
-        of_epoch = [read_run(store, epoch, run, head.number if run == head.run else 0)
-                    for run in numbers if run <= head.run]  # fmt: skip
-        runs = [run for run in of_epoch if run is not None] + runs
+        numbers = {int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()} | {head.run}
+        runs = [read_run(store, epoch, run, head.number if run == head.run else 0)
+                for run in sorted(numbers)
+                if run == head.run or (run < head.run and store.names(run_folder(epoch, run)))] + runs  # fmt: skip
         if not head.parent or (parent := read_head(store, head.parent)) is None:
             break
         # The parent counts only up to the object that the later epoch continued from, not up to its own head: its owner
         # may have written more objects after it had lost the copy.
         parent.run, parent.number = head.parent_run, head.parent_number
         current = head.parent, parent
-    return runs
+    for n, (run, after) in enumerate(pairwise(runs)):
+        if run is not None and after is None:
+            runs[n] = replace(run, missing=True)
+    return [run for run in runs if run is not None]
 
 
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
     """Plan how to rebuild a state of a copy: the last one, or the one at a record or time (seconds since 1970)."""
     runs = read_runs(store)
+    if not runs and last_head(store) is not None:
+        raise DamagedLog(f"copy: {store.url!r} is incomplete: its database is missing. Restore another copy.",
+                         "an object is missing")  # fmt: skip
     if not runs:
         raise input_error("copy", "its folder or URL", "one that serve --replicate-to has written", repr(store.url))
     last_used = max(run.last_object.last_record for run in runs)
@@ -148,7 +155,7 @@ def _at_position(runs: list[Run], position: int, last_used: int) -> Plan:
 
 
 def _at_time(store: Store, runs: list[Run], at: float, last_used: int) -> Plan:
-    """The last state that had been copied at a time. Raises `DamagedLog` if objects up to that time may be lost."""
+    """The last state that had been copied by the time `at`. Raises `DamagedLog` if objects until then may be lost."""
     limit = at * 1000
     for run in reversed(runs):
         if run.base.at <= limit:

@@ -201,7 +201,8 @@ class Replicator:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{file}{suffix}").unlink(missing_ok=True)
-        self._run, self._number, self._previous, self._segments = self._run + 1, 0, 0, 0
+        # If the write fails, the next attempt begins another run: this one has no base, or one that arrived late.
+        self._run, self._number, self._previous, self._segments, self._copied = self._run + 1, 0, 0, 0, None
         self._put(kind, base.oldest, base.copied.position, content)
         self._copied = base.copied
         self._put_head()
