@@ -137,6 +137,13 @@ def test_svmlight_labels_tasks_and_features():
     assert again.X[0, 1] == 2 and again.y is None  # an index beyond the width of the first rows wraps around
 
 
+def test_svmlight_takes_its_width_from_the_first_row_even_after_many_comments():
+    _, blocks = read_all(b"# nothing\n" * 10_000 + SVMLIGHT, format="svmlight")
+    _, without_comments = read_all(SVMLIGHT)
+    assert [list(block.tasks) for block in blocks if len(block.y)] == [list(block.tasks) for block in without_comments]
+    assert blocks[-1].X.shape[1] == without_comments[-1].X.shape[1] == 2**19
+
+
 def test_svmlight_tasks_may_be_in_another_file(tmp_path):
     (tmp_path / "tasks").write_text("ann\nbob\nignored\n12\n")
     stream, (block,) = read_all(SVMLIGHT, task=f"file:{tmp_path / 'tasks'}")

@@ -159,7 +159,7 @@ def test_labels_are_asked_for_and_corrected(opened, service):
     assert asked["ask"] is True
     page = opened(service, expected=["422 ("])
     page.wait_for_selector("#main:not([hidden])")
-    page.locator("#queue-note", has_text="1 predictions wait").wait_for()
+    page.locator("#queue-note", has_text="1 prediction waits for a label").wait_for()
     page.get_by_role("button", name="Show the queue").click()
     row = page.locator("#queue-rows tr")
     assert "[0.01,0,0]" in row.inner_text().replace(" ", "")

@@ -22,7 +22,7 @@ class Limits:
     line_bytes: int = 2**20  # of one line of a stream
     examples: int = 10_000  # in one request that is not a stream
     features: int = 100_000  # numbers in one example
-    text: int = 1_000  # characters of a task, a label, an id
+    text: int = 1_000  # characters of a task or a label
     waiting_examples: int = 50_000  # examples that may wait for the writer; beyond that 503 with Retry-After
     pending_bytes: int = 2**26  # of remembered predictions, per model
     watchers: int = 32  # subscribers of /v1/events
@@ -52,7 +52,7 @@ class ServiceSettings:
     workers: int = 2  # per model in shards
     max_workers: int | None = None  # upper bound for adding workers while examples wait; None: always `workers`
     ray: Path | None = None  # directory of the shards if their workers run on Ray
-    pending: int = 100_000  # remembered predictions; older ones can no longer be labelled
+    pending: int = 100_000  # remembered predictions per model; beyond that, the API key with most loses its oldest
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
     consume: tuple[tuple[str, str], ...] = ()  # (name of a model, address of the stream that it learns from)

@@ -3,7 +3,8 @@
 //   α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //   eviction of r, P = H⁻¹:  γ_j = −P_jr / P_rr,   β_j += β_r γ_j,   S ← S ∖ {r}
 //
-// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t the kernel values of the new example t with S.
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel, k_t the kernel values of the new example t
+// with S. If t takes the slot of r, H includes t (Q in span.hpp).
 #pragma once
 
 #include <cmath>
@@ -75,9 +76,9 @@ class WithSpan : public Base {
     if (step.minus < this->config_.n_outputs) simd().axpy(-step.sign * size, alpha, this->size(), this->beta(step.minus));
   }
 
-  // Learns from a mistake on the example that span_.project() was called for last; delta2 is its squared distance from the span. An example
-  // within η of the span is projected. Any other is stored, after as many evictions as it needs, unless its row alone exceeds the budget: then
-  // nothing is learned. The caller must have divided `size` by scale_.
+  // Learns from a mistake on `example`. The caller has just called span_.project() for it, which returned delta2, its squared distance from the
+  // span. An example within η of the span is projected. Any other is stored, after as many evictions as it needs, unless its row alone exceeds
+  // the budget: then nothing is learned. The caller must have divided `size` by scale_.
   std::uint8_t project_or_store(const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     if (delta2 <= this->eta2_) {
       add(step, size, span_.alpha.data());
@@ -101,7 +102,7 @@ class WithSpan : public Base {
     return kMistake | kUpdated | kStored;
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj, the norm of the change of f if j is evicted, without the common factor scale_. Returns the slot with the
+  // Sets span_.scores to ‖β_j‖/√P_jj (or √Q_jj), the norm of the change of f if j is evicted, without the common factor scale_. Returns the slot with the
   // lowest score; if several are tied, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
@@ -109,8 +110,8 @@ class WithSpan : public Base {
     return this->argmin_oldest(span_.scores.data(), this->size());
   }
 
-  // The new example, which was projected last, replaces the one in slot r. The replaced example is projected onto the new one and the
-  // others. The coefficient of the new example is size · step.
+  // Stores the new example in slot r. The last call of span_.project() must have been for it. The replaced example is projected onto the new
+  // one and the others. The coefficient of the new example is size · step, plus its share of the replaced one.
   void replace_projected(std::size_t r, const Example& example, double kk, double delta2, const Step& step, double size, Scratch& scratch) {
     span_.replace(r, scratch.task_row.data(), kk, delta2);
     distribute(r);
@@ -129,7 +130,7 @@ class WithSpan : public Base {
     return !normalised || eta < 1e-2 * std::sqrt(config.similarity->largest_self());
   }
 
-  // β_j += β_r γ_j for all j, with β_r before it is set to 0. If a new example takes slot r, γ_r belongs to the new example.
+  // Sets β_r to 0, then adds γ_j times its old value to every β_j. If a new example takes slot r, γ_r is the share of that example.
   void distribute(std::size_t r) {
     for (std::size_t o = 0; o < this->config_.n_outputs; ++o) {
       const double coefficient = this->beta(o)[r];

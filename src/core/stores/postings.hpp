@@ -20,7 +20,8 @@ class Postings {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  // Allocates space for that many postings with values of up to `widest` bytes. If max_postings == 0, the pool grows.
+  // Allocates space for that many postings with values of up to `widest` bytes. If max_postings == 0, the pool begins empty and grows
+  // only by reserve() and reserve_bytes().
   Postings(Bytes& bytes, std::size_t max_postings, std::size_t widest) : pool_(bytes) {
     clear_free_lists();
     if (max_postings) pool_.resize(bytes_for(max_postings, widest));
@@ -32,8 +33,9 @@ class Postings {
     end_ = 0;
     clear_free_lists();
   }
-  // Bytes that suffice for `max_postings` postings. The worst case is that all lists have three postings, because each then has a header and one
-  // unused entry: 56 bytes per list if a value has 8 bytes, and at most 40 if it is smaller. What remains makes packing rare.
+  // Bytes that suffice for `max_postings` postings. A list has at least two postings, because a single one is stored in the cell of its feature
+  // (feature_index.hpp). The worst case is that all lists have three: each then has a header and one unused entry, 56 bytes per list if a value
+  // has 8 bytes, and at most 40 if it is smaller. What remains makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.

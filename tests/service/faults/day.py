@@ -58,7 +58,7 @@ class Day:
         self.key_file = folder / "keys"
         self.admin = api_keys.add(self.key_file, "admin", "admin")
         self.token, self._n_keys = api_keys.add(self.key_file, "sender-0", "learn"), 1
-        self.history, self.keys_change = History(), False
+        self.history, self.key_changes = History(), 0
         self.paused, self.finished = threading.Event(), threading.Event()  # tell the senders to pause or to end
         self.service = LaunchedService(folder / "data", MODEL, f"streams={MODEL}", "--keys", self.key_file,
                                 "--snapshot-every", 25)  # fmt: skip
@@ -219,7 +219,7 @@ class Day:
 
     def _change_keys(self):
         """Give the senders a new API key, then revoke the old one, which must stop working."""
-        self.keys_change = True
+        self.key_changes += 1  # odd while the keys change
         old, name = self.token, f"sender-{self._n_keys}"
         self._n_keys += 1
         new = api_keys.add(self.key_file, name, "learn")
@@ -229,7 +229,7 @@ class Day:
         self.key_file.write_text("".join(line for line in lines if line.split()[0] in ("admin", name)))
         until(lambda: self._status(old) == 401)
         assert self._status(new) == 200
-        self.keys_change = False
+        self.key_changes += 1
 
     def _status(self, token):
         return httpx.get(self.url + "/v1/model", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
@@ -253,7 +253,10 @@ class Day:
 
 
 class _SendersPaused:
-    """A context in which the senders pause: every example that was sent is acknowledged."""
+    """A context in which the senders and the probe send nothing.
+
+    Every example of the senders is acknowledged. The probe may have one that is not, which it sends again later.
+    """
 
     def __init__(self, day):
         self._day = day

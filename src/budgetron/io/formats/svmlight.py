@@ -53,17 +53,17 @@ class Svmlight(SparseReader):
                 reason = f"the line should be a label and index:value pairs but contains {shown(word)}"
                 raise InvalidLine(reason) from None
             if not (name.isascii() and name.isdigit() and index < MAX_COLUMNS and abs(number) <= LARGEST):
-                accepted = f"an index from 0 to {MAX_COLUMNS - 1} and a number up to 1e100"
+                accepted = f"an index from 0 to {MAX_COLUMNS - 1} and a number from -1e100 to 1e100"
                 raise InvalidLine(f"a pair should have {accepted} but is {shown(word)}")
             indices.append(index)
             values.append(number)
         return Row(label, task, indices, values)
 
     def table(self, rows: SparseRows, lines: Any, content: Any, selection: Selection | None) -> Table:
-        """Combine rows into a table with a CSR matrix; the first call decides its width."""
+        """Combine rows into a table with a CSR matrix; the first call with a row decides its width."""
         if self.task is None and any(rows.tasks.values) and not self.width:
             self.task = "qid"
-        if not self.width:
+        if not self.width and len(lines):
             largest = int(rows.indices.max(initial=0))
             # The next power of two above the largest index of the first rows, but at least HASHED. Larger indices in
             # later rows wrap around.
@@ -86,7 +86,7 @@ class _TaskFile:
     def at(self, number: int) -> str:
         """Return the task on line `number`; "" if that line is empty or missing. `number` must grow with each call."""
         while self._last < number:
-            # Without kinds of fields a line is one record, so the delimiter is not used.
+            # With empty kinds of fields (b""), every line is one record that is not split, whatever the delimiter.
             scan, content, offset = self._records.next(",", b"", 4096, 1)
             if not len(scan.first_lines) and not scan.bad:
                 return ""  # the end of the file

@@ -47,7 +47,10 @@ class Inspection:
         return ActiveSet(task=names, arrival=active["arrival"], rows=active["rows"], coef=coef)
 
     def task_weights(self, task: Hashable = None) -> NDArray[np.float64]:
-        """Return the weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x)."""
+        """Return the weights w of one task over the stored examples: f_task(x) = Σ_j w_j K'(x_j, x).
+
+        K' is `kernel_`, and the x_j are the rows of `active_set_`.
+        """
         self._check_fitted()
         task_id, cluster = located_one(self._who, task, self._graph, self._tasked)
         weights = self._engine.task_weights(task_id, cluster)

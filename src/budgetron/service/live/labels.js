@@ -70,7 +70,7 @@ function labelPanels({ byId, request, path, count, describe, modelInfo }) {
   return {
     show(state) {
       byId("queue-note").textContent = state.waiting_labels ?
-        `${count(state.waiting_labels)} predictions wait for a label, the least confident first.` :
+        `${count(state.waiting_labels)} ${state.waiting_labels === 1 ? "prediction waits" : "predictions wait"} for a label, the least confident first.` :
         "None. Send predictions with \"ask\": the share of labels that you can give, such as 0.1.";
       byId("corrections-note").textContent = state.in_shards ? "A model in shards cannot be corrected." :
         `${count(state.n_corrections)} so far. A label can be corrected while its record is in the log; recent mistakes have the number of their record.`;

@@ -4,7 +4,7 @@
 //   remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples      oldest   r = the oldest example
 //   random     r with probability p_r,  β_j ← β_j/(1 − p_j),  then ‖β_j‖ is limited to ηγ (η: rate, γ: clip), one by one or, with
 //              `rescale`, by a common factor;  p_j = 1/B, or p_j ∝ max(0, 1 − (B−1) w_j/Σw) with w_j = ‖β_j‖ √K_jj
-//   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  or the new example is skipped
+//   replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt),  β_t = β_r K_rt/K_tt + τ y;  passive-aggressive steps may skip t instead
 #pragma once
 
 #include <algorithm>
@@ -122,7 +122,7 @@ class RandomRemoving final : public MarginLearner {
     return r;
   }
 
-  const double max_norm_;  // the largest ‖b_j‖; 0: no limit
+  const double max_norm_;  // limit of ‖b_j‖ for the stored coefficients b (margin_learner.hpp); 0: no limit
   const bool rescales_;
   Splitmix generator_;
 };

@@ -6,7 +6,8 @@
 //   n_c = sum_j phi_j log(M_jc/M_c),   the weight of n: kappa += 0.3 g n/sqrt(1 + sum (g n)^2)
 //
 // g is the weight of the example times [y] - p, as in fourier_adagrad.hpp, and S is the running mean of g^2. M_jc is the mass of feature j in
-// examples of class c, and M_c the sum of all M_jc. table.hpp says why there is c.
+// examples of class c, and M_c the sum of all M_jc plus 100, as if 1,000 features had the prior mass. lambda is the rate of a belief, and `keep`
+// the share of G that it keeps at a step: 1 in AdaGrad, less to follow a stream that drifts. table.hpp says why there is c.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,7 @@ inline void step_bias(double& bias, double& squares, double g, double rate) {
   bias += rate * g / std::sqrt(squares + 1e-9);
 }
 
-// Takes a step of kappa, the weight of the evidence. `squares` is its sum of squared gradients.
+// Takes a step of kappa, the weight of the evidence. `squares` is 1 plus the sum of its squared gradients; the caller begins with 1.
 inline void step_bayes(double& bayes, double& squares, double gradient) {
   constexpr double kRate = 0.3;
   squares += gradient * gradient;
@@ -49,7 +50,7 @@ class Gradients {
   Gradients(Bytes& bytes, std::size_t beliefs, std::size_t outputs)
       : outputs_(outputs), steps_(bytes, outputs), g_(bytes, beliefs * outputs), mean_squares_(bytes, g_.size(), first_mean_square(classes_of(outputs))) {}
 
-  // Computes g of one belief with margins f, and updates S. Returns whether the belief takes a step; otherwise g is 0.
+  // Computes g of one belief, and updates S. f are the margins of all beliefs, beliefs × outputs. Returns whether the belief takes a step; otherwise g is 0.
   bool find(std::size_t belief, const double* f, std::size_t label, double omega) {
     constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % takes no step (if omega is 1)
     constexpr double kMeanRate = 1.0 / 256.0;
@@ -99,7 +100,7 @@ class Evidence {
     std::size_t factors_ = 0;
   };
 
-  // The summand of n of each feature that depends on the class of output o only.
+  // The part of log(M_jc/M_c) that is the same for all features: -log M_c of the class of output o. With one output, log(M_0/M_1).
   double log_prior(std::size_t o) const { return outputs_ == 1 ? std::log(total_[0] / total_[1]) : -std::log(total_[o]); }
 
   // Subtracts the mean over the classes from n: only differences between classes matter.

@@ -11,7 +11,7 @@
 //   f   = b + sum_j (w_j + w_ji) phi_j + k n,   w_ji the own weight of feature j for task i; without a cell, all of this is 0
 //                                             the constant is one more feature, of own weights only: phi = 1/sqrt(1 + non-zeros)
 //   every weight with its feature phi: G = keep G + (g phi)^2, w += lambda g phi/sqrt(G + c S phi^2) (AdaGrad);   M_jc += |phi_j|
-//   b += lambda g/sqrt(sum g^2),   the same for k, and S is the running mean of g^2
+//   b += lambda g/sqrt(sum g^2);   k as kappa in adagrad_and_bayes.hpp;   S is the running mean of g^2
 //
 // The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
 // lambda = 0.5, c = 4 and phi of the same size for all pairs of the row.

@@ -5,13 +5,13 @@ r is the example to evict, t the new example, S the stored examples. `rule` expl
     remove     r = argmin ‖β_j‖ √K_jj over all B + 1 examples, among ties the oldest;  S ← S \\ {r}
     oldest     r = the example that arrived first;  S ← S \\ {r}
     random     before t is stored:  draw r with probability p_r,  β_j ← β_j/(1 − p_j) for j ≠ r,  then clip
-               clip: each ‖β_j‖ to at most ηγ, where η is `rate` and γ is `clip`.  With `rescale`, all β_j are
+               clip, if γ > 0: each ‖β_j‖ to at most ηγ, where η is `rate` and γ is `clip`.  With `rescale`, all β_j are
                multiplied by the same factor instead, so that no norm exceeds ηγ (Lu et al.)
                uniform: p_j = 1/|S|
                weighted: p_j ∝ max(0, 1 − (|S| − 1) w_j / Σw),  w_j = ‖β_j‖ √K_jj
     replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt) over the stored examples;
                β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
-               passive-aggressive steps skip t if half of that minimum > τ ‖K_t‖² (C − τ/2)
+               with `skip`, passive-aggressive steps on a full store skip t if half of that minimum > τ ‖K_t‖² (C − τ/2)
 
 The condition for skipping comes from the objective of a passive-aggressive step, ½‖f' − f‖² + C ℓ'(x_t): if it holds,
 keeping f has a smaller objective than replacing r by t (BPA-S).
@@ -65,7 +65,7 @@ class Random(Remove):
 
     @classmethod
     def check(cls, settings: Settings) -> None:
-        require(settings.parameters.seed <= WORD, "seed", "below 2⁶⁴", "more")
+        require(settings.parameters.seed <= WORD, "seed", "below 2⁶⁴", str(settings.parameters.seed))
 
     @classmethod
     def layout(cls, settings: Settings, arrays: Arrays) -> Layout:
@@ -97,7 +97,7 @@ class Random(Remove):
         """Draw the example to evict, and divide the coefficients of the others by 1 − p_j."""
         r, p = self.draw()
         rule = self.rule
-        # 1 − p is 0 only for a slot that is certain to be drawn; the lower bound avoids the division by zero.
+        # p_j may round to 1 although another slot is drawn; the lower bound avoids a division by zero.
         survival = np.maximum(1 - p, 2.0**-52)
         survival[r] = 1.0
         beta = rule.weights.beta / survival
@@ -131,7 +131,7 @@ class Weighted(Random):
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
         p = p / p.sum()
-        # Rounding may leave the sum of p below 1. Without its last entry, a draw above the sum selects the last slot.
+        # Rounding may leave the last cumulative sum below 1. It is left out: then a larger draw selects the last slot.
         r = int(np.searchsorted(np.cumsum(p)[:-1], self.generator.uniform(), side="right"))
         return r, p
 
