@@ -143,6 +143,7 @@ def draw(ax: Any, rows: list[Measurement], title: str) -> None:
     ax.minorticks_off()
     ax.set_ylim(0, 1.08 * max(row.error for row in rows))
     ax.set_ylabel("error, %")
+    ax.set_xlabel("memory of the model (log scale)", fontsize=10)
     ax.tick_params(labelsize=11)
     ax.yaxis.label.set_size(11)
     ax.grid(alpha=0.25)

@@ -69,7 +69,8 @@ def _lines(result: RunResult) -> Iterator[tuple[str, str, str]]:
     if model.capacity_ != 0:
         yield "stored", f"{model.n_stored_:,}", _stored_words(model)
     yield "memory", size(model.memory_bytes_), "of the whole model"
-    yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{counted(overall.n, 'example')} in {result.seconds:.1f} s"
+    seconds = f"{result.seconds:.2g}" if result.seconds < 1 else f"{result.seconds:.1f}"
+    yield "speed", f"{rate(overall.n / result.seconds)}/s", f"{counted(overall.n, 'example')} in {seconds} s"
 
 
 def _ranking_lines(model: Any, validation: Validation) -> Iterator[tuple[str, str, str]]:
@@ -143,7 +144,7 @@ def model_words(model: Any) -> str:
     name = type(model if learner is None else learner).__name__
     parts = "replicas" if hasattr(model, "replicas") else "shards"
     where = f" in {model.shards} {parts}" if learner is not None and hasattr(model, "shards") else ""
-    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, {shorten(model.graph, 60)}"
+    return f"{name} {words}{where}, {kernel_words(used_kernel(model))}, graph {shorten(model.graph, 60)}"
 
 
 def used_kernel(model: Any) -> Any:
@@ -186,8 +187,8 @@ def _show_tasks(out: Any, result: RunResult, n_tasks: int) -> None:
     """Print a table of the worst tasks."""
     validation = result.validation
     worst = validation.worst_first()
-    heading = f"The {n_tasks} worst of" if len(worst) > n_tasks else "Worst first,"
-    out.print(f"{heading} {counted(len(worst), 'task')}")
+    heading = f"The {n_tasks} worst of" if len(worst) > n_tasks else "The"
+    out.print(f"{heading} {counted(len(worst), 'task')}, by the lower confidence limit of the error")
     share, stores = result.model.budget_share_, result.model.capacity_ != 0
     rows = table(["task", "examples", "error %", "F %", "AUC", *(["stored %"] if stores else [])], left=["task"])
     for task, figures in worst[:n_tasks]:

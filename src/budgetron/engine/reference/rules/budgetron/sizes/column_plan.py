@@ -30,7 +30,7 @@ MIN_CELLS, MAX_CELLS = 16, 2**16
 SMALL_BUDGET = 96 * 1024
 """Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them."""
 SCARCE = 2**20
-MULTIPLE, SCARCE_MULTIPLE = 4, 16
+MULTIPLE, SCARCE_MULTIPLE = 4, 24
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
 larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
 BINS = (64, 32, 16)
