@@ -20,7 +20,7 @@ TABLE = {"task": ["ann", "bob"] * 20, "a": [float(i) for i in range(40)], "b": [
 @pytest.mark.parametrize("content, words", [
     (b"", "the stream is empty; a header or rows of text were expected"),
     (b"\n\n\r\n", "the stream is empty; a header or rows of text were expected"),
-    (b"a,b,label\n", "has a header but no rows"),
+    (b"a,b,label\n", "has no rows"),
     (b"\xff\xfea\x00,\x00", "is encoded in UTF-16; UTF-8 is expected"),
     (b"caf\xe9,label\n1,2\n", "line 1: the line is not valid UTF-8"),
     (b"a\x00b,label\n1,2\n", "line 1: the line contains a NUL byte"),

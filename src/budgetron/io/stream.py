@@ -318,7 +318,7 @@ def _check_rows(file: str, reader: Reader, sample: Table) -> None:
         return
     if reader.first_bad is not None:
         raise _bad_line_error(file, reader.first_bad, "No line of the file could be read; is the format right?")
-    raise InputError(f"{file} has a header but no rows.")
+    raise InputError(f"{file} has no rows. A header and comments do not count.")
 
 
 def _bad_line_error(file: str, bad: BadLine, remedy: str) -> BadLineError:

@@ -105,10 +105,11 @@ def read_runs(store: Store) -> list[Run]:
     current = last_head(store)  # goes back from the latest epoch to the one that it continues, and so on
     while current is not None:
         epoch, head = current
-        numbers = {int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()} | {head.run}
-        runs = [read_run(store, epoch, run, head.number if run == head.run else 0)
-                for run in sorted(numbers)
-                if run == head.run or (run < head.run and store.names(run_folder(epoch, run)))] + runs  # fmt: skip
+        numbers = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
+        # A folder without objects is that of a failed write or of a deleted run, so nothing of it is lost.
+        earlier = [run for run in sorted(numbers) if run < head.run and store.names(run_folder(epoch, run))]
+        of_epoch = [read_run(store, epoch, run, 0) for run in earlier]
+        runs = [*of_epoch, read_run(store, epoch, head.run, head.number), *runs]
         if not head.parent or (parent := read_head(store, head.parent)) is None:
             break
         # The parent counts only up to the object that the later epoch continued from, not up to its own head: its owner
@@ -124,10 +125,10 @@ def read_runs(store: Store) -> list[Run]:
 def plan(store: Store, position: int | None = None, at: float | None = None) -> Plan:
     """Plan how to rebuild a state of a copy: the last one, or the one at a record or time (seconds since 1970)."""
     runs = read_runs(store)
-    if not runs and last_head(store) is not None:
-        raise DamagedLog(f"copy: {store.url!r} is incomplete: its database is missing. Restore another copy.",
-                         "an object is missing")  # fmt: skip
     if not runs:
+        if last_head(store) is not None:
+            raise DamagedLog(f"copy: {store.url!r} is incomplete: its database is missing. Restore another copy.",
+                             "an object is missing")  # fmt: skip
         raise input_error("copy", "its folder or URL", "one that serve --replicate-to has written", repr(store.url))
     last_used = max(run.last_object.last_record for run in runs)
     if position is not None:

@@ -106,7 +106,7 @@ class SharedWeights {
   double value(std::size_t output, const double* linear, const float* fourier) const { return value(output, linear) + fourier_value(output, fourier); }
   double fourier_value(std::size_t output, const float* fourier) const { return n_ == columns_ ? 0.0 : simd().dot_f32(fourier, weights(output) + columns_, n_ - columns_); }
 
-  // Returns phi' P phi if there are only linear features, and in general.
+  // Return phi' P phi. The first is for weights of linear features only; the second also accepts Fourier features.
   double variance(const double* linear) { return kind_ == Kind::diagonal ? as_diagonal().variance(linear) : full_.multiply(linear); }
   double variance(const double* linear, const float* fourier) { return kind_ == Kind::single ? single_.multiply(linear, columns_, fourier) : variance(linear); }
   // Call it after variance() of the same example, which has computed P phi.

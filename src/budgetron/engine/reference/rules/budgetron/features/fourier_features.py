@@ -69,7 +69,7 @@ class FourierFeatures:
         scales = [self.scale, *(self._scale(gamma_d) for gamma_d in self.bandwidths)]
         angles = [(phase * s.astype(np.float32)).astype(np.float64) for s in scales]
         features = [np.stack([np.cos(angle), np.sin(angle)], axis=1).ravel() for angle in angles]
-        return [each.astype(np.float32).astype(np.float64) for each in features]  # float32 is exact enough
+        return [each.astype(np.float32).astype(np.float64) for each in features]  # the core keeps them in float32
 
     @property
     def nbytes(self) -> int:
