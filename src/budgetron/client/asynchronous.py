@@ -165,14 +165,14 @@ class AsyncClient:
         max_error: float | None = None,
         confidence: float | None = None,
     ) -> dict[str, Any]:
-        """Let the model decide, by the settings of `OperatingPoint`. Returns the point, with its thresholds."""
+        """Set how the model turns scores into decisions; see `OperatingPoint`. Returns the point, with thresholds."""
         values = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
         answer: dict[str, Any] = await self._call(calls.operating_point(self._settings, values))
         point: dict[str, Any] = answer["operating_point"]
         return point
 
     async def remove_operating_point(self) -> None:
-        """Let the model predict only, without decisions."""
+        """Remove the operating point. The model then predicts without deciding."""
         await self._call(calls.no_operating_point(self._settings))
 
     async def forget(self, task: Any) -> int:

@@ -3,8 +3,8 @@
 The caller observes the queue at regular intervals (the service every second) and calls `change`. The rule is simple,
 so that its behaviour can be predicted. If more than `high` examples per worker wait, one worker is added. If no example
 waited in `calm` observations in a row, one worker is removed. Each observation causes at most one change, and the
-number of workers stays between `min_workers` and `max_workers`. While the queue stays long, it gets all workers within
-`max_workers` − `min_workers` observations. A worker that is not needed is removed after `calm` observations.
+number of workers stays between `min_workers` and `max_workers`. While the queue stays long, the model gets all workers
+within `max_workers` − `min_workers` observations. While nothing waits, it loses one worker per `calm` observations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Validate input in the coordinator, before anything is sent to a shard.
 
-`InputValidator` has a prototype: a learner with the parameters of the model, except for a budget of 1, that never
-learns. The prototype validates every block, with the same code and the same messages as in a local model. The first
+`InputValidator` has a prototype: a learner that never learns. It has the parameters of the model, but a budget of 1.
+The prototype validates every block, with the same code and the same messages as in a local model. The first
 block determines, for all shards, the kernel, the number of features, and whether rows are sparse and in which
 precision. It also determines the classes, unless it has a single label: then a later block does. The shards learn the
 validated block and do not validate again, so a block can never be learned by one shard and rejected by another.

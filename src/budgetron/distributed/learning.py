@@ -208,7 +208,7 @@ class ShardLearning(ShardDeciding):
         digests = None
         if key is not None and not is_new and self.directory is not None:
             content = row_digests(block.rows, block.labels, block.tasks, validated.sample_weight, block.offsets)
-            # Including the number of rows rejects a later call with only some of these rows as a reused key.
+            # The number of rows is part of each hash. So a later call with only some of these rows is a reused key.
             digests = np.frombuffer(content, "<u8") ^ np.uint64(validated.n)
         shards = self._placement.shards_of(validated)
         return Job(validated, shards, self._empty_margins(validated.n), key or secrets.token_hex(8), digests)

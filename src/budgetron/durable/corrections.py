@@ -92,7 +92,7 @@ class Corrections:
 
         Without `row`, the record must have one example. A record that has left the log is assumed to have one.
         """
-        # `prepare` rejects the calls for which this returns None before the query.
+        # Invalid arguments are not a retry: return None, and `prepare` rejects them.
         if not is_integer(position) or not 1 <= position <= self._log.position:
             return None
         if row is None and self._has_several_examples(int(position)):
@@ -155,7 +155,7 @@ class Corrections:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         row = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
         if row is None and log.db.one("SELECT 1 FROM log WHERE number < ?", (int(position),)):
-            raise _not_learned(position)  # trimming would have deleted the earlier records too, so it was rejected
+            raise _not_learned(position)  # not trimmed, because an earlier record is still there; so it was rejected
         if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",
@@ -255,9 +255,9 @@ class Corrections:
     def _log_is_complete(self) -> bool:
         """Whether a replay of the log from a new model gives the current model.
 
-        The log must have everything that the oldest snapshot has learned. A gap in the numbers does not mean that it
-        lacks something, because records that were rejected before the first snapshot are deleted too. So the examples
-        are counted.
+        The log must have everything that the oldest snapshot has learned. A gap in the record numbers does not prove
+        that learned examples are missing, because records that were rejected before the first snapshot are deleted. So
+        the examples are counted.
         """
         oldest = self._snapshots.numbers[-1]
         hosted = hosted_model_from(self._snapshots.read(oldest))

@@ -83,8 +83,8 @@ class Host(HostChanges):
             the directory; later writes of the former owner raise `StaleOwner`. With None, the directory is locked until
             the host is closed, and the epoch is one more than the last.
         snapshot_every : int
-            Examples between two snapshots. A snapshot writes the model file and trims the log. It is also written if
-            the log since the last snapshot has 64 MiB.
+            Examples between two snapshots. A snapshot writes the model file and trims the log. It is also written when
+            the log since the last snapshot reaches 64 MiB.
         learning_lock : context manager, optional
             Entered while the model learns, but not while the log is written. Hosts that share a lock share one core:
             one of them learns while the others write to disk.

@@ -7,8 +7,8 @@ because copies of a model must not outlive a request to forget a task.
 
 `acknowledged` holds the number of the last record that was committed and may be acknowledged. It is written after each
 commit and not forced to disk, so after a crash it may be behind the database. It is ahead of the database only if the
-disk lost a commit that had been forced to it. SQLite cannot detect such a loss, because a truncated write-ahead file is
-valid, too.
+disk lost a commit for which fsync had succeeded. SQLite cannot detect such a loss, because a truncated write-ahead file
+is valid, too.
 
 Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """

@@ -79,7 +79,7 @@ class Service:
             folder, copy = self.settings.data / name, self.settings.copy
             replication = None if copy is None else Replication(name, folder, copy, self.settings.snapshot_every)
             # In a thread also because of Ray: started in the main thread, it would replace Python's handler of SIGTERM,
-            # so that `run` could not install ours again.
+            # and `run` could not install ours again.
             if replication is None:
                 host = await asyncio.to_thread(open_host, folder, make_model, self.settings)
             else:

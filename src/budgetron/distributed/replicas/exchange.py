@@ -97,14 +97,15 @@ class Baseline:
 
 
 def baseline_bytes(settings: Any, replicas: int) -> int:
-    """An upper bound of the bytes of a `Baseline` for so many replicas with these settings."""
+    """An upper bound of the bytes of a `Baseline` for this number of replicas with these settings."""
     return EXCHANGES[settings.rule].baseline_bytes(settings, replicas)
 
 
 def common_settings(settings: Any, rows: Any, compiled: bool) -> Any:
-    """The settings of all replicas, from those that a model would have that begins with these rows of the first block.
+    """Return the settings that all replicas share.
 
-    `compiled` says whether the engine is the compiled one.
+    `settings` are those of a single model that starts with these rows of the first block. `compiled` says whether the
+    engine is the compiled one.
     """
     return EXCHANGES[settings.rule].common_settings(settings, rows, compiled)
 

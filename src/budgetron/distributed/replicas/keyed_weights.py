@@ -10,11 +10,11 @@ which is the result of the last exchange:
 a_h is the increase of the *amount* of the key: the total of its sums, or, if it has none, its sum of squared gradients.
 So a replica that has not seen a feature does not change its weights, and a feature that only one replica has seen gets
 the weights of that replica. The mean is taken, because a sum of the changes of R replicas, which all correct the same
-error, would overshoot R times. Sums of squared gradients are averaged too: they belong to weights that have taken so
-many steps.
+error, would overshoot R times. Sums of squared gradients are averaged too: their sum over the replicas would make the
+steps as small as if the mean weights had taken the steps of all replicas.
 
-A cell may have lost its feature since the last exchange and been given to the same feature again. A sum is then less
-than that of the baseline, although sums only grow, and all of the cell is new.
+A cell may have lost its feature since the last exchange, and been given to the same feature again. Then one of its sums
+may be less than in the baseline, although sums otherwise only grow, and everything in the cell counts as new.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MAX_SUM = 2.0**24
-"""Sums in float32 grow by at most 1 per example, so no larger one can be learned, nor read from a file."""
+"""No sum in float32 grows beyond this, because an example adds at most 1. A model file with a larger one is rejected."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class KeyedWeights:
     """Numbers of a replica, or of a baseline, with a row per key."""
 
     keys: NDArray[np.int64]  # (n,), ascending
-    counts: NDArray[np.int8]  # (n,), occurrences up to a limit: sums that may also shrink
+    counts: NDArray[np.int8]  # (n,), occurrences up to a limit; unlike `sums`, they may shrink
     sums: NDArray[Any]  # (n, …)
     weights: NDArray[Any]  # (n, …)
     squares: int  # the column of `weights` that is a sum of squared gradients

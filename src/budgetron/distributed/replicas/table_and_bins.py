@@ -34,7 +34,7 @@ from budgetron.engine.settings import Settings
 
 State = dict[str, Any]
 TABLE, TABLE_VECTORS, BINS, BIN_PAIRS, BIN_VECTORS = "table", "table vectors", "bins", "bin pairs", "bin vectors"
-# The arrays of a state that have one number per belief or output. The first of each is the total mass of every class.
+# Arrays of a state with one number per belief or output. The first array of each tuple is the total mass of each class.
 OF_TABLE = ("table_total", "table_bias", "table_bias_squares", "table_bayes", "table_bayes_squares",
             "table_mean_squares")  # fmt: skip
 OF_BINS = ("bins_total", "bins_bias", "bins_bias_squares", "bins_bayes", "bins_mean_squares")
@@ -127,7 +127,7 @@ def baseline_bytes(settings: Settings) -> int:
     total = 0
     if settings.sparse:
         beliefs = len(parameters.table_rates)
-        # A key and a count take nine bytes. The table has a tag and a count in two.
+        # A key and a count take nine bytes here; a tag and a count take two in the table.
         total += parameters.cells * (9 - 2 + shapes.cell_bytes(settings))
         total += 9 + 8 * (classes + 5 * (beliefs + 1) * outputs)
     if parameters.bins:
@@ -186,7 +186,7 @@ def _insert_features(settings: Settings, state: State, part: KeyedWeights) -> No
     cells = np.asarray(state["table_cells"], dtype=np.float32).reshape(len(state["table_tags"]), -1)
     tags = np.asarray(state["table_tags"], dtype=np.int64)[others]
     own_keys = others // WAYS * TAGS + tags // (MAX_COUNT + 1)
-    # If the key of a feature is also that of a task's cell, this cell stays: only one of the two could be found.
+    # If the key of a feature is also that of a task's cell, the task's cell stays: only one of them could be found.
     part = part.rows(~np.isin(part.keys, own_keys))
     classes = part.sums.shape[1]
     keys, counts = np.concatenate([own_keys, part.keys]), np.concatenate([tags % (MAX_COUNT + 1), part.counts])

@@ -194,7 +194,7 @@ class RayPool(WorkerPool):
         """
         end, actor = time.monotonic() + seconds, self._actors[name]
         while (left := end - time.monotonic()) > 0:
-            ended = actor.link.n_ended  # an answer shows that the actor is alive after these, even without a connection
+            ended = actor.link.n_ended  # an answer shows that the actor outlived these ends, even without a connection
             try:
                 self._get(replace(actor.call("ping"), n_survived=ended), left)
                 actor.link.n_survived = max(ended, actor.link.n_survived)

@@ -38,7 +38,7 @@ class NotTheOwner(WorkerError):
 
 @dataclass(frozen=True)
 class ShardMessage:
-    """Validated rows for one shard, with the epoch of its owner, the key of the call, and their positions in it."""
+    """Validated rows for one shard, its owner's epoch, the key of the call, and the rows' positions in that call."""
 
     shard: int
     epoch: int
@@ -148,8 +148,8 @@ class Worker:
     def learn(self, messages: list[ShardMessage]) -> list[NDArray[np.float64]]:
         """Learn messages and return the margins of each, as they were before it was learned.
 
-        Messages of one shard share a commit, unless they have the same key. Shards write their logs in parallel, and
-        write while another one learns.
+        Messages of one shard share a commit, unless they have the same key. Shards write their logs in parallel. They
+        learn one at a time, while others may write.
         """
         by_shard: dict[int, list[int]] = {}
         for i, message in enumerate(messages):

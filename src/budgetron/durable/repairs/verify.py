@@ -34,7 +34,7 @@ class Verification:
 def verify(path: str | os.PathLike[str]) -> Verification:
     """Check a host's directory, a backup file, or the last state of a copy.
 
-    Raises `DamagedLog` if examples are damaged or missing. A backup or copy that ends early is intact.
+    Raises `DamagedLog` if examples are damaged or missing. A backup or copy need not have the host's latest examples.
     """
     with tempfile.TemporaryDirectory(prefix="budgetron-") as name:
         folder = Path(name)

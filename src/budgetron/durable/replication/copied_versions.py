@@ -62,7 +62,7 @@ class VersionCopier:
                 self._copy(files)
 
     def _copy(self, sources: dict[str, tuple[int, int]]) -> None:
-        """Copy the files that are new, write the list, and delete the files that no list names."""
+        """Copy the new files, write the list, and delete the files that it does not name."""
         if not sources and not self._store.names(_LISTS):  # this model has no versions
             return
         present, files, state = set(self._store.names(_FILES)), {}, None

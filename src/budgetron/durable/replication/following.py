@@ -26,7 +26,7 @@ class FollowingHost(Host):
     """A host that learns the segments of a copy. It may refuse all other writes meanwhile (`refuse_writes`)."""
 
     def follow(self, segment: Segment, until: int | None = None) -> None:
-        """Log and learn the records of a segment that are new, up to record `until`."""
+        """Log and learn the new records of a segment, up to record `until`."""
         state = self._state
         with state.commit_lock:
             state.check_open()

@@ -122,8 +122,8 @@ class Replicator:
                 pass
             if self._head_due or self._heartbeat_due:
                 self._put_head()
-                # A standby may have claimed the copy during this write, and read the copy before it. Then this write
-                # must not be acknowledged, so check the claim again.
+                # A standby may have claimed the copy during this write, without reading what was written. Then the
+                # write must not be acknowledged, so check the claim again.
                 self.claim.check(self._store)
             self.error, self._copied_at = None, began
 
@@ -201,7 +201,7 @@ class Replicator:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{file}{suffix}").unlink(missing_ok=True)
-        # If the write fails, the next attempt begins another run: this one has no base, or one that arrived late.
+        # Count the run before the write: if it fails, the next attempt must begin another run.
         self._run, self._number, self._previous, self._segments, self._copied = self._run + 1, 0, 0, 0, None
         self._put(kind, base.oldest, base.copied.position, content)
         self._copied = base.copied

@@ -77,7 +77,7 @@ class Predictor:
         return [self._explain_one(example) for example in examples]
 
     def _explain_one(self, example: Example) -> Reasons:
-        """The reasons by the model that predicts for the task. See `_compute` for the choice between the two."""
+        """The reasons by the model that predicts for the task: the candidate or the model in use, as in `_compute`."""
         candidate = self._versions.candidate
         if candidate is not None and candidate.answers(example.task):
             try:

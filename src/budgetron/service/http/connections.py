@@ -1,9 +1,9 @@
 """Limits on the number of connections, and on the time until a request is complete.
 
-uvicorn's own configuration bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their
-end, and answers every request with 503 once too many connections are open, health checks included. uvicorn takes any
-`asyncio.Protocol` class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds only
-timeouts and a limit on the number of connections. It depends on no other part of uvicorn.
+uvicorn bounds the bytes of headers (`h11_max_incomplete_event_size`), but waits for ever for their end. Once too many
+connections are open, it answers every request with 503, health checks included. uvicorn takes any `asyncio.Protocol`
+class as `http=`. The class here passes everything on to uvicorn's own protocol, and adds only timeouts and a limit on
+the number of connections. It depends on no other part of uvicorn.
 
 `http.app` reports when a request begins and ends, and `http.call` when its body begins. After that, the handlers
 enforce their own timeouts.
