@@ -14,7 +14,7 @@ def default_signals() -> Iterator[None]:
     """Give default signal handling to the processes that are started inside.
 
     A child inherits ignored signals, even through exec. `nohup` ignores SIGHUP, and a shell without job control makes
-    its background jobs ignore SIGINT. Tests that send these signals must also pass if pytest was started that way.
+    its background jobs ignore SIGINT. Tests that send these signals must also pass if pytest was started like this.
     """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in _SIGNALS}
     try:

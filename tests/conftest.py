@@ -137,12 +137,12 @@ def cases(every):
 
 def _cases_of(learner, is_preset, turn, every):
     has_kernel, has_graph = (word in learner.get_params(deep=False) for word in ("kernel", "graph"))
-    # A learner that accepts few combinations runs all chosen ones in the usual run. The others run every second one.
+    # A learner that accepts few combinations runs all chosen ones in the usual run. Other learners run half of them.
     has_few = not (has_kernel and has_graph and all(accepts(Case(learner, kernel)) for kernel in KERNELS.values()))
     for (k, kernel), (g, graph), (s, store), (c, classes) in itertools.product(
         *(list(enumerate(names)) for names in (KERNELS, GRAPHS, STORES, CLASSES))
     ):
-        # A learner without a kernel, or without a graph, is the same with all of them: two suffice.
+        # A learner without the parameter `kernel` (or `graph`) is the same with all kernels (or graphs): two suffice.
         if (not has_kernel and k > 1) or (not has_graph and g > 1):
             continue
         chosen = (k + g) % 2 == 0 and s == (k // 2 + g // 2) % 3 and c == (k // 2 + g // 4 + s) % 2
@@ -200,7 +200,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def least_contrast():
-    """The lowest contrast between text and background on a page, and where it is."""
+    """A function of a page: the lowest contrast between a text and its background, and the element with that text."""
     return lambda page: page.evaluate(_CONTRAST)
 
 

@@ -24,7 +24,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def budgetron() -> Invoke:
-    """Run the command line; the exit code is checked unless it is None."""
+    """Run a command and check its exit code, unless `code` is None."""
 
     def invoke(*words: Any, code: int | None = 0) -> Result:
         result = CliRunner().invoke(main, [str(word) for word in words])

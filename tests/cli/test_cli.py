@@ -137,4 +137,4 @@ def test_verbose_prints_what_the_library_decides(mail: Path, tmp_path: Path, bud
     quiet, verbose = budgetron("run", mail, "-q"), budgetron("--verbose", "run", mail, "-q", "--save", tmp_path / "m")
     assert quiet.stderr == "" and "Note: Budgetron begins: " in verbose.stderr and "saved in" in verbose.stderr
     assert "label 'label' (recognised by name)" in verbose.stderr
-    assert budgetron("run", mail, "-q").stderr == ""  # the level is restored
+    assert budgetron("run", mail, "-q").stderr == ""  # the log level is restored

@@ -117,7 +117,7 @@ def test_an_ignored_sighup_stays_ignored(tmp_path: Path) -> None:
 def _waits_for_input(process: subprocess.Popen) -> bool:
     """Whether the process has read all of the pipe and waits for more.
 
-    It must be asleep with an empty pipe five times in a row: it may also sleep for a moment while it starts.
+    It must be asleep with an empty pipe five times in a row, because it also sleeps for moments while it starts.
     """
     for _ in range(5):
         unread = array.array("i", [1])
@@ -140,8 +140,8 @@ def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
         errors.open("w") as stderr,
         start_command("run", "-", "--save", tmp_path / "m", stdout=subprocess.DEVNULL, stderr=stderr) as process,
     ):
-        process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds, so it has begun to read
-        process.stdin.flush()
+        process.stdin.write("x,label\n" + "1,0\n2,1\n" * 20_000)  # more than a pipe holds
+        process.stdin.flush()  # returns only after the process has begun to read
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 130
     assert "Stopped" in errors.read_text() and "Traceback" not in errors.read_text()
@@ -172,7 +172,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     stream.write_text("\n".join([lines[0], *lines[1:] * 100]))
     code, sent = on_a_terminal("run", stream, "--budget", 20)
     assert code == 0
-    metric = r"(F [\d.]+ %|AUC [\d.]+)"  # whichever suits how rare the label is
+    metric = r"(F [\d.]+ %|AUC [\d.]+)"  # the rarity of the label decides which of them
     for words in (rf"[\d,]+ seen  [\d,]+/s  error [\d.]+ %  {metric}  [\d,]+ KiB  \d+:\d\d left", "30,000 examples"):
         assert re.search(words, sent), sent
     assert "\x1b[1m" in sent  # bold headings
@@ -187,7 +187,7 @@ def test_no_color_switches_colours_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_are_valid_shell_code(shell: str, tmp_path: Path) -> None:
+def test_a_completion_script_is_printed_for_each_shell_and_is_valid_bash(shell: str, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from budgetron.cli import main

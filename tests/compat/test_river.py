@@ -39,7 +39,7 @@ def trained(classifier, **arguments):
 
 
 def all_checks():
-    """Each check of river, by name, for Budgetron and for a learner without probabilities."""
+    """Each check of river, for two kernels of Budgetron and for a learner without probabilities."""
     for model in (Budgetron(budget=20, kernel=KERNEL), Budgetron(budget=20), Forgetron(budget=20)):
         classifier = Classifier(model)
         for number, check in enumerate(river_checks.yield_checks(classifier)):
@@ -62,7 +62,7 @@ def test_the_wrapper_predicts_as_the_learner(learner):
     direct = makers.made(learner, kernel=KERNEL)
     direct.partial_fit(hashed_rows("test", DICTS, DICT_FEATURES), Y, tasks=TASKS)
     by_argument = trained(Classifier(model), task=lambda task: task)
-    require_same(state_of(by_argument.learner), state_of(direct), "river's and ours")
+    require_same(state_of(by_argument.learner), state_of(direct), "the wrapped and the direct learner")
     by_feature = Classifier(model, task="user")
     for x, y, task in zip(DICTS, Y, TASKS, strict=True):
         by_feature.learn_one({**x, "user": task}, y)

@@ -60,7 +60,7 @@ class Mirror:
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
-    """A mirror of the folder `origin` in the test's own directory, from which all downloads come."""
+    """A server of the files in `tmp_path / "origin"`. All downloads come from this server."""
     pooch = pytest.importorskip("pooch", reason="the extra `data` is not installed")
     # pooch sleeps before a retry. The tests need not wait for that.
     monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=lambda seconds: None))

@@ -1,4 +1,4 @@
-"""The sets of `budgetron reproduce kernel` are downloaded over HTTP, from a server on loopback that can send faults."""
+"""The sets of `budgetron reproduce kernel` are downloaded over HTTP. A server on loopback simulates bad responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets by name: exact sizes, origins, errors, and downloads that become examples."""
+"""Data sets by name: exact sizes, origins, errors, and downloads that are parsed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_spam_has_the_size_and_labels_of_the_paper(paper: dict[str, data.DataSet
     assert (spam.y[0], spam.X[0, :5].toarray().tolist()) == (
         0,
         [[10, 6, 2, 2, 4]],
-    )  # "-1 1:10 2:6 3:2 4:2 5:4 …"
+    )  # the file begins with "-1 1:10 2:6 3:2 4:2 5:4 …"
 
 
 @pytest.mark.parametrize("name", ["sentiment", "spam"])
@@ -173,8 +173,8 @@ class TestSetsFromPackages:
         months = np.split(flights.y, np.cumsum(arrived.groupby("month").size())[:-1])
         rates = [month.mean() for month in months]
         assert max(rates) > 2 * min(rates)
-        # Rows of equal scheduled times must not reveal the label by their order. In the order of the file, the last
-        # of them is late in 48 % of the cases, and the first in 11 %.
+        # The order of flights with equal scheduled times must not reveal their labels. In the order of the table, the
+        # last flight of such a group is late in 48 % of the cases, and the first in 11 %.
         columns = dict(zip(flights.feature_names or (), flights.X.T, strict=True))
         assert np.allclose(columns["time_sin"] ** 2 + columns["time_cos"] ** 2, 1)
         ends = np.flatnonzero(np.diff(columns["time_sin"]))

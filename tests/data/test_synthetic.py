@@ -75,7 +75,8 @@ def test_noise_is_the_error_of_the_known_answer(form: str, noise: float) -> None
     dataset, answer = stream(20000, d=FORMS[form], form=form, noise=noise, words=8, seed=1)
     wrong = (answer.labels != dataset.y).mean()
     assert abs(wrong - noise) <= 4 * np.sqrt(noise * (1 - noise) / 20000)  # four standard deviations
-    # A positive label is right with probability 1 − noise. The known probability is 1 − noise if it is, else noise.
+    # A positive label is right with probability 1 − noise. The answer's probability of a positive label is then
+    # 1 − noise, and otherwise noise.
     assert abs(answer.probabilities[dataset.y == 1].mean() - (1 - noise) ** 2 - noise**2) < 0.02
 
 

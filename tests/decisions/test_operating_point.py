@@ -1,4 +1,4 @@
-"""Operating points: thresholds, costs, the guarantee of `max_error` by simulation, and models with one."""
+"""Operating points: thresholds, costs, the guarantee of `max_error` by simulation, and models that have a point."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def true_error(low: float | None, high: float | None, p: np.ndarray) -> float:
 
 @pytest.mark.parametrize("shift", [0.0, -3.0])
 def test_the_guarantee_holds_in_as_many_calibrations_as_it_says(shift: float) -> None:
-    """400 calibration sets: in at most 1 − confidence of them may a label be wrong more often than max_error."""
+    """In at most 1 − confidence of 400 calibrations, decisions for a label are wrong more often than max_error."""
     rng = np.random.default_rng(1)
     population = expit(2 * rng.normal(size=200_000) + shift)
     n_violations, decided = 0, []
@@ -152,7 +152,7 @@ def test_an_operating_point_without_enough_examples_abstains() -> None:
     assert margins.decide([-9.0, 9.0]).tolist() == [None, None]
 
 
-# ---- how it counts
+# ---- counts
 
 
 @pytest.mark.parametrize("settings", [{"costs": {"fp": 1, "fn": 5, "ask": 0.3}}, {"max_error": 0.1, "threshold": 0.4}])
@@ -198,7 +198,7 @@ def test_invalid_settings_of_an_operating_point_are_refused(settings: dict, matc
         OperatingPoint(**settings)
 
 
-def test_input_is_checked_and_changes_nothing() -> None:
+def test_invalid_scores_and_labels_are_refused_and_change_nothing() -> None:
     point = OperatingPoint(threshold=0.5)
     with pytest.raises(InputError, match="nothing was counted"):
         point.decide([0.5])

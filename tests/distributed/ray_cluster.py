@@ -64,7 +64,7 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # this system has no /proc, or the process ended a moment ago; the next call tells
+    except FileNotFoundError:  # no /proc, or the process ended a moment ago: the next call is sure
         return False
 
 

@@ -1,6 +1,6 @@
 """Scenarios on a Ray cluster: kill, suspend and disconnect workers while a model learns. `test_ray` runs this file.
 
-Each scenario returns a dict of facts. They are written to a JSON file.
+Each scenario returns a dict of facts. The facts are written to a JSON file.
 
     python ray_scenarios.py result.json folder scenario scenario …
 """
@@ -53,7 +53,8 @@ def on_ray(folder, **parameters):
 def kills(cluster, folder, n):
     """Kill the workers in turn, n times in all, at random moments while rows are learned.
 
-    On a busy machine, a worker may be killed before the last one was replaced. So there may be fewer recoveries.
+    On a busy machine, a worker may be killed before the previous one was replaced, so there may be fewer recoveries
+    than kills.
     """
     rng = np.random.default_rng(n)
     rows = 1600 * n
@@ -185,7 +186,7 @@ def cut_connections(port):
 
 
 def no_connection(cluster, folder):
-    """No worker can connect to the coordinator, so a killed worker is replaced only after Ray has reported it."""
+    """No worker can connect to the coordinator, so a killed worker is replaced only after Ray has reported its end."""
     X, y, tasks = stream(900, 5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]  # after this block nobody listens on it
@@ -217,7 +218,7 @@ def without_token(cluster, folder):
         done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
         return {"refused": done.returncode != 0}
     except subprocess.TimeoutExpired:
-        return {"refused": True}  # it waits for a cluster that does not answer it
+        return {"refused": True}  # it still waits for an answer of the cluster
 
 
 OTHERS = {scenario.__name__: scenario for scenario in (stale, without_token, false_alarms, no_connection)}

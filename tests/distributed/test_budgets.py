@@ -173,7 +173,7 @@ def test_rebalancing_keeps_the_total_at_every_step_and_after_an_interruption(tmp
 
 @pytest.mark.parametrize(("budget", "total"), [(16, 48), ("60 kB", "180000 B"), (None, None)])
 def test_replicas_of_format_1_keep_their_budgets(tmp_path, monkeypatch, budget, total):
-    """In format 1 every replica had the whole budget. It keeps that budget, and the total is the sum."""
+    """In format 1 every replica had the whole budget. Replicas keep theirs, and the budget of the model is the sum."""
     X, y, tasks = rows(600, 4)
     with monkeypatch.context() as patched:
         patched.setattr(ReplicatedModel, "_first_budgets", lambda self, validator=None: [budget] * 3)

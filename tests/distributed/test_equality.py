@@ -55,7 +55,10 @@ def test_a_sharded_model_equals_local_models(rule, kind, data):
 @pytest.mark.parametrize("kind", ["edges", "similarity", "large"])
 @pytest.mark.parametrize("rule", [budgetron.Perceptron, budgetron.BudgetProjectron, budgetron.SharedProjectron])
 def test_a_shard_needs_only_its_part_of_the_graph(rule, kind):
-    """Learners with the whole graph give the same margins. A Forgetron would not: it shrinks by c_G of the graph."""
+    """Learners with the whole graph give the same margins.
+
+    A Forgetron would not, because it shrinks its weights by a factor that depends on c_G, a constant of the graph.
+    """
     X, y, tasks = stream(N, 11)
     learner = new_learner(rule, random_graph(kind, 11), budget=40)
     part, _ = local_run(learner, X, y, tasks, 3, [0, 1])
@@ -143,7 +146,7 @@ def test_a_learner_without_a_task_graph_is_rejected():
         ShardedModel(budgetron.RelationPerceptron(), shards=3).partial_fit(X, y, tasks=tasks)
 
 
-def test_the_accuracy_of_a_model_with_offsets():
+def test_the_score_of_a_sharded_model_uses_the_offsets():
     X, y, tasks = stream(N, 6)
     scores = np.linspace(-4, 4, N)
     with ShardedModel(budgetron.Budgetron(graph=graphs.disconnected()), shards=2) as model:

@@ -227,7 +227,7 @@ def test_a_copy_of_a_live_directory_does_not_disturb_its_owner(tmp_path):
 
 
 def test_keys_of_earlier_versions_are_not_learned_twice(tmp_path):
-    """Earlier versions stored one key per message, KEY/FIRST, in the shards. A resumed call skips those rows."""
+    """Earlier versions stored a key per message, KEY/FIRST ROW, in the shards. A resumed call skips these rows."""
     X, y, tasks = stream(600, 21)
     with ShardedModel(learner(), shards=3, directory=tmp_path / "m", block=128) as model:
         model.partial_fit(X[:50], y[:50], tasks=tasks[:50])

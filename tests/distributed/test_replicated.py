@@ -64,7 +64,7 @@ def test_filters_of_replicas_add_up_to_those_of_one_learner():
         for combined, before, *replicas in zip(*map(information, [part, last[0], *now]), strict=True):
             gains = [replica - before for replica in replicas]
             np.testing.assert_allclose(combined - before, sum(gains), rtol=1e-6, atol=1e-9)
-        # The weights of one replica alone differ by up to 0.55 from these.
+        # The weights of one replica alone differ from those of one learner by up to 0.55.
         np.testing.assert_allclose(part.filters["filter0"][0], expected.filters["filter0"][0], rtol=0, atol=0.15)
 
 

@@ -38,12 +38,15 @@ def numbers(n, seed=0, is_sparse=False):
 
 
 def replicas_of(stream, n, engine="core", budget="1 MiB", first=64):
-    """Models that began with the first block, and have learned a part of the stream each; one with all; a baseline."""
+    """Return n models that have learned a part of the stream each, one that has learned all, and the baseline.
+
+    All models began with the plan for the same first rows.
+    """
     X, y, tasks = stream
     models, began = [], []
     for g in range(n + 1):
         model = Budgetron(budget, engine=engine).partial_fit(X[:2], [0, 1], tasks=tasks[:2])
-        # A new engine with the same settings: this one has learned two rows.
+        # Replace the engine, which has learned two rows, by a new one with the same settings.
         model._engine = new_replica(type(model._engine)(model._engine.settings), X[:first])
         began.append(shared_part(model._engine))
         chosen = slice(g, None, n) if g < n else slice(None)
@@ -52,14 +55,14 @@ def replicas_of(stream, n, engine="core", budget="1 MiB", first=64):
 
 
 def keyed(numbers, key=3, counts=1, n_sums=2):
-    """One key with sums, then a weight and its sum of squared gradients."""
+    """The numbers of one key: first its sums, then a weight and the sum of its squared gradients."""
     numbers = np.array([numbers], dtype=np.float64)
     return KeyedWeights(
         np.array([key]), np.array([counts], np.int8), numbers[:, :n_sums], numbers[:, n_sums:], 1
     )
 
 
-def test_sums_add_their_increments_and_weights_are_averaged_by_them():
+def test_increments_of_sums_are_added_and_weight_the_average_of_weights():
     before = keyed([2.0, 1.0, 0.5, 4.0], counts=4)
     parts = [keyed([5.0, 1.0, 1.0, 6.0], counts=7), keyed([2.0, 2.0, -1.0, 5.0], counts=5), before]
     after = combined(parts, before, max_count=15)
@@ -69,7 +72,7 @@ def test_sums_add_their_increments_and_weights_are_averaged_by_them():
     assert combined(parts, before, max_count=6).counts.tolist() == [6]
 
 
-def test_a_feature_of_one_replica_gets_its_weights_and_unseen_ones_stay():
+def test_a_feature_seen_by_one_replica_takes_its_weights_and_unseen_features_stay():
     before = keyed([2.0, 1.0, 0.5, 4.0])
     only = combined([before, keyed([2.5, 1.0, 0.8, 4.5]), before], before, max_count=15)
     np.testing.assert_allclose(only.weights, [[0.8, 4.5]])
@@ -87,12 +90,12 @@ def test_a_cell_that_began_again_counts_in_full():
     np.testing.assert_allclose(after.sums, [[2.0, 1.0 + 0.5 + 1.5]])
     np.testing.assert_allclose(after.weights[0, 0], (0.5 * -0.2 + 1.5 * 0.9) / 2)
     assert after.counts.tolist() == [10]
-    # One sum that is smaller shows it too: sums only grow.
+    # A single smaller sum also shows that a cell began again, because sums only grow.
     after = combined([keyed([0.0, 9.0, 0.1, 1.0])] * 3, before, 15)
     np.testing.assert_allclose(after.sums, [[2.0, 1.0 + 3 * 9.0]])
 
 
-def test_sums_stay_below_the_largest_that_a_file_may_have():
+def test_sums_do_not_exceed_the_largest_that_a_file_may_have():
     before = KeyedWeights(np.array([3]), np.zeros(1, np.int8), np.zeros((1, 2), np.float32), np.zeros((1, 2)), 1)
     full = KeyedWeights(before.keys, before.counts, np.full((1, 2), 2.0**24, np.float32), before.weights, 1)
     np.testing.assert_array_equal(combined([full, full], before, 15).sums, full.sums)
@@ -120,7 +123,8 @@ def test_masses_of_features_add_up_to_those_of_one_learner(engine):
     expected = shared_part(one._engine).keyed
     for g, part in enumerate(after):
         received = shared_part(with_shared_part(models[g]._engine, part)).keyed
-        # Without the cells of pairs, which have no masses. Replicas know later which features are frequent.
+        # Only the cells of features. Cells of pairs have no masses, and differ: a replica forms pairs later, because
+        # it sees a feature less often.
         features, of_one = (part["table"].rows(part["table"].sums.sum(axis=1) > 0) for part in (received, expected))
         np.testing.assert_array_equal(features.keys, of_one.keys)
         np.testing.assert_array_equal(features.counts, of_one.counts)
@@ -190,7 +194,7 @@ def test_bins_of_replicas_have_the_same_edges_and_add_up(engine, is_sparse):
 
 
 def test_bins_with_other_edges_are_not_exchanged():
-    models, _, last = replicas_of(numbers(300), 2, first=10)  # too few rows for 64 edges, so each replica finds its own
+    models, _, last = replicas_of(numbers(300), 2, first=10)  # too few rows for 64 edges: each replica finds others
     now = [shared_part(model._engine) for model in models]
     for part, own in zip(combine(None, now, last), now, strict=True):
         assert part.keyed.keys() == own.keyed.keys() != {}
@@ -199,7 +203,7 @@ def test_bins_with_other_edges_are_not_exchanged():
 
 
 def test_one_replica_equals_the_learner_if_its_table_is_full():
-    """An exchange would move cells within their buckets, so that other cells would be evicted later."""
+    """A single replica exchanges nothing: cells would move within their buckets, and others would be evicted later."""
     X, y, tasks = texts(1500, words=3000, length=30)
     expected = Budgetron("40 KiB").predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(Budgetron("40 KiB"), replicas=1, exchange_every=128, block=128) as model:
@@ -222,7 +226,7 @@ def test_replicas_on_sparse_rows_have_one_plan():
 
 @pytest.mark.parametrize(("stream", "loss"), [(texts(6000, words=2000), 1 / 2), (numbers(3000, is_sparse=True), 3 / 4)])
 def test_replicas_on_sparse_rows_stay_close_to_one_learner(stream, loss):
-    """`loss` is the part of the loss of replicas that remains with exchanges."""
+    """Replicas without exchanges make more errors than one learner. With exchanges at most `loss` of these remain."""
     X, y, tasks = stream
     error = {"one": np.mean((Budgetron("1 MiB").predict_then_learn(X, y, tasks=tasks) > 0) != y)}
     for every in (256, 10**9):
@@ -253,7 +257,7 @@ def test_a_restart_counts_nothing_twice(tmp_path):
         new = (masses(model) - before).sum(axis=0)
         model.exchange()
         after = masses(model)
-    # What the replicas had learned between the exchange and the restart counts too, except for the smallest of it.
+    # After a restart the baseline is the smallest mass of all replicas, and what each replica has above it counts too.
     least = before.min(axis=0)
     np.testing.assert_allclose(after, (least + (before - least).sum(axis=0) + new)[None].repeat(3, axis=0))
     assert (after <= exchanged + (before - exchanged).sum(axis=0) + new).all()
@@ -266,7 +270,7 @@ def test_own_weights_do_not_travel():
     part, own = table_and_bins._features(one._engine.settings, one._engine.state())
     n_cells = int((np.asarray(one._engine.state()["table_tags"]) > 0).sum())
     assert len(part.keys) + len(own) == n_cells
-    # A word that occurs at least three times has own weights of the tasks that use it.
+    # A word that occurs at least three times has own weights for the tasks that use it.
     words, frequent = len(np.unique(X.indices)), (X.getnnz(axis=0) >= 20).sum()
     assert words * 0.99 <= (part.sums.sum(axis=1) > 0).sum() <= words
     assert len(own) > 2 * frequent > 100

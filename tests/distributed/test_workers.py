@@ -102,7 +102,7 @@ RULES = {
 def test_shares_follow_demand_within_the_total(tmp_path, rule, on_disk):
     X, y, tasks = stream(1500, 6)
     rng = np.random.default_rng(0)
-    # One task is pure noise, so it never stops making mistakes.
+    # The labels of one task are pure noise, so its mistakes never stop.
     busiest = max(tasks, key=tasks.count)
     y = np.where([task == busiest for task in tasks], rng.integers(0, 2, size=1500), y)
     learner = RULES[rule](budget=48, kernel=KERNEL, graph=graphs.disconnected())

@@ -28,7 +28,7 @@ MODULES = sorted(
     if not module.name.endswith(("._core", ".__main__"))
 )
 LEARNERS = [name for name in budgetron.__all__ if hasattr(getattr(budgetron, name), "partial_fit")]
-NETWORK = {"docs/datasets.md"}  # may skip examples: they download
+NETWORK = {"docs/datasets.md"}  # pages that may skip examples, because these download data
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 

@@ -99,7 +99,7 @@ def test_search_and_dark_mode(site, browser):
             page.set_viewport_size({"width": 360, "height": 740})
             for name in ("index", "examples/index", "reference/learners"):
                 page.goto(f"{home}{name}.html")
-                assert page.evaluate("document.documentElement.scrollWidth") <= 360, name  # a phone scrolls down only
+                assert page.evaluate("document.documentElement.scrollWidth") <= 360, name  # no scrolling sideways
     finally:
         server.shutdown()
         server.server_close()

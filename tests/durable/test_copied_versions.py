@@ -26,7 +26,7 @@ def owner(tmp_path):
         yield host
 
 
-class CountingStore:
+class RecordingStore:
     """A store that records the names of the objects that are written."""
 
     def __init__(self, store):
@@ -84,7 +84,7 @@ def test_a_restore_into_the_same_directory_keeps_its_versions(tmp_path, owner):
 
 
 def test_only_what_changed_is_copied_and_what_is_unused_is_deleted(tmp_path, owner):
-    store = CountingStore(copy_of(tmp_path))
+    store = RecordingStore(copy_of(tmp_path))
     copier = VersionCopier(owner.directory, store, 1)
     copier.copy()
     assert len(store.put_names) == 3 and n_files(store) == 2

@@ -218,7 +218,7 @@ def test_a_repeated_correction_changes_nothing(tmp_path):
     host.close()
 
 
-def test_a_retry_without_row_is_one_only_if_the_record_has_one_example(tmp_path):
+def test_a_correction_without_row_is_a_retry_only_if_the_record_has_one_example(tmp_path):
     host, sent = learned_host(tmp_path)
     label = other_label(sent[3][1][0])
     host.correct(4, label, 0)
@@ -282,7 +282,7 @@ def test_corrections_replay_forgotten_tasks_weights_and_dicts(tmp_path):
 
 
 def test_a_correction_that_makes_later_records_invalid_is_rejected(tmp_path):
-    """Without the first example of another class the model would not know the class."""
+    """Without an example of "b" in the first record, the model would not know this class in the second."""
     host = Host.open(tmp_path, MODELS["budgetron"])
     host.learn([[0.0], [1.0]], ["a", "b"])
     host.learn([[0.0]], ["b"])

@@ -189,8 +189,8 @@ def test_nothing_is_learned_while_the_disk_is_full_and_learning_continues_afterw
         assert host.content() == (tmp_path / "model").read_bytes()
 
 
-# Open a directory without write permission. Root may write anywhere, so it becomes another user. This user may not be
-# able to read the package, so everything is imported before.
+# Open a directory without write permission. Root may write anywhere, so a process of root becomes another user. That
+# user may not be able to read the package, so everything is imported before.
 READ_ONLY = """
 import os, sys
 import budgetron.learners.lifecycle.files

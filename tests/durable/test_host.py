@@ -109,7 +109,7 @@ def test_a_rejected_block_is_not_learned_now_nor_in_any_replay(tmp_path):
     host.learn(*third)
     after = host.content()
     close_without_snapshot(host)
-    host = Host.open(tmp_path)  # the commit of `third` has cleared it
+    host = Host.open(tmp_path)  # the commit of `third` has cleared the rejected record
     assert host.recovery.rejected == 0 and host.content() == after
     host.close()
 

@@ -1,4 +1,4 @@
-"""Damage that SQLite does not detect is detected. `repair` keeps all records before the damage."""
+"""A host detects damage that SQLite does not detect. `repair` keeps all records before the damage."""
 
 from __future__ import annotations
 

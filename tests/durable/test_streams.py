@@ -120,7 +120,7 @@ def test_the_end_of_a_stream_is_known_after_its_answers_were_deleted(tmp_path, m
 
 
 def test_going_back_to_a_record_learns_the_later_rows_of_a_stream_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)  # less than the records between snapshots
+    monkeypatch.setattr("budgetron.durable.storage.snapshots.MAX_KEYS", 2)  # fewer than the records between snapshots
     with Host.open(tmp_path, MODELS["random"], snapshot_every=50) as host:
         send_stream(host, range(10, 101, 10))
     restore(tmp_path, tmp_path, position=7)

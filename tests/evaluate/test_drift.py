@@ -49,7 +49,7 @@ def test_a_rise_is_noticed_soon_and_a_fall_is_no_alarm(block: int) -> None:
 
 @pytest.mark.parametrize("quiet_block", [100, 5000])
 def test_changes_are_noticed_soon_after_a_long_quiet_stream(quiet_block: int) -> None:
-    """After 100,000 quiet losses the error rises twice: each rise is noticed within 500 losses, the second as well."""
+    """After 100,000 quiet losses the error rises twice, and each rise is noticed within 500 losses."""
     rng = np.random.default_rng(0)
     adwin = Adwin(rows=1)
     alarms, position = [], 0
@@ -121,7 +121,7 @@ def first_alarms(losses: np.ndarray, change: int) -> tuple[int | None, int | Non
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.2), (0.1, 0.3), (0.3, 0.6)])
 def test_alarms_agree_with_those_of_river(low: float, high: float) -> None:
-    """Both notice each of five rises, and neither before it.
+    """Our ADWIN and river's notice each of five rises, and raise no alarm before it.
 
     Ours is later, in the median by at most 256 losses, because it divides δ further.
     """

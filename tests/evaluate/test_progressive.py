@@ -263,7 +263,7 @@ def test_a_result_converts_to_json_and_text() -> None:
         ({"max_tasks": True}, "max_tasks must be an integer >= 1; got True."),
     ],
 )
-def test_invalid_options_and_streams_are_refused(wrong: dict[str, Any], says: str) -> None:
+def test_invalid_options_of_progressive_are_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=r"evaluate\.progressive: ") as caught:
         evaluate.progressive(learner(), (X, Y, TASKS), **wrong)
     assert says in str(caught.value)

@@ -76,7 +76,7 @@ def test_markdown_has_every_cell_beside_print() -> None:
                 printed_value = printed(block, name, graph, share)
                 assert printed_value is not None
                 assert f"{mean:.1f} ± {error:.1f} ({printed_value:.1f}, {mean - printed_value:+.1f})" in text
-    assert text.count("| mtbprj-2 |") == 8  # four blocks, F and error
+    assert text.count("| mtbprj-2 |") == 8  # in each of four blocks, for F and for the error
     assert "4 orders, version 9.9" in text and render.FIGURE in text
 
 

@@ -3,8 +3,8 @@
     python tests/golden/make_format_1.py
 
 It ran once, when format 1 was new. The files must never be written again, because `tests/persist/test_golden.py` tests
-that they can still be read. Those named budgetron contain a Budgetron of the first generation, which stored examples.
-The tests check that they are rejected.
+that they can still be read. The files `format-1-budgetron*.budgetron` contain a Budgetron of the first generation,
+which stored examples. The tests check that these are rejected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The script that wrote the model file of format 1 with columns, and how it encodes and scores some new rows.
+"""The script that wrote the model file of format 1 with columns, and the record of how it encodes and scores new rows.
 
     python tests/golden/make_format_1_columns.py
 

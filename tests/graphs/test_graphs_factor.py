@@ -1,4 +1,4 @@
-"""The factor R of a graph's A⁻¹: exact without dropped entries, always a covariance, and small for many tasks."""
+"""The factor R of a graph's A⁻¹ is exact without dropped entries, RRᵀ is always a covariance, and R stays small."""
 
 from __future__ import annotations
 

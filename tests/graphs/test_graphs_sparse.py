@@ -68,7 +68,7 @@ def test_bounds_of_c_g_of_100_000_tasks_are_equal(huge):
     graph, _, _ = huge
     low, high = graph.c_g_range
     assert high <= low * (1 + 1e-9) and graph.c_g == high
-    weakly_connected = np.argsort(graph.matrix.diagonal())[:5]  # tasks that are likely to have large entries
+    weakly_connected = np.argsort(graph.matrix.diagonal())[:5]  # their diagonal entries of A⁻¹ are likely to be large
     for i in weakly_connected:
         assert graph.column(i)[i] <= high**2 * (1 + 1e-12)
 

@@ -1,4 +1,4 @@
-"""The core encodes words, dates and rows exactly as the definitions in NumPy, SciPy and scikit-learn do."""
+"""The core encodes words, dates and rows exactly as the definitions in Python, SciPy and scikit-learn do."""
 
 from __future__ import annotations
 

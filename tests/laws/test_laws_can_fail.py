@@ -1,4 +1,4 @@
-"""Each law fails for a learner that breaks it, and for no other learner."""
+"""Each law holds for a sound learner, and fails for a learner that breaks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Sound(RandomBudgetPerceptron):
     """A learner that obeys all laws. Subclasses override `altered` to break one of them."""
 
     def altered(self, X, y, tasks, learn):
-        """Return the margins before each update; `learn` learns the rows and returns them."""
+        """Return the margins before each update; `learn` learns the rows and returns these margins."""
         return learn(X, y)
 
     def predict_then_learn(self, X, y, *, tasks=None, classes=None, sample_weight=None, offset=None):

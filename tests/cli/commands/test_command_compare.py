@@ -26,7 +26,7 @@ def test_the_smallest_of_the_best_models_is_recommended(mail: Path, as_json, bud
     assert by_name[result["best"]]["error"] == min(learner["error"] for learner in result["learners"])
     least = min(learner["memory_bytes"] for learner in close)
     smallest = [learner for learner in close if learner["memory_bytes"] <= 1.25 * least]
-    # To save a few bytes is no reason for a higher error.
+    # Among models within 25 % of the least memory, the one with the lowest error is recommended.
     assert by_name[result["recommended"]]["error"] == min(learner["error"] for learner in smallest)
     assert any(learner["worse_than_best"] for learner in result["learners"]) and "Perceptron, no limit" in by_name
     assert result["command"].startswith(f"budgetron run {mail} ") and result["why"].startswith("Take ")
@@ -135,7 +135,7 @@ def test_a_model_without_a_kernel_is_recommended_if_it_is_as_good(
     assert as_json("tune", curved)["rounds"][0]["chosen"] == "gaussian"  # a linear model cannot separate it
 
 
-def test_a_smaller_budget_is_recommended_only_after_all_examples(mail: Path, as_json) -> None:
+def test_a_smaller_budget_is_recommended_only_if_all_examples_were_read(mail: Path, as_json) -> None:
     options = ["--learner", "Forgetron", "--kernel", "linear", "--budget", 400]
     whole, part = as_json("tune", mail, *options), as_json("tune", mail, *options, "--rows", 500)
     for result, chosen in ((whole, "100"), (part, "400")):

@@ -66,7 +66,7 @@ def test_verify_reports_intact_and_damaged_models(data, tmp_path):
 
 
 def test_repair_needs_the_loss_to_be_accepted(data):
-    # The checksum of the row does not match any more.
+    # After this change the row does not match its checksum.
     run_sql(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")
     before = (data / "other" / "host.sqlite").read_bytes()
     code, output = invoke("repair", data)

@@ -258,7 +258,7 @@ def test_a_word_among_numbers_gives_a_warning(tmp_path: Path, budgetron) -> None
 
 
 def test_a_rare_label_is_noticed(tmp_path: Path, budgetron, as_json) -> None:
-    """With 2 % of clicks, AUC and average precision come first, and a sentence says why."""
+    """With 3 % of positive labels, AUC and average precision are printed first, and a sentence says why."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=2000)
     clicks = rng.random(2000) < 0.02 * np.exp(x)

@@ -67,7 +67,7 @@ def test_predict_and_inspect_read_a_directory_that_another_process_owns(live_dir
         row = io.columns_of(owner).block([{"a": 2, "b": 1, "user": "u3"}])
         assert example["example"]["margin"] == owner.decision_function(row.X, tasks=row.tasks)[0]
         assert bool(example["example"]["nearest"]) == (owner.capacity_ > 0)  # a Budgetron stores no examples
-        owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner still has the directory
+        owner.partial_fit(block.X[:10], [0] * 10, tasks=block.tasks[:10])  # the owner can still write
     heading = "shards  " if model_class is ShardedModel else "replicas"
     assert f"{heading} 3, with" in output_of("inspect", directory)
 
@@ -103,7 +103,7 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_di
 
 
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
-def test_a_budget_is_the_total_of_all_shards_on_ray(tmp_path, graph):
+def test_a_budget_of_run_ray_is_the_total_of_all_shards(tmp_path, graph):
     model = models.start_sharded(Budgetron(budget=100, graph=graph), str(tmp_path / "m"), shards=8, workers=2)
     # All replicas of a Budgetron have the same size, because they average their weights: 100 = 8 · 12 + 4.
     is_replicated = graph == graphs.complete()

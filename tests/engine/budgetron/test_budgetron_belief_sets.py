@@ -47,7 +47,7 @@ def test_filters_with_other_bandwidths_take_a_small_share_of_the_bytes():
 
 
 def test_tasks_have_own_weights_in_a_small_budget():
-    """40 tasks with nothing in common: a model with room only for their biases has 38 % mistakes."""
+    """40 tasks have nothing in common. A model with room only for their biases would be wrong on 38 % of the rows."""
     rng = np.random.default_rng(6)
     X, tasks = rng.normal(size=(4000, 10)), rng.integers(40, size=4000)
     y = (X * rng.normal(size=(40, 10))[tasks]).sum(axis=1) > 0

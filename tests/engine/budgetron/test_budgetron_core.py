@@ -32,7 +32,7 @@ FORMS = {
     "frequent-float32": {"is_sparse": True, "frequent": (0, 2), "dtype": "float32", "mixed": True},
 }  # fmt: skip
 FLOAT64 = ("linear", "mixed-linear")
-# With weight 1e-3, AdaGrad would learn or ignore a confidently wrong example by its last bit (`adagrad.MIN_ERROR`).
+# With weight 1e-3, rounding would decide whether AdaGrad learns a confidently wrong example (`adagrad.MIN_ERROR`).
 WEIGHTS = [0.0, 2e-3, 1.0, 3.0, 50.0, 1.7e308]
 GRAPHS = ["complete", "disconnected", "pooled", "clusters", "edges"]
 

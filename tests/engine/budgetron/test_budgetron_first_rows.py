@@ -21,7 +21,7 @@ KINDS = ["core"] * native.available + ["numpy"]
 
 
 def numbers(n, seed=0):
-    """Rows of six numbers inside and outside of a ball, as CSR; a fifth of them is 0.
+    """Rows of six numbers inside and outside of a ball, as CSR; a fifth of the numbers are 0.
 
     Two more columns are 0 except in the rows 12 and 25, so that all `MAX_ROWS` rows are kept.
     """
@@ -208,7 +208,7 @@ def test_the_first_rows_count_as_memory_and_are_within_the_budget(engine):
 
 @pytest.mark.parametrize("engine", KINDS)
 def test_a_budget_that_the_machine_does_not_have_is_named_and_changes_nothing(engine, monkeypatch):
-    """A budget takes most of its memory only after the first rows."""
+    """A model allocates most of its budget only after the first rows."""
     X, y = numbers(120)
     model = Budgetron("100 KiB", engine=engine).partial_fit(X[:50], y[:50])
     state, kind = model._engine.state(), type(model._engine)
@@ -333,7 +333,7 @@ def test_tiny_budgets_and_linear_models_have_a_table_only(parameters):
 
 
 def test_the_numpy_engine_equals_the_core_after_the_second_beginning():
-    """Both engines plan different sizes, so the core continues from the state of the NumPy engine."""
+    """The two engines plan different sizes, so the core continues from the state of the NumPy engine."""
     if not native.available:
         pytest.skip("built without a compiler")
     (X, y), tasks = numbers(150), np.arange(150) % 4

@@ -59,7 +59,7 @@ def test_most_tasks_keep_their_weights_where_there_are_slightly_more_tasks_than_
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, learn):
-    """After its row was forgotten or evicted, its margins are those of a new task.
+    """A task whose row was forgotten has the margins of a new task.
 
     The hashed arrays are so large that no two tasks share a number. The point of a new task in `Latent` depends on its
     id, so there is no such part.
@@ -120,7 +120,7 @@ def test_a_feature_has_own_weights_from_its_third_occurrence_on(kind, make_setti
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_feature_2_of_task_5_has_another_cell_than_feature_5_of_task_2(kind, make_settings, learn):
-    """Both are small integers in many data sets, and a symmetric hash of the pair would give them one cell."""
+    """Tasks and features are small integers in many data sets. A symmetric hash of the pair would give one cell."""
     settings = make_settings("disconnected", is_sparse=True, d=10, cells=4096)
     engine = kind(settings)
     row = lambda feature: sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 10))  # noqa: E731
@@ -160,7 +160,7 @@ def test_a_first_small_gradient_makes_a_small_step(kind, make_settings, learn):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_steps_of_a_belief_on_sizes_do_not_shrink_to_nothing(kind, make_settings, learn):
-    """The sum of squares of this belief decays by 2 % per step. No gradient is above 1, so it stays below 1/0.02."""
+    """The sum of squares of this belief decays by 2 % per step. No gradient is above 1, so the sum stays below 50."""
     engine = kind(make_settings("disconnected", is_sparse=True, d=10, cells=64))
     row = sparse.csr_matrix(([1.0], ([0], [3])), shape=(1, 10))
     for label in [0, 1] * 200:
@@ -299,7 +299,7 @@ def test_similarities_have_the_right_signs(engine):
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_linear_weights_are_the_slopes_of_f(kind, make_settings, learn):
-    """With one linear belief they are the slopes of the margin, computed here from differences of margins.
+    """With one linear belief, linear weights are the slopes of the margin, here computed from differences of margins.
 
     All weight of the calibration is on its straight curve, because the margin would not be linear otherwise.
     """

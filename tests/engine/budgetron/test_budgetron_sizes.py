@@ -59,7 +59,7 @@ def test_frequencies_are_used_where_they_help(kind, make_settings, learn):
     assert all(used[name] in (BEGIN[name], PLANNED) for name in used)
     heaviest = int(curved.query("beliefs")["weight"].argmax())
     assert used[FOURIER_PARTS[heaviest]] == PLANNED
-    assert any(used[name] == BEGIN[name] for name in FILTERS.values())  # the lighter filters do not grow
+    assert any(used[name] == BEGIN[name] for name in FILTERS.values())  # a lighter filter does not grow
     assert frequencies_of(linear) == {name: [BEGIN[name], PLANNED] for name in FOURIER_PARTS.values()}
     bound = memory.bytes_of(settings, kind is native.Engine)
     assert linear.memory_bytes() < curved.memory_bytes() <= bound
@@ -99,7 +99,7 @@ def test_growing_leaves_margins_as_they_are():
 
 
 def test_new_weights_of_adagrad_do_not_spoil_what_was_learned():
-    """With G = 0 every new weight would take a step of the whole rate at once."""
+    """If the sum G of squared gradients began at 0, every new weight would take a first step of the whole rate."""
     rng = np.random.default_rng(4)
     few, many = 32, 64 * 32
     adagrad = FourierAdaGrad(0, 0.3, 0.1, 1, 3, few, many, shared=True, cells=0)

@@ -223,8 +223,8 @@ def test_fourier_features_have_the_gaussian_kernel():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(2, d)) * 0.7
     index = np.arange(count)
-    # In bank 0, every fourth block of 32 has twice the γ, and all blocks after the first 48 d have three times the γ.
-    # Bank 1 has one γ.
+    # In bank 0, every fourth block of 32 frequencies has twice the γ, and the frequencies after the first 48 d have
+    # three times the γ. Bank 1 has one γ.
     gammas_0 = (1 + (index // 32 % 4 == 3)) * np.where(index < 48 * d, 1.0, 3.0) / d
     for a, b, gammas in zip(fourier.banks(x), fourier.banks(y), (gammas_0, np.full(count, 0.5 / d)), strict=True):
         products = (a * b).reshape(count, 2).sum(axis=1)

@@ -78,7 +78,7 @@ def test_memory_bytes_agree_with_the_allocator(rule, is_sparse):
 
 def test_a_row_beyond_the_whole_budget_is_learned_from_but_never_stored(learner):
     if "budget" not in learner().get_params():
-        pytest.skip("it has no byte budget")
+        pytest.skip("this learner has no byte budget")
     rng = np.random.default_rng(4)
     usual, long = rows_of(rng, 50, 3000, True), sparse.csr_matrix(np.ones((1, 3000)))
     model = make_learner(learner, budget="64 KiB", kernel=kernels.Gaussian(0.5))
@@ -134,7 +134,7 @@ def test_byte_budgets_are_kept_at_every_step(name, kind, budget):
 def test_memory_is_bounded_on_a_stream_of_new_tasks(learner, budget, n_tasks):
     """Each task occurs once. The memory stays within the bound that was computed before the first example."""
     if "budget" not in learner().get_params():
-        pytest.skip("it has no budget")
+        pytest.skip("this learner has no budget")
     rng = np.random.default_rng(2)
     model, size, bound = make_learner(learner, budget=budget, kernel=kernels.Gaussian(0.5)), 2000, None
     for start in range(0, n_tasks, size):

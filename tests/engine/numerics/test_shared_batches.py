@@ -30,8 +30,8 @@ GRAPHS = {
     "clusters": graphs.clusters({task: task % 7 for task in range(TASKS)}),
     "path": graphs.from_edges([(task, task + 1) for task in range(TASKS - 1)], tasks=range(TASKS)),
 }
-# No limit; a limit that the rows reach, so that the least recently updated row is evicted; a limit below 4 B, where
-# the core keeps neither the log of evictions nor the Gram matrix.
+# The stream reaches the limit `evicting`, so that the least recently updated row is evicted. The limit `few` is below
+# 4 B, where the core keeps neither the log of evictions nor the Gram matrix.
 LIMITS = {"unlimited": None, "evicting": 4 * B, "few": 2 * B}
 
 
@@ -137,7 +137,7 @@ def test_a_state_without_the_matrix_continues(graph):
     without_matrix = {name: saved[name] for name in saved if name != "table_gram"}
     others = [{name: up_to_date[name] for name in up_to_date if name not in dropped}
               for dropped in (core_only, core_only | {"inverse", "inverse_diagonal"})]  # fmt: skip
-    # Builds before the log saved a count.
+    # Versions without the log saved a count of evictions.
     with_count = up_to_date if graph == "path" else up_to_date | {"table_evictions": 7}
     for state in (without_matrix, *others, with_count):
         older = native.Engine.restore(case.settings, state)
@@ -149,7 +149,7 @@ def test_a_state_without_the_matrix_continues(graph):
 
 @pytest.mark.parametrize("graph", ["open", "clusters"])
 def test_a_log_is_applied_if_the_loaded_model_keeps_none(graph):
-    """After resizing, a model may have too few rows for its capacity."""
+    """A resized model may have too few task rows for its capacity to keep a log."""
     case = Case(graph, "evicting", seed=5)
     engine = native.Engine(case.settings)
     case.learn(engine, 0, 300)
@@ -197,7 +197,8 @@ def test_many_rows_stay_within_the_planned_bytes():
             assert engine.memory_bytes() <= bound <= 1.6 * engine.memory_bytes() + 24 * 1024
 
 
-# With few rows the log is applied when some of them are current; with many, when it has 48 slots.
+# With few rows the log is applied when enough of them are `current`, which means that they already include the logged
+# evictions. With many rows it is applied when it has 48 slots.
 @pytest.mark.parametrize(("capacity", "max_rows", "n", "largest_log"), [(20, 80, 6000, 3), (120, 4800, 11_000, 47)])
 def test_the_weights_of_a_long_stream_do_not_drift(capacity, max_rows, n, largest_log):
     """The Gram matrix is never recomputed. After thousands of evictions it must still agree with the rows."""

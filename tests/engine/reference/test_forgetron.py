@@ -1,4 +1,4 @@
-"""mtforg compared with its definition: φ by search, the rule in explicit feature space, invariance to scale."""
+"""The Forgetron compared with its definition: φ by search, the rule in explicit feature space, invariance to scale."""
 
 from __future__ import annotations
 

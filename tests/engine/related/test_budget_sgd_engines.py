@@ -63,7 +63,7 @@ REMOVAL = [Maintenance.REMOVE, Maintenance.OLDEST, Maintenance.RANDOM, Maintenan
 def test_engines_agree_on_more_examples_than_a_register_holds(maintenance, capacity):
     """The core compares scores in groups of registers, in single registers, and one by one; these sizes use all three.
 
-    The margin is so large that every example is a step.
+    The margin is so large that every example causes an update.
     """
     settings = make_settings(
         rule="budget_sgd", kernel=kernels.Gaussian(gamma=0.4), graph=graphs.complete(), n_features=D, capacity=capacity,

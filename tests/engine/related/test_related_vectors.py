@@ -1,5 +1,7 @@
-"""Related multitask learners agree with their test vectors: Perceptrons of CCG10 and SRDV11, and both shifting ones.
+"""Related multitask learners agree with their test vectors.
 
+They are the Perceptrons of CCG10 and SRDV11 (see `rules/relation_perceptron.py`), the Shifting Perceptron and the
+fixed-shrink Forgetron.
 The stream has three tasks, t mod 3. The vectors use the linear kernel and the complete graph; their probe is of task 1.
 """
 
@@ -137,7 +139,7 @@ def test_a_budget_that_spans_all_mistakes_changes_nothing(kind):
 
 
 def test_the_dual_is_the_primal_second_order_perceptron():
-    """w = (I + SSᵀ + φφᵀ)⁻¹ v in the space of A^{−½} ⊗ x; the dual's f is that margin times s/a."""
+    """w = (I + SSᵀ + φφᵀ)⁻¹ v in the space of A^{−½} ⊗ x. The f of the dual form is this margin times s, as a is 1."""
     A_inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     values, U = np.linalg.eigh(A_inverse)
     root = (U * np.sqrt(values)) @ U.T

@@ -10,5 +10,5 @@ from contract_streams import X, made
 def storing_learner(learner):
     """A learner that stores examples."""
     if made(learner).partial_fit(X[:2], [0, 1]).capacity_ == 0:
-        pytest.skip("it stores no examples; tests/engine/budgetron has its tests")
+        pytest.skip("this learner stores no examples")
     return learner

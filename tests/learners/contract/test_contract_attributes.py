@@ -32,7 +32,7 @@ def test_mistakes_are_counted(learner):
 def test_task_weights_make_the_margins(learner):
     model = made(learner).partial_fit(X, Y, tasks=TASKS)
     if "no_mistake_no_change" in learner.exemptions or model.capacity_ == 0:
-        pytest.skip("its margins are not a sum over the stored examples alone")
+        pytest.skip("the margins of this learner are not a sum over the stored examples alone")
     active = model.active_set_
     for task in {*TASKS, "never seen"}:
         margins = KERNEL(X, active.rows) @ model.task_weights(task)
