@@ -1,6 +1,6 @@
 """The exceptions of the package, and the wording of their messages.
 
-    BudgetronError              the base class: `except BudgetronError` catches everything that this package raises
+    BudgetronError              the base class: `except BudgetronError` catches every exception class of this package
         InputError              the call was wrong; retrying it does not help (also a ValueError)
         OperationalError        the call was right, but a disk, a worker or the network failed, or a package is missing
 
@@ -9,7 +9,8 @@ Messages have three parts: who and which parameter; what is accepted; what was p
     Budgetron: budget must be an integer >= 1 or a size such as "64 MiB"; got 0.
 
 Python, the command line and HTTP clients get the same wording. Over HTTP an `InputError` becomes a 4xx status, and an
-`OperationalError` a 5xx status. On the command line they end the process with exit status 2 and 3.
+`OperationalError` a 5xx status. On the command line an `InputError` ends the process with exit status 2, and
+an `OperationalError` with 3.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, TypeGuard
 
 
 class BudgetronError(Exception):
-    """The base class of every exception that this package raises."""
+    """The base class of all exception classes of this package."""
 
 
 class InputError(BudgetronError, ValueError):
@@ -76,7 +77,7 @@ class WorkerError(OperationalError):
 
 
 class Closed(OperationalError):
-    """A model or connection was used after it was closed. Calls in progress while a process stops get it too."""
+    """A model or connection was used after it was closed, or the service is stopping."""
 
 
 class MissingExtra(OperationalError, ImportError):

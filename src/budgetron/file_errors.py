@@ -26,7 +26,7 @@ def require(condition: object, parameter: str, accepted: str, got: str = "other 
 
 @contextmanager
 def reported_as_file_error(parameter: str, accepted: str) -> Iterator[None]:
-    """Turn errors of constructors called with values from a file into a `ModelFileError`.
+    """Convert errors in this context, where constructors get values from a file, to `ModelFileError`.
 
     NumPy's floating-point warnings are silenced: values from a hostile file may overflow a computation, and then the
     checks on its result reject the file.

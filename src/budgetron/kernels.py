@@ -2,9 +2,10 @@
 
     K'(x, x') = k(⟨x, x'⟩, ‖x‖², ‖x'‖²)
 
-A kernel is a function of an inner product and two squared norms, and of nothing else. So stores and kernels are
-independent: each store computes inner products, dense or sparse, for every kernel. A kernel of your own is a subclass
-of `Kernel` with `of_products`; it runs on the NumPy engine.
+A kernel is a function of an inner product and two squared norms, and of nothing else. So
+kernels do not depend on how rows are stored: the store of dense rows and the store of sparse rows compute the inner
+products, and every kernel works with both. A kernel of your own is a subclass of `Kernel` with `of_products`; it runs
+on the NumPy engine.
 
 >>> import numpy as np
 >>> from budgetron import kernels
@@ -61,7 +62,7 @@ class Kernel(ABC):
                 got = "NaN for dot = {:g}, sq_a = {:g} and sq_b = {:g}".format(*first)
                 remedy = "A kernel must have a finite value for every pair of rows."
                 raise input_error(who, what, "without NaN", got, remedy)
-        return values[()]  # type: ignore[no-any-return]  # of an array without dimensions, the number
+        return values[()]  # type: ignore[no-any-return]  # [()] turns a zero-dimensional array into a number
 
     def of_self(self, sq: Array) -> Array:
         """Return K'(x, x) as the learner uses it: 1 if normalised (0 if K'(x, x) is 0)."""
@@ -127,9 +128,9 @@ class Gaussian(Kernel):
     """The Gaussian (RBF) kernel exp(−γ‖x − x'‖²).
 
     ``gamma="scale"`` means γ = 1/(d · v), where d is the number of features and v the variance of the entries of the
-    first 64 rows that are learned. For sparse rows it is estimated after 1, 2, 4, … 64 rows; for dense rows after 32
-    and 64 rows, and is 1/d before. Then it is constant, so it does not depend on how a stream is cut into blocks. If
-    the entries do not vary, it is 1/d.
+    first 64 rows that are learned. For sparse rows γ is estimated after 1, 2, 4, … 64 rows; for dense rows after 32
+    and 64 rows, and before that it is 1/d. After 64 rows γ is constant. It is the same however a stream is divided into
+    blocks. If the entries do not vary, γ is 1/d.
     """
 
     gamma: float | str = "scale"

@@ -11,9 +11,9 @@ from typing import Any
 
 from budgetron.errors import import_extra, input_error, is_integer, shown
 
-# The palette of Okabe and Ito, which is also distinguishable for people who are colour-blind.
+# The palette of Okabe and Ito, whose colours differ for people with colour blindness too.
 COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#4d4d4d")
-MANY = 20  # bars that can be read in one plot
+MANY = 20  # the default of `top`: more bars, or rows of a matrix, cannot be read in one plot
 
 
 def axes_for(who: str, ax: Any) -> Any:
@@ -65,6 +65,6 @@ def matrix(ax: Any, names: Sequence[Hashable], values: Any, label: str, signed: 
 
 
 def plain_text(name: Hashable) -> str:
-    """Return a name for a label: shortened, and with `$` escaped, which would start a formula in matplotlib."""
+    """Return a name as the text of a tick: shortened, and with `$` escaped, which starts a formula in matplotlib."""
     text = str(name)
     return (text if len(text) <= 60 else text[:59] + "…").replace("$", r"\$")

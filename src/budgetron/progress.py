@@ -1,8 +1,8 @@
 """A progress line for Python programs and notebooks: what is done, how fast, and how long it will take.
 
-`io.read` and `evaluate.progressive` show it on request. It is one line on standard error that is written again and
-again, which terminals and notebooks both understand; nothing but the standard library is needed. The command line has
-its own progress line, with more figures.
+`io.read` and `evaluate.progressive` show it on request. It overwrites one line on standard error, which works in
+terminals and in notebooks, and needs only the standard library. The command line has its own progress line, with more
+figures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class ProgressLine:
         self.end()
 
     def due(self) -> bool:
-        """Return whether it is time for an update. Callers check it first, because computing the figures takes time."""
+        """Return whether it is time for an update. Callers ask before they compute the figures, which takes time."""
         return self._shown and time.perf_counter() - self._updated >= _INTERVAL
 
     def show(self, n: int, share: float | None = None, words: str = "") -> None:
-        """Show that n units are done, and which share of the whole that is, if it is known."""
+        """Show that n units are done, and their share of the whole if the share is known."""
         if not self._shown:
             return
         self._updated = time.perf_counter()

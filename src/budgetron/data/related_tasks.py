@@ -1,7 +1,7 @@
 """Generate streams of tasks with known relations: kinds of tasks, tasks on a grid, and opposed tasks.
 
-x is standard normal, and the label of an example of task i is the sign of w_i·x plus Gaussian noise. `synthetic`
-exports these functions.
+An example x of task i is positive if w_i·x, plus Gaussian noise in `kinds` and `grid`, is above 0. `synthetic` exports
+these functions.
 """
 
 from __future__ import annotations

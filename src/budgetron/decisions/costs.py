@@ -40,7 +40,7 @@ class Costs:
         return costs
 
     def expected(self) -> tuple[int, int]:
-        """Return the two cuts (numbers of bins) that are best if the scores are the true log odds.
+        """Return the two cuts (indices of bins) that are best if the scores are the true log odds.
 
         Below the first cut the negative label is decided, from the second on the positive one; between them a person
         is asked.
@@ -52,11 +52,11 @@ class Costs:
         return (low, high) if low < high else (cut, cut)
 
     def cheapest(self, negatives: NDArray[np.int64], positives: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the cuts with the lowest cost of the examples counted by bin; among ties the nearest to `expected`.
+        """Return the cuts with the lowest cost on the examples counted per bin; among ties the nearest to `expected`.
 
         The number of questions is the number of examples above the lower cut, plus the number below the upper cut,
         minus the number of all examples. The cost is therefore a sum of two functions, one of each cut, and the cuts
-        can be chosen separately. If the lower cut is then not below the upper one, asking never pays.
+        can be chosen separately. If the lower cut chosen in this way is not below the upper one, asking never pays.
         """
         false_negatives, false_positives = self.fn * _below(positives), self.fp * _above(negatives)
         expected = self.expected()

@@ -6,7 +6,7 @@
     max_error          decide only where few decisions are wrong (`risk_control`); otherwise ask
 
 It learns online: scores of examples that were predicted before they were learned are counted in fixed bins. A *cut* is
-the number of the first bin at or above a threshold. Cuts are chosen again each time the number of counted examples has
+the index of the first bin at or above a threshold. Cuts are chosen again each time the number of counted examples has
 grown by a sixteenth, and at least by 64. A learner has an operating point as `model.operating_point`.
 """
 
@@ -26,7 +26,7 @@ from budgetron.errors import InputError, input_error, shown
 
 WHO = "OperatingPoint"
 ASK = -1  # the code of "ask a person"
-_FIRST = 256  # margins that only determine the scale, and are not counted
+_FIRST = 256  # the first margins only determine the scale, and are not counted
 _STEP, _SHARE = 64, 16  # cuts are chosen again after 64 examples, or after a sixteenth of those counted if that is more
 _MIN_EXAMPLES = 50  # of each label; with fewer, costs choose the cuts as if the scores were calibrated
 Floats = NDArray[np.float64]
@@ -44,10 +44,10 @@ class OperatingPoint(PointFigures):
         Costs of a false positive, a false negative and, optionally, of asking a person: ``{"fp": 1, "fn": 20}``. The
         thresholds with the lowest cost are chosen. Like `threshold`, this is only for two labels.
     max_error : float, optional
-        Ask a person unless at most this share of the decisions is wrong, for each label that is decided.
+        Decide for a label only where at most this share of these decisions is wrong; otherwise ask a person.
     confidence : float, default=0.95
-        The probability with which `max_error` holds for future decisions, for every label. It assumes that the model no
-        longer changes, and that examples are independent draws.
+        The probability with which `max_error` holds for future decisions, for every label, if the model stays as it is
+        and examples are independent draws.
     margins : bool, default=False
         Whether scores are margins and not probabilities. A learner sets this for its operating point.
 
@@ -89,7 +89,7 @@ class OperatingPoint(PointFigures):
         self.labels: NDArray[Any] | None = None  # sorted; known from the first example on
         self.scale: float | None = 1.0 if self.log_odds else None
         self._first: list[Floats] = []
-        self.counts = np.zeros((0, 2, BINS), dtype=np.int64)  # (class, wrong or right, bin); two labels have one row
+        self.counts = np.zeros((0, 2, BINS), dtype=np.int64)  # (label, wrong/right, bin); 2 labels: (1, label, bin)
         self.decided = np.zeros((0, 0), dtype=np.int64)  # (true label, decided label or asked), as decided at the time
         # Two labels: negative below the first cut, positive from the second on. More labels: one cut per label.
         self.cuts: list[int] = []
@@ -265,7 +265,7 @@ class OperatingPoint(PointFigures):
         return np.where(bins >= np.array(self.cuts)[predicted], predicted, ASK).astype(np.intp)
 
     def _scores(self, values: Floats) -> Floats:
-        """Turn probabilities into log odds of the second label, or of each label against the rest; margins stay."""
+        """Turn probabilities into log odds of the second label, or of each label against the rest. Keep margins."""
         if not self.log_odds:
             return values
         invalid = values[~((values >= 0) & (values <= 1))]

@@ -55,7 +55,7 @@ class PointFigures:
 
     @property
     def expected_cost(self) -> float | None:
-        """The cost per example of the cuts, on the examples counted; without costs, the share of wrong decisions."""
+        """The cost of the cuts per counted example; without costs, the share of examples that they decide wrongly."""
         if not self.n:
             return None
         wrong, asked = self._expected()

@@ -1,6 +1,6 @@
 """Convert an operating point to the record and arrays of a model file, or to bytes, and back.
 
-Learners save their points with it; durable and distributed models use the bytes. All input is validated.
+Model files contain the record and arrays; durable and distributed models use the bytes. All input is validated.
 """
 
 from __future__ import annotations

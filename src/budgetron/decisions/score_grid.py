@@ -1,6 +1,6 @@
 """Fixed bins for the scores of a stream, which store their distribution in bounded memory.
 
-A score is divided by a scale: 1 for log odds; for other learners the spread of the first margins (`scale_of`). Bins
+A score is divided by a scale: 1 for log odds; for other margins the spread of the first of them (`scale_of`). Bins
 are 1/16 wide up to ±8. Beyond that, their width is 0.8 % of the score, up to ±160. Larger scores share the last bins.
 
     g(x) = x for |x| ≤ 8,   sign(x) · (8 + 8 ln(|x| / 8)) beyond,   bin = ⌊16 (g(x) + 32)⌋ in 0 … 1023
@@ -58,11 +58,12 @@ def one_against_rest(margins: Floats) -> Floats:
 
 
 def scale_of(scores: Floats) -> float:
-    """Return the scale of margins that are not log odds: the lesser of their mean size and their spread; 1 for zeros.
+    """Return the scale of margins that are not log odds: their standard deviation or, if lower, their mean size.
 
-    If labels are rare, all margins may be close to −1. Bins by the mean size would then hold nearly all of them in a
-    few bins, and AUC would be wrong in the second digit. Beyond 8 scales the width of a bin is a share of the score, so
-    a spread below a twentieth of the mean size needs no smaller scale.
+    The size of a margin is its absolute value. If all margins are 0, the scale is 1. If a label is rare, all margins
+    may be close to −1. With the mean size as the scale, nearly all of them would be in a few bins, and AUC would be
+    wrong in the second digit. Beyond 8 scales the width of a bin is a share of the score, so the scale is never below a
+    twentieth of the mean size.
 
     >>> scale_of(np.array([-2.0, 4.0])), scale_of(np.array([-10.5, -9.5])), scale_of(np.zeros(3))
     (3.0, 0.5, 1.0)

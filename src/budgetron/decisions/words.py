@@ -11,7 +11,7 @@ from budgetron.decisions.operating_point import OperatingPoint
 def point_words(
     point: OperatingPoint | None, name_of: Callable[[Any], str] = str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the heading and the text of each line that describes a point; nothing before it knows the labels.
+    """Yield the heading and the text of each line that describes a point; nothing until the point knows the labels.
 
     `name_of` turns a label into text that is short and safe to print.
     """

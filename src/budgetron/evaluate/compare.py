@@ -1,7 +1,8 @@
 """Compare several learners on one stream: the same examples in the same order, in one pass.
 
-Whether one learner is worse than another is tested on the examples on which they differ (McNemar's test). If b examples
-are wrong only for the first learner and c only for the second, the difference is (b − c)/√(b + c) standard deviations.
+Whether one learner is worse than another is tested on the examples on which they differ (McNemar's test). If only
+the first is wrong on b examples, and only the second on c examples, the difference is (b − c)/√(b + c) standard
+deviations.
 
 If a label is rare, AUC says more than the error. AUCs are compared on pieces of the stream. If the AUCs on piece i
 differ by d_i, and the piece has w_i pairs of a positive and a negative, the difference is Σ w_i d_i / √(Σ w_i² d_i²)
@@ -38,7 +39,7 @@ class ComparedModel:
 
 
 class Comparison:
-    """Runs several learners on the same blocks, and tests which one is worse.
+    """Runs several learners on the same blocks, and tests whether one is significantly worse than another.
 
     A learner that rejects the first block, for example because its budget is too small, is left out; `refused` has the
     reason. An error at a later block is raised.

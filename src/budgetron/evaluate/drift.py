@@ -186,7 +186,7 @@ class DriftMonitor:
         self.latest: deque[Alarm] = deque(maxlen=MAX_ALARMS)
 
     def add(self, task_rows: NDArray[np.intp], losses: Floats, position: int, names: Sequence[Hashable]) -> None:
-        """Add the losses of examples. Task row r is task `names[r − 1]`; row 0 has the tasks not counted separately."""
+        """Add losses. In `task_rows`, r is task `names[r − 1]`, and 0 is any task that is not counted separately."""
         # ADWIN needs losses in [0, 1].
         scaled = np.minimum(losses, self._scale) / self._scale
         if len(names) == 1 and names[0] is None:  # without tasks, all examples together are enough

@@ -63,7 +63,7 @@ def calibration(validation: Validation, ax: Any) -> Any:
 
 
 def tasks(validation: Validation, top: int, ax: Any) -> Any:
-    """Plot the error of the tasks with the highest lower confidence limit, as bars."""
+    """Plot the errors of the first tasks of `Validation.worst_first` as bars."""
     worst = validation.worst_first()[: checked_top(_WHO, top)]
     ax = axes_for(_WHO, ax)
     names = [f"{task} ({row.n:,})" for task, row in worst]

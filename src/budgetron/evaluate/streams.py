@@ -47,7 +47,7 @@ def _csr_rows(X: Any, start: int, end: int) -> Any:
     first, last = X.indptr[start], X.indptr[end]
     rows = type(X)((end - start, X.shape[1]), dtype=X.dtype)
     rows.data, rows.indices, rows.indptr = X.data[first:last], X.indices[first:last], X.indptr[start : end + 1] - first
-    # SciPy finds this out by reading all column numbers, and remembers it: once per block instead of once per part.
+    # SciPy reads all column numbers to find this out, and caches the answer. So it reads them once per block.
     rows.has_canonical_format = X.has_canonical_format
     return rows
 

@@ -5,8 +5,9 @@
     n known:     diagonal (1 + w)/(1 + wn),  off-diagonal w/(1 + wn)     the paper's scale
     n unknown:   diagonal 1,                 off-diagonal w/(1 + w)      the same, times (1 + wn)/(1 + w)
 
-w = 0 means no edges: tasks are independent. w = ∞ means one learner for all tasks (pooling). Two numbers describe all
-similarities, so memory does not depend on the number of tasks, and new tasks may appear at any time.
+w = 0 means no edges: tasks are independent. w = ∞ means one learner for all tasks (pooling). Two numbers describe
+all similarities, so memory does not depend on the number of tasks, and new tasks may appear at any time. Only a graph
+of clusters also stores a table: the cluster of each task that its user listed.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Mapped:
     def __init__(self, names: Iterable[Hashable], labels: Iterable[Hashable]) -> None:
         names, labels = list(names), list(labels)
         task_ids = task_ids_of(names)
-        # Sorted by id, so that equal mappings are equal whatever their order.
+        # Sorted by id, so that two mappings with the same entries are equal, whatever their order.
         order = np.argsort(task_ids, kind="stable")
         numbering: dict[Hashable, int] = {}
         numbers = [numbering.setdefault(labels[i], len(numbering)) for i in order]
@@ -121,7 +122,7 @@ class Mapped:
         self.task_ids: Ints = read_only(task_ids[order])
         self.numbers: Ints = read_only(np.array(numbers, dtype=np.int64))
 
-        # A hash table of arrays: `_starts` delimits the tasks of each bucket within `_entries`.
+        # A hash table made of arrays: bucket b has the rows _starts[b] to _starts[b + 1] of `_entries`.
         self._shift = np.uint64(64 - max(1, (len(task_ids) - 1).bit_length()))  # about as many buckets as tasks
         buckets = self._bucket_of(self.task_ids)
         by_bucket = np.argsort(buckets, kind="stable")
@@ -133,8 +134,8 @@ class Mapped:
     def clusters_of(self, task_ids: Ints) -> Ints:
         """Return the cluster of each task id. The cluster of a task outside the map is its own task id.
 
-        Numbers of clusters start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash table, because a
-        binary search among a million tasks misses the CPU cache at every step.
+        The returned cluster numbers start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash table,
+        because a binary search among a million tasks misses the CPU cache at every step.
         """
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)

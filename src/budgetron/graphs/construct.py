@@ -25,7 +25,7 @@ from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats
 
 _SPARSE_SIMILARITY_LIMIT = 16 * DENSE_LIMIT  # a full matrix of this many tasks has 2 GiB
-_LARGEST = 1e10  # the largest sum of weights at a task; rounding in I + L then leaves I about six digits
+_LARGEST = 1e10  # the largest sum of weights at a task; rounding in I + L leaves about six digits of I
 
 
 def from_edges(edges: Iterable[Any], weights: ArrayLike | None = None, tasks: Iterable[Any] | None = None) -> Explicit:
@@ -220,7 +220,7 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     from scipy.sparse import csr_array, eye_array
 
     size = len(tasks)
-    # With larger weights, rounding in I + L would lose most digits of I, and L alone is singular.
+    # With larger weights, rounding in I + L loses most digits of I; and without I, the matrix L has no inverse.
     if identity and not laplacian.diagonal().max() <= _LARGEST:
         raise input_error(
             who,

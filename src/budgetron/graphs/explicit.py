@@ -5,7 +5,7 @@ two matrices:
 
     dense    A⁻¹ (k × k), if k ≤ 1024 or if the user passed A⁻¹ itself
     matrix   A, sparse, for larger graphs. Column i of A⁻¹ is the solution c of A c = e_i. It is computed when it is
-             needed, in the connected component of i only, because A⁻¹ is 0 elsewhere
+             needed, in the connected component of i only, because the rest of the column is 0
 
 The id of a task is its index in the list. Its cluster is the number of its connected component.
 """
@@ -231,7 +231,7 @@ class Explicit(TaskGraph):
         return column
 
     def _index_of(self, task: Any) -> int:
-        """Convert a task, such as a NumPy date, to a plain Python value as in `_index`, and return its index."""
+        """Return the index of a task that first has to be converted to plain Python (a NumPy date), or reject it."""
         index = _lookup(self._index, plain(task))
         if index is None:
             known = ", ".join(shown(name, 24) for name in self.tasks[:3]) + (", …" if self.n_tasks > 3 else "")

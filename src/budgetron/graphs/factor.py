@@ -1,4 +1,4 @@
-"""Compute a sparse factor R of a graph's A⁻¹: up to a constant factor, R Rᵀ ≈ A⁻¹. Rules that couple tasks use it.
+"""Compute a sparse factor R of a graph's A⁻¹: R Rᵀ is nearly proportional to A⁻¹. Used by Budgetron and FourierSgd.
 
     f_i = shared + Σ_j R_ij v_j
 
@@ -89,7 +89,7 @@ def _series(matrix: Any, entries: int | None, hops: int) -> Any:
     for n in range(1, hops + 1):
         # c_n = C(2n, n)/4ⁿ, computed from c_{n−1}.
         c *= (2 * n - 1) / (2 * n)
-        # Powers need only twice as many entries per row as the result: on a grid the difference is 1e-4.
+        # Powers need only twice as many entries per row as the result: on a grid, more would change R by only 1e-4.
         power = _largest(sparse.csr_array(power @ S), None if entries is None else 2 * entries)
         total = total + c * power
     return sparse.csr_array(root @ total)

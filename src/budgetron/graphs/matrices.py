@@ -80,7 +80,7 @@ def check_semidefinite(who: str, name: str, matrix: Any) -> None:
 def is_laplacian(matrix: Any) -> bool:
     """Return whether this is a Laplacian of a weighted graph: rows sum to 0, off-diagonal entries are at most 0."""
     diagonal, off, off_magnitude = _parts(matrix)
-    # Σ|a| + Σa over a row is 0 exactly if none of its off-diagonal entries a is positive.
+    # Σ|a| + Σa, over the off-diagonal entries a of a row, is 0 if and only if no a is positive.
     return bool(
         (off_magnitude + off <= _ROUNDING * diagonal).all() and (abs(diagonal + off) <= _ROUNDING * diagonal).all()
     )

@@ -29,7 +29,7 @@ def solve(matrix: Any, b: Floats, singular: bool = False) -> Floats:
         b = b - b.mean()
     scale = matrix.diagonal()
     scale[scale == 0] = 1.0  # the Laplacian of a single task is 0, and so is b
-    # A residual computed in floating point has an error of a few eps · ‖A‖ · ‖c‖, here 4, and ‖A‖ ≤ 2 max A_ii.
+    # A residual computed in floating point has an error of up to about 4 eps · ‖A‖ · ‖c‖, and ‖A‖ ≤ 2 max A_ii.
     rounding = 4 * np.finfo(np.float64).eps * 2 * float(scale.max(initial=0.0))
     c = np.zeros_like(b)
     residual, norm = b.copy(), float(np.linalg.norm(b))

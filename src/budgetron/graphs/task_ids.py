@@ -1,8 +1,8 @@
 """Task ids: the 64-bit numbers by which the engines identify tasks (`key` in saved states).
 
-An integer task is its own id. The id of any other name is a stable hash, the same in every process and on every
-machine. So a model needs no table of all tasks; it remembers only the names of tasks with stored examples. Changing the
-hash would make saved models unusable.
+An integer task in the range below is its own id. The id of any other name is a stable hash, the same in every process
+and on every machine. So a model needs no table of all tasks; it remembers only the names of tasks with stored examples.
+Changing the hash would make saved models unusable.
 
     in (−2⁶¹, 2⁶¹)         an integer task, itself
     2⁶² + 61 hash bits     any other name

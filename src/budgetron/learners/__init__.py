@@ -1,9 +1,9 @@
 """The learners: scikit-learn estimators.
 
-`estimators` has one file per learning rule; `learner` is their base class, `block_learner` its part for blocks of
-examples, and `registry` lists them. `input` checks and encodes the arguments of calls, `inspection` shows the content
-of a fitted model, `lifecycle` creates, locks, resizes, saves and loads models. The rules themselves are in
-`budgetron.engine`.
+`estimators` has one file per learner, and `registry` finds these files. `learner` has the base class of all learners,
+and `block_learner` its methods for blocks of examples. `input` checks and encodes the arguments of calls, `inspection`
+shows the content of a fitted model, `lifecycle` creates, locks, resizes, saves and loads models. The learning rules
+themselves are in `budgetron.engine`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Deciding:
         self._point = None if point is None else self._adapted(point)
 
     def _adapted(self, point: OperatingPoint) -> OperatingPoint:
-        """Return the point with the kind of scores (probabilities or margins) and the labels of this learner."""
+        """Adapt a point without labels to this learner's kind of scores (probabilities or margins) and its labels."""
         if point.labels is None:
             # A learner without probabilities decides by margins, which have another scale.
             point = point.fresh(margins=not hasattr(self, "predict_proba"))

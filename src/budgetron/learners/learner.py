@@ -106,8 +106,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def forget_task(self, task: Hashable) -> None:
         """Remove the stored examples and the weights of one task. All other tasks stay as they are.
 
-        It is no error if the model has nothing of the task, as with `set.discard`: a call may be repeated, and a model
-        need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
+        As with `set.discard`, it is not an error if the model stores nothing of the task: a call may be repeated, and a
+        model need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
         """
         self._check_fitted()
         task_id, _ = validation.located_one(self._who, task, self._graph, self._tasked)
@@ -145,7 +145,8 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        The content is first checked in the way `load` checks it. Then the file is replaced atomically.
+        Parameters, settings, state, labels and columns are first checked as `load` checks them. Then the file is
+        replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file

@@ -70,7 +70,7 @@ class TaskScorer:
         return request
 
     def set_score_request(self, *, tasks: bool | str | None = True, **requests: bool | str | None) -> Self:
-        """Request further metadata for the metric, such as ``sample_weight=True``."""
+        """Request `tasks` under another name, or further metadata for the metric, such as ``sample_weight=True``."""
         self._tasks = tasks
         if requests:
             self._scorer.set_score_request(**requests)  # type: ignore[attr-defined]

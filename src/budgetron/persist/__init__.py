@@ -11,8 +11,8 @@
     verify       validation of the stored examples
     engines      settings and state of an engine, as its rule declares them
 
-`budgetron.learners` calls these modules to save and load. Nothing in here may run code from a file, or allocate memory
-by a number from a file before that number was validated, or import a learner.
+`budgetron.learners` calls these modules to save and load. They must never import a learner, run code from a file, or
+use a number from a file as the size of an allocation before validating it.
 """
 
 from __future__ import annotations

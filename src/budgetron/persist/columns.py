@@ -34,7 +34,7 @@ class SavedColumns(NamedTuple):
 
 
 def width(column: Column) -> int:
-    """Return how many columns of X a column becomes, without hashed ones."""
+    """Return the number of columns of X that belong to this column of the file alone; 0 if its values are hashed."""
     if column.kind == "number":
         return 1 + column.gaps
     if column.kind == "date":  # days; sine and cosine of weekday, day of the year and, with `clock`, the hour
@@ -76,7 +76,7 @@ def check_columns(plan: Plan, arrays: Mapping[str, NDArray[Any]], settings: Sett
     require((np.abs(center) <= LARGEST).all(), "columns.center", f"of numbers up to {LARGEST:g}")
     are_counts = (count >= 0).all() and (count <= _MAX_ROWS).all() and (count == np.floor(count)).all()
     require(are_counts, "columns.count", "counts of rows")
-    # The sums are over differences from `center`. Each is at most 2 LARGEST, which bounds the sums.
+    # The sums are over differences from `center`. Each difference is at most 2 LARGEST, which bounds the sums.
     bound = 2 * LARGEST * count
     require((np.abs(sums) <= bound).all(), "columns.total", "sums of as many values as were counted")
     in_range = ((squares >= 0) & (squares <= bound * 2 * LARGEST)).all()

@@ -1,8 +1,8 @@
 """Settings and state of an engine as JSON records and arrays, and back.
 
 Called by `budgetron.learners.lifecycle.saved`. The rule declares its parameters and the arrays of its state
-(`engine.reference.declaration`); this module knows no rule by name. Each engine reads states that the other wrote.
-`check_size` must run before an engine is created from settings of a file.
+(`engine.reference.declaration`); this module knows no rule by name. The core and the NumPy engine read each other's
+states. `check_size` must run before an engine is created from settings of a file.
 """
 
 from __future__ import annotations

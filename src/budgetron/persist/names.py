@@ -127,7 +127,7 @@ def _check_digits(number: Any) -> int:
 
 
 def _is_same_name(back: Any, name: Any) -> bool:
-    """Whether a decoded name equals the original. For example, JSON loses a time zone's name and the fold of a time."""
+    """Whether a decoded name equals the original. It differs if, say, a time had a `fold` or a named time zone."""
     if isinstance(name, tuple):
         return len(back) == len(name) and all(map(_is_same_name, back, name))
     if isinstance(name, (str, int, float, frozenset)):

@@ -1,7 +1,7 @@
 """Kernels and task graphs as JSON records and arrays, and back, for a closed list of kinds.
 
-Other modules also use `check_arrays`. Kernels and graphs of a file are made by public functions (`kernels.Gaussian`,
-`graphs.from_description`), which validate them.
+Public functions (`kernels.Gaussian`, `graphs.from_description`) make the kernels and graphs of a file, and validate
+them. `check_arrays` is also used for the other arrays of a file.
 """
 
 from __future__ import annotations

@@ -117,14 +117,17 @@ class Column(JsonObject, frozen=True):
 
 
 class Plan(JsonObject, frozen=True):
-    """The columns of a data file. Tensors ``columns.center``, ``.count``, ``.total``, ``.squares``: the scales."""
+    """The columns of a data file.
+
+    The tensors ``columns.center``, ``.count``, ``.total`` and ``.squares`` are the scales of its numbers and dates.
+    """
 
     layout: Literal["table", "svmlight", "vw"]
     label: Annotated[str, Meta(max_length=2**12)] | None
     whole_labels: bool  # whether labels are whole numbers; otherwise they are text or, with `truth_labels`, booleans
     task: Annotated[str, Meta(max_length=2**12)] | None
     columns: Annotated[list[Column], Meta(max_length=2**16)]
-    hashed: Annotated[int, Meta(ge=0, le=2**30)]  # columns of X that words and many categories are hashed into
+    hashed: Annotated[int, Meta(ge=0, le=2**30)]  # number of columns of X for hashed words and values
     label_note: Annotated[str, Meta(max_length=2**10)] = ""
     task_note: Annotated[str, Meta(max_length=2**10)] = ""
     truth_labels: bool = False  # whether labels are true and false
@@ -166,7 +169,7 @@ COMMON_PARAMETERS: dict[str, Any] = {
 
 
 class ModelRecord(JsonObject, frozen=True):
-    """The whole JSON text of a model file. Everything learned is in the tensors ``state.NAME``."""
+    """The whole JSON text of a model file. The state of the engine is in the tensors ``state.NAME``."""
 
     learner: Annotated[str, Meta(max_length=100)]
     version: Annotated[str, Meta(max_length=100)]  # the version of budgetron that wrote the file; for display only

@@ -1,4 +1,4 @@
-"""The mistake bounds of the paper's two theorems. c is c_G, the largest norm of a multitask instance.
+"""The mistake bounds of the paper's two theorems, for mtrbp (`RandomBudgetPerceptron`) and mtforg (`Forgetron`).
 
     Theorem 1, mtrbp, in expectation over its random choices, for any ε in (0, 1):
         E[M] ≤ (L + c S √B + ε B^{3/2}/2 + (ε B/4) ln(B/3)) / (1 − ε)     if ‖g_t‖ ≤ ε √B / (2c)
@@ -6,7 +6,8 @@
         M ≤ 4L + (B + 1)/(2 ln(B + 1))                                    if ‖g‖ ≤ √((B + 1)/ln(B + 1)) / (4c)
 
 M is the number of mistakes, L the hinge loss of the comparator g (g_t at step t, if it changes), S its total shift, B
-the budget. The first bound grows with ε, so the best ε is the smallest that the norm allows, ε = 2c‖g‖/√B.
+the budget, and c is c_G, the largest norm of a multitask instance. The first bound grows with ε, so the best ε is the
+smallest that the norm allows, ε = 2c‖g‖/√B.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     ‖g‖² = tr(K_{g,g} A),  (K_{g,g})_ij = ⟨g_i, g_j⟩ = (W H Wᵀ)_ij,  H the Gram matrix of z
     S = Σ_t ‖g_t − g_{t−1}‖                         total shift, if g changes during the stream
 
-A⁻¹ has the similarities of the tasks and K' is the kernel of rows. A is the inverse of A⁻¹ restricted to the
-comparator's own tasks. Other tasks do not add to the norm, because their classifiers may be chosen to minimize it.
+A⁻¹ has the similarities of the tasks and K' is the kernel of rows. A is the inverse of the
+part of A⁻¹ that belongs to the comparator's own tasks. Other tasks do not add to the norm, because their classifiers may be chosen to minimize it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from budgetron.kernels import Kernel, Linear
 
 Floats = NDArray[np.float64]
 _BLOCK = 2048  # rows of X per kernel matrix, to bound memory
-_OUTSIDE = 1e-9  # relative size of the part outside the range of a singular A⁻¹ above which the norm is infinite
+_OUTSIDE = 1e-9  # if a larger share of the weights is outside the range of a singular A⁻¹, the norm is infinite
 
 
 @dataclass(frozen=True, eq=False)

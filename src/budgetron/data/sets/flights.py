@@ -8,8 +8,8 @@ task the destination (104 airports)
 Cancelled and diverted flights have no arrival delay and are dropped. Flights are sorted by scheduled departure, then
 airport, carrier and flight number. The order of the file, which is by actual departure, would reveal the delay. Weather
 is joined by airport and hour; a missing value is replaced by the last value at that airport. Wind is a vector, zero if
-its direction is variable. A missing gust counts as 0. In reality a label would arrive hours after its row; here they
-come together.
+its direction is variable. A missing gust counts as 0. In reality a label would arrive hours after its row; here it
+comes with the row.
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ def _parse(contents: Mapping[str, bytes]) -> Examples:
     # The file has one array of rows per school.
     schools = cells["X"][0]
     X = np.vstack(schools).astype(np.float64)
-    # The two columns that are not binary.
     for column in (3, 4):
         low, high = X[:, column].min(), X[:, column].max()
         X[:, column] = (X[:, column] - low) / (high - low)

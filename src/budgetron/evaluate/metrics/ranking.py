@@ -153,8 +153,8 @@ def auc_within(positives: Floats, negatives: Floats) -> Floats:
 def average_precision(positives: Floats, negatives: Floats, exact: bool = False) -> Floats:
     """Return the average precision of each row.
 
-    If `exact`, the examples of a bin have the same score, and all have the precision at its end. Otherwise, their order
-    within the bin is taken as random.
+    If `exact`, the examples of a bin have the same score, and all get the precision at the end of the bin. Otherwise,
+    their order within the bin is assumed to be random.
 
     c examples come before the bin, a of them positive. In a random order of the bin, its i-th positive comes about r i
     examples later, r = (p + n + 1)/(p + 1), so the sum of the precisions is

@@ -60,7 +60,7 @@ class BudgetSgd(Learner):
     ``bogd``           online gradient descent, a random example is removed (Zhao et al. 2012)
     ``bogd++``         the same, but examples of small weight are removed with higher probability
     ``nogd``           online gradient descent in the Nyström features of the first B examples (Lu et al. 2016)
-    ``ahpatron``       the smaller half of the examples is projected on the larger (Liao et al. 2024)
+    ``ahpatron``       the half with the smallest terms is projected on the other half (Liao et al. 2024)
     =================  ===========================================================================================
 
     Parameters
@@ -69,8 +69,8 @@ class BudgetSgd(Learner):
         The number of examples that all tasks together may store; or a size such as ``"64 MiB"``, which limits all
         memory of the model; or None for no limit.
     kernel : kernels.Kernel, default=Gaussian(gamma="scale")
-        The kernel K' between the features of two examples. The multitask kernel is divided by its largest value K_tt
-        under a normalised K', because the published rules assume K_tt ≤ 1.
+        The kernel K' between the features of two examples. The multitask kernel is divided by the largest K_tt that
+        a normalised K' can give, because the published rules assume K_tt ≤ 1.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     step : {"passive-aggressive", "constant", "root", "pegasos"}, default="passive-aggressive"
@@ -244,11 +244,12 @@ class BudgetSgd(Learner):
                 self._who, "regularization", 'above 0 with step="pegasos"', shown(value),
                 "Its steps are 1/(regularization · t); try 1e-3.",
             )  # fmt: skip
-        # The factor 1 − η λ must stay positive, also at the first step, which is the longest.
+        # The first step has the largest η_t, which is `rate`.
         if self.step in ("constant", "root") and value * self._above_zero("rate") >= 1:
             raise input_error(
-                self._who, "regularization", "below 1 / rate", shown(value), "All weights would be lost at every step."
-            )
+                self._who, "regularization", "below 1 / rate", shown(value),
+                "Otherwise a step sets all weights to 0 or flips their signs.",
+            )  # fmt: skip
         return float(value)
 
     def _checked_radius(self) -> float:

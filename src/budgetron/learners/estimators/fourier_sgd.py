@@ -130,7 +130,7 @@ class FourierSgd(WithoutExamples, Learner):
                 "BudgetSgd takes every kernel.",
             )  # fmt: skip
         B = settings.capacity
-        # Nothing is stored, so the store of the engine has its smallest capacity.
+        # No examples are stored, so the engine's store of examples gets the smallest possible capacity.
         return replace(settings, capacity=1).with_parameters(
             frequencies=WITHOUT_LIMIT if B is None else PER_EXAMPLE * B,
             rate=float(self.rate), margin=float(self.margin), seed=checked_seed(self._who, self.random_state) % 2**63,

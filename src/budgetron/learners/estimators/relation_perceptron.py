@@ -144,8 +144,9 @@ class RelationPerceptron(LinearWeights, Learner):
     def query_probability(self, X: Any, *, tasks: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the probability with which to ask for the label of each row: b/(b + |f|), b = Σ_j |(C⁻¹)_ij|.
 
-        This is the active variant of Saha et al., which learns only from the examples whose labels it asks for. With
-        three or more classes |f| is the difference of the two largest margins. With ``"spectral"`` b is 1.
+        i is the task of the row, f its margin. This is the active variant of Saha et al., which learns only from the
+        examples whose labels it asks for. With three or more classes |f| is the difference of the two largest margins.
+        With ``"spectral"`` b is 1.
         """
         block = self.validate(X, tasks=tasks)
         margins = self.block_margins(block)

@@ -113,7 +113,7 @@ class ShiftingPerceptron(Learner):
 
     @property
     def fixed_shrink_(self) -> float | None:
-        """The a of the fixed decay: at a mistake all weights shrink by the factor 1 − a. None if it is polynomial."""
+        """The a of the fixed decay: at a mistake all weights shrink by the factor 1 − a. None for polynomial decay."""
         self._check_fitted()
         p, budget = self._engine.settings.parameters, self._engine.settings.capacity
         if p.shrink != FIXED:

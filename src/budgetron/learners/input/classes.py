@@ -1,6 +1,6 @@
 """Classes and label codes: a label's code is its position among the sorted classes.
 
-Called by `Learner.validate`. The first block that has two different labels settles the classes, and so does the
+Called by `Learner.validate`. The first block that has two different labels fixes the classes, and so does the
 argument `classes`. A stream may begin with blocks of a single label, if that label is −1, 0 or False (the negative
 class) or 1 or True (the positive class). A model never gains a class later, because its outputs are allocated once.
 """
@@ -76,7 +76,7 @@ class Classes:
         except TypeError:  # a label that is not hashable
             label_codes = [None]
         if None in label_codes:
-            label_codes = [self.code(who, label) for label in labels]  # raises, and names the label
+            label_codes = [self.code(who, label) for label in labels]  # True counts as "true"; else an error
         return np.array(label_codes, dtype=np.int32)
 
     def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:
@@ -133,7 +133,7 @@ def updated_classes(classes: Classes, y: NDArray[Any]) -> Classes:
     """Return the classes after one more block. A guessed negative label is replaced by the real one or confirmed."""
     if classes.settled:
         return classes
-    # The positive label is known; any other label settles the negative one.
+    # The positive label is known; any other label shows which the negative one is.
     others = [label for label in np.unique(y).tolist() if label not in (classes.values[1].item(),)]
     if not others:
         return classes

@@ -1,4 +1,4 @@
-"""Validation of sparse matrices: the only check of their structure that users see.
+"""Validation of the structure of sparse matrices, with messages that users understand.
 
 SciPy does not check the arrays of a matrix that is built from them, and its own conversions write outside of their
 memory if the arrays contradict each other. So the structure is checked before SciPy converts anything. The compiled

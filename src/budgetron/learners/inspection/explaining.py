@@ -40,7 +40,7 @@ def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: A
         margins = answer["margins"]
         is_binary = len(margins) == 1
         code = label_code if label_code is not None else 1 if is_binary else int(margins.argmax())
-        # Task names are read while the lock is held: an eviction could drop them.
+        # Read task names while the lock is held: later, an eviction could drop them.
         examples = () if "columns" in answer else _nearest(model, answer, 0 if is_binary else code, int(nearest))
     # With two classes there is one margin, for the second class. The margin for the first class is its negative.
     output, sign = (0, 1.0 if code else -1.0) if is_binary else (code, 1.0)

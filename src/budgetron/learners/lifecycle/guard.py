@@ -1,6 +1,6 @@
 """The fair lock of a model: threads acquire it in the order in which they asked for it.
 
-`Learner` makes one per model and takes it around learning and saving.
+`Learner` creates one per model and holds it while it learns or saves.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from collections import deque
 from threading import Lock, get_ident
 from typing import Any
 
-engine_creation = Lock()  # serialises the creation of engines: before that, a model has no lock
+engine_creation = Lock()  # one for all models: a model has no lock of its own before its engine is created
 
 
 class Guard:
     """A re-entrant lock that threads acquire in the order of their requests. It can be pickled; a copy is a new lock.
 
-    Learning takes it. Predictions take it where the engine has no lock of its own (the NumPy engine). A plain
-    `threading.RLock` is not fair: a thread that predicts in a loop takes it again before a waiting learner wakes up.
+    Learning acquires it. Predictions acquire it only if the engine has no lock of its own (the NumPy engine). A plain
+    `threading.RLock` is not fair: a thread that predicts in a loop acquires it again before a thread that waits to
+    learn wakes up.
     """
 
     def __init__(self) -> None:

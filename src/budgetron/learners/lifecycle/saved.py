@@ -1,9 +1,9 @@
 """Conversion between a learner and the record of a model file.
 
 The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
-A learner restored from it continues bit for bit. `content_of` (for saving) and `model_of` (for loading) run the same
-validation, so every file that was written can be read. Called by `Learner.save`, `load`, and by durable and
-distributed models.
+A learner restored from it continues bit for bit. `content_of` (for saving) validates parameters, settings, state,
+labels and columns like `model_of` (for loading), so that a model that `load` would reject is rejected when it is saved.
+Called by `Learner.save`, `load`, and by durable and distributed models.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _version() -> str:
 
 
 def _parameters(model: Any, graph: int) -> dict[str, Any]:
-    """Return the constructor's parameters as values for JSON. `graph` is the number of the graph in the file."""
+    """Return the constructor's parameters as values for JSON. `graph` is the graph's position in the file."""
     who, written = type(model).__name__, {}
     for name, value in model.get_params(deep=False).items():
         if name == "kernel":
@@ -229,7 +229,7 @@ def _arguments(learner: Any, parameters: dict[str, Any], graphs: list[TaskGraph]
     if "kernel" in parameters:
         parameters["kernel"] = parts.kernel_of(msgspec.convert(parameters["kernel"], schema.Kernel | None))
     if parameters.get("graph") is not None:
-        # The file stores the graph as a number into its list of graphs.
+        # The file stores the graph as its position in the list of graphs.
         require(parameters["graph"] == len(graphs) - 1, "parameters.graph", "the last graph of the file")
         parameters["graph"] = graphs[parameters["graph"]]
     else:

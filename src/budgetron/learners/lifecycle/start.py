@@ -35,7 +35,7 @@ _logger = logging.getLogger("budgetron.learners")
 class Start(Plots):
     """The part of a learner that turns its parameters and the first block into an engine."""
 
-    rule: ClassVar[str]  # the name of its files, see `engine.registry`
+    rule: ClassVar[str]  # the name of the learning rule and of its files, see `engine.registry`
     # Defaults of constructor parameters that some learners do not have.
     budget: Any = None
     kernel: Any = None
@@ -68,7 +68,7 @@ class Start(Plots):
         self._graph = graph
         self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
         self._classes = classes
-        # `_engine` is set last: other threads take it as the sign that the model is complete.
+        # `_engine` is set last: once it is set, other threads use the model without a lock.
         self._engine = engine
         _logger.info(
             "%s begins: %d features%s, %d classes, budget %s, %s", self._who, engine.settings.n_features,
