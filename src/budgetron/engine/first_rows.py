@@ -26,10 +26,10 @@ from budgetron.errors import error_message
 MAX_ROWS, MAX_ENTRIES = 64, 2048
 """With more rows, the final plan would come later. More entries would take more bytes than small budgets have."""
 FEWER_ROWS = (16, 32)
-"""So many rows, 16 or else 32, are enough if the second half of them has only columns that the first half has too."""
+"""Keep only the first 16 or 32 rows if every column of their second half also occurs in their first half."""
 
 MAX_SIZE = 1e75
-"""The largest |x| of an entry, because the squared norm of a row must not exceed 1e150 (`Engine.first_bad_row`)."""
+"""The largest magnitude of an entry, because the squared norm of a row must not exceed 1e150 (`first_bad_row`)."""
 
 
 class Block(NamedTuple):
@@ -85,7 +85,7 @@ class FirstRows:
         return len(self.codes)
 
     def room(self, block: Block) -> int:
-        """Return how many examples at the beginning of a block, which follows the kept ones, are to be kept too."""
+        """Return how many of the first examples of a block are to be kept, in addition to those kept already."""
         entries = block.rows.indptr[1 : 1 + MAX_ROWS - len(self)] - block.rows.indptr[0]
         n = int(np.searchsorted(entries, MAX_ENTRIES - len(self.indices), side="right"))
         together = self.plus(block.part(0, n))
@@ -195,8 +195,7 @@ class BeginsTwice(ABC):
             learned = self._learn(*block)
             self.first_rows = first_rows
             return learned
-        # The last first rows are in this block. All steps work on copies, so that the model is as it was if memory runs
-        # out.
+        # The first rows end in this block. All steps work on copies, so that the model is unchanged if memory runs out.
         copy = type(self).restore(self.settings, self.state())
         begun, flags_begun = copy._learn(*block.part(0, n))
         new = copy._begun_again(self.first_rows.plus(block.part(0, n)))
@@ -211,13 +210,13 @@ class BeginsTwice(ABC):
         try:
             new = type(self)(settings)
         except MemoryError:
-            remedy = "The model has not changed. Lower its budget with resize, or begin again with less."
+            remedy = "The model has not changed. Lower its budget with resize, or train a new model with a smaller one."
             message = error_message(
                 rule.__name__, "budget", "small enough for this machine's memory", "a larger one", remedy
             )
             raise MemoryError(message) from None
         new._learn(*first_rows.block())
-        # The counts are those of the whole stream. They include the mistakes of the first plan, and forgotten tasks.
+        # The counts are those of the whole stream, with the mistakes made under the first plan and all forgotten tasks.
         new._set_counts(self.n_seen, self.n_mistakes)
         return new
 
@@ -259,7 +258,7 @@ class BeginsTwice(ABC):
 
     @abstractmethod
     def _become(self, new: Self) -> None:
-        """Continue as another engine. Other threads may predict at the same time."""
+        """Take over the settings and the state of `new`. Other threads may predict at the same time."""
 
     @abstractmethod
     def _is_compiled(self) -> bool: ...

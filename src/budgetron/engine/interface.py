@@ -93,7 +93,8 @@ class Engine(Protocol):
     def forget(self, task_id: int) -> None:
         """Remove what was learned for a task: its stored examples, and its row of weights.
 
-        In `Budgetron`, its own weights in hashed arrays are cleared too, except in the hashed table of sparse rows.
+        In `Budgetron`, the task's own weights in hashed arrays are cleared too, except in the hashed table of sparse
+        rows.
         """
         ...
 

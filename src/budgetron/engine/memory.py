@@ -116,8 +116,7 @@ def with_pool(settings: Settings, capacity: int, nonzeros: float) -> Settings:
 def with_task_rows(settings: Settings, row_bytes: int, share: int, limit: int) -> Settings:
     """Return the settings with as many task rows, of `row_bytes` each, as fit into `share` bytes.
 
-    If the number of tasks is known, no more rows are planned than one per task and one more, for the weights that all
-    tasks share (for mtbprj-2 the sum of the tasks' rows).
+    If the number of tasks is known, there are at most as many rows as tasks, and one more for the sum of these rows.
     """
     if row_bytes == 0:
         return settings
@@ -144,7 +143,7 @@ def bytes_of(settings: Settings, compiled: bool = True) -> int:
     slots = settings.capacity
     assert slots is not None
     # Per slot 24 bytes for task id, cluster and arrival, and 16 for two rows of doubles (inner products and kernel
-    # values) of the example that is being learned; 8 bytes per output for its margins.
+    # values) of the example that is being learned; 8 bytes per output for the margins.
     rule = rule_class(settings.rule)
     total: int = rule.fixed_bytes + slots * (24 + 16) + 8 * settings.n_outputs
     total += _graph_bytes(settings) if compiled else 0  # the NumPy engine uses the caller's graph and has no copy
@@ -210,7 +209,7 @@ def _store_bytes(settings: Settings, slots: int) -> int:
     # Features that many slots have are dense columns, at most pool / (8 · slots) of them: one value per slot and a
     # header.
     columns = pool // (8 * slots) * (slots * item + 96)
-    # While all values are integers they are stored as int16. During the conversion to floats both forms exist.
+    # While all values are small integers they are stored as int16. The conversion to floats copies them first.
     converting = pool * 2
     # The rows themselves: a 4-byte feature index per non-zero and an eighth more, and bookkeeping per slot.
     return index + postings + columns + converting + (pool + pool // 8 + 1) * 4 + slots * (3 * 4 + 5 * 8)

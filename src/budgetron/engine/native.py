@@ -186,7 +186,8 @@ class Engine(BeginsTwice):
         self._learner.set_counts(n_seen, n_mistakes)
 
     def _become(self, new: Engine) -> None:
-        # `_learner` is replaced last: a thread that predicts with the old one needs the other attributes to be valid.
+        # Another thread may predict between these two lines. `_learner` is replaced last, so that the thread never uses
+        # the new learner with the old settings.
         self.settings, self._similarity, self.first_rows = new.settings, new._similarity, new.first_rows
         self._learner = new._learner
 

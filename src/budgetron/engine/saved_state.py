@@ -116,8 +116,8 @@ def verify_gram(arrays: Arrays) -> None:
 def verify_csr(where: str, indptr: Ints, indices: NDArray[np.integer[Any]], columns: int) -> None:
     """Reject arrays that are not canonical CSR: row starts in order, and ascending columns within each row.
 
-    `where` is how the names of both arrays begin. The engines use these numbers as indices into memory without further
-    checks.
+    `where` is the prefix of the names of both arrays in messages. The engines use these numbers as indices into memory
+    without further checks.
     """
     lengths = np.diff(indptr)
     require(

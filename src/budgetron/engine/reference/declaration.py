@@ -5,8 +5,8 @@
     bytes_beyond, planned   the memory planner (`engine.memory`)
     to_core, from_core      the compiled engine, if its arrays differ from those of the NumPy engine
 
-The right column says which modules read them. `Rule` inherits them; a rule overrides those that its own state or memory
-requires.
+The right column says which modules read them. `Rule` inherits the defaults, and each rule overrides those that do not
+fit its state or its memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The NumPy engine: learns blocks of examples one by one, and returns margins and outcomes.
+"""The NumPy engine: learns the examples of a block one by one, and returns margins and outcomes.
 
 It has the same interface as `budgetron.engine.native.Engine` and defines its results.
 """
@@ -49,7 +49,7 @@ class Engine(BeginsTwice):
 
     def _learn(self, X: Rows, codes: NDArray[np.int32], task_ids: Integers, clusters: Integers,
                weights: Array | None, offsets: Array | None) -> tuple[Array, NDArray[np.uint8]]:  # fmt: skip
-        # A kernel of the user may fail at any row. Then the rows before it must not stay learned.
+        # A user's own kernel may raise an exception at any row. Then the model must be as it was before the block.
         before = None if self.kernel is None or type(self.kernel) in BUILT_IN else deepcopy(self.state())
         try:
             return self._learn_rows(X, codes, task_ids, clusters, weights, offsets)
@@ -102,7 +102,7 @@ class Engine(BeginsTwice):
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
-        # The product of two kernel values above 1e150 would overflow. Inner products in float32 overflow much earlier.
+        # The product of two larger kernel values could overflow. Inner products in float32 overflow much earlier.
         # The comparison below is False for NaN, so NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):

@@ -10,7 +10,7 @@ k_t has the kernel values K(x_j, x_t) of a new example x_t with every stored exa
 
 Only H itself is updated from step to step; every system is solved from scratch. That is slow but accumulates no
 errors, and the core's incremental factors are tested against it. Kernel values have a rounding error of about
-`noise` · K_tt, which depends on the precision of the rows, so a smaller δ² counts as 0.
+`noise` · K_tt, so a smaller δ² counts as 0. `noise` depends on the precision of the rows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Gram:
             return None
         P = self.inverse()
         r = int(np.argmax(np.diagonal(P)))
-        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # K_rr is about 1
+        return None if P[r, r] * max(eta2, self.noise) < 1 else (r, P)  # noise · K_rr, with K_rr of about 1
 
 
 def noise_of(settings: Settings) -> float:

@@ -52,7 +52,7 @@ class Example:
 
 
 class Rule(Declaration, ABC):
-    """A learning rule: takes examples, returns margins and outcomes. It declares itself in `Declaration`."""
+    """A learning rule: takes examples, returns margins and outcomes. `Declaration` describes it to other modules."""
 
     settings: Settings
     store: Store
@@ -215,7 +215,7 @@ class KernelRule(Rule):
 
 
 class MistakeDriven(KernelRule):
-    """The base class of the paper's rules: only mistakes change the model."""
+    """The base class of rules that change the model only on mistakes."""
 
     @abstractmethod
     def correct(self, t: Example, y: Array) -> Outcome:

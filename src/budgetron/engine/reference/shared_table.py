@@ -4,7 +4,7 @@ An update of task i then changes row C_i only, whatever the number of tasks, and
 A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:
 
     clique:    β_i = (d − o) C_i + o s     ‖β_·j‖² = Σ_clusters (d − o)² Σ_l C_lj² + (2(d − o)o + n o²) s_j²
-    explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, which is over all tasks
+    explicit:  β_i = Σ_l (A⁻¹)_il C_l      ‖β_·j‖² = Σ_lm C_lj (A⁻²)_lm C_mj, a norm over all tasks
 
 n is the number of tasks if the graph has a fixed number, otherwise the number of the cluster's rows. With several
 outputs, norms are over all of them. There are at most `max_task_rows` rows of both kinds; beyond that, the least

@@ -74,7 +74,8 @@ def explain_linear(rule: Rule, examples: Iterable[Located]) -> dict[str, Any]:
     margins, terms = [], []
     for x, task_id, cluster in examples:
         margins.append(rule.predict(x, task_id, cluster))
-        # Axes: source (shared, own, related), output, value of x and last the constant. A linear rule has one source.
+        # Axes: source (shared, own, related), output, value of x; the last value is the constant. A linear rule uses
+        # only the source `own`.
         terms_of_x = np.zeros((3, len(margins[-1]), len(x.values) + 1))
         # The rule is linear in x, so the margin of x with one value alone is the term of that value.
         for n in np.flatnonzero(x.values):

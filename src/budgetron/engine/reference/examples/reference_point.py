@@ -28,8 +28,8 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.settings import Settings
 from budgetron.kernels import Gaussian, Kernel
 
-# The largest γ‖x − c‖² that counts as near. The exponent of the kernel has an error of about REACH times the unit of
-# rounding.
+# The largest γ‖x − c‖² that counts as near. The exponent of the kernel then has an error of about REACH times the unit
+# roundoff of the dtype.
 REACH = {"float32": 2.0**5, "float64": 2.0**18}
 
 

@@ -1,8 +1,8 @@
 """The rows of stored examples, dense or sparse: append, remove, and inner products with all of them.
 
 When a row is removed, the last one moves into its slot. Rows are stored in the dtype of the settings. Products are
-computed in float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored, because H must be exactly
-symmetric.
+computed in float64, and ⟨x, x'⟩ is the same to the last bit whichever of the two is stored, because the Gram matrix
+must be exactly symmetric.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Store:
         return self.settings.pool is None or len(x.values) <= self.settings.pool
 
     def surplus(self) -> list[int]:
-        """Return the arrivals of the oldest examples, as few as must be evicted to stay within B and the pool."""
+        """Return the arrival numbers of the oldest examples: the fewest whose eviction satisfies B and the pool."""
         order = np.argsort(self.arrival)
         B = len(self) if self.settings.capacity is None else self.settings.capacity
         sizes = self.rows.sizes[order]
@@ -141,7 +141,7 @@ class Store:
         self.point.restore(state)  # after the rows, which are saved minus c and must not be centred again
 
     def instances(self, X: Any) -> Iterator[Instance]:
-        """The rows of a block, one by one, rounded as the store would hold them."""
+        """The rows of a block, one by one, rounded to the dtype of the store."""
         return self.rows.instances(X, self.settings.dtype)
 
     @property

@@ -115,7 +115,7 @@ class BudgetProjectron(MistakeDriven):
     def kernel_changed(self) -> None:
         """Recompute H, and evict every example within η of the span of the others, the nearest first.
 
-        Under the new kernel they would not have been stored. With them H could be singular, and P without bound.
+        Under the new kernel they would not have been stored. If they stayed, H could be singular and P unbounded.
         """
         self.rows_moved()
         while (dependent := self.gram.dependent(self.eta2)) is not None:

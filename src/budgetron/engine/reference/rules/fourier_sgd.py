@@ -11,7 +11,7 @@ for any number of tasks:
 
 In a graph in closed form, all tasks of a cluster have the same random sign for a share (A⁻¹)_ij/(A⁻¹)_ii of the
 frequencies, where i and j are two of these tasks. For the other frequencies, each task has a random sign of its own. So
-with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a factor
+with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c, where RRᵀ ≈ A⁻¹ up to a constant factor
 (`graphs.factor_of`), c is the largest norm of a row of R, and s_l are random signs. A and c_G are defined in
 `reference.rule`.
 
@@ -19,8 +19,8 @@ with one task this is exactly FOGD. In an explicit graph g_i = Σ_l R_il s_l / c
     coupling(i)  g_i
     weights      w
 
-A model file contains no random numbers, because all of them are hashes: the frequencies of the seed, the signs of the
-task ids and clusters.
+A model file contains no random numbers, because all of them are computed again by hashing: the frequencies from the
+seed, the signs from the task ids and clusters.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FourierSgd(Rule):
 
     @classmethod
     def _bytes_each(cls, settings: Settings) -> int:
-        """Return the bytes of one frequency: one per column, the weights, and phase, features and g of an example."""
+        """Return the bytes of one frequency: one per column; the weights; phase, features and g of an example."""
         return (0 if settings.sparse else settings.n_features) + 16 * settings.n_outputs + 8 * (1 + 2 + 1)
 
     @classmethod
@@ -109,7 +109,7 @@ class FourierSgd(Rule):
         self.frequencies = None if settings.sparse else self.frequencies_of(np.arange(settings.n_features))
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
         if self.factor is not None:
-            # The largest norm of a row of R. The squared norm of row i is (A⁻¹)_ii, up to the factor of R.
+            # The largest norm of a row of R. The squared norm of row i is (A⁻¹)_ii, up to the constant factor.
             self.c = float(np.sqrt(np.add.reduceat(self.factor.values**2, self.factor.starts[:-1]).max()))
 
     def frequencies_of(self, columns: Any) -> Array:

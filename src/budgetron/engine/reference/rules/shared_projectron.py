@@ -45,7 +45,7 @@ from budgetron.engine.saved_state import (
 from budgetron.engine.settings import Settings
 from budgetron.graphs import Clique, Explicit
 
-# The core logs evictions of at most so many slots; at most so many rows include them before it applies them to all.
+# The core's log of evictions: the largest number of slots in it, and of rows that already include the logged evictions.
 LOG_SLOTS, CURRENT_ROWS = 48, 128
 
 
@@ -70,8 +70,8 @@ class SharedProjectron(BudgetProjectron):
         tables = {"table_key": rows, "table_cluster": rows, "table_stamp": rows, "sum_cluster": sums, "sum_stamp": sums,
                   "table": Field("float64", (r, outputs, n)), "sum": Field("float64", (s, outputs, n))}  # fmt: skip
         # The core also saves the position of each row in its table, and the norms of the weights in one of two forms.
-        # With many rows, it saves the evictions that only the `current` rows include. (Earlier builds saved rows that
-        # were up to date, and only counted the evictions: `table_evictions`.)
+        # With many rows, it saves the evictions that only the `current` rows include. (Earlier versions applied all
+        # evictions before saving, and saved only their number: `table_evictions`.)
         fields = tables | optional({"table_place": rows, "sum_place": sums}, arrays) | gram_fields(arrays)
         norms = {"table_squares": Field("float64", (n,)), "table_gram": Field("float64", (triangle(n),)),
                  "table_evictions": Field("int64")}  # fmt: skip
@@ -154,8 +154,8 @@ class SharedProjectron(BudgetProjectron):
     def _batch_bytes(cls, settings: Settings) -> int:
         """Return the bytes of the core's Gram matrix of the weights and its log of evictions.
 
-        The core has both if there may be four times as many rows as slots. On an explicit graph, there must also be at
-        least as many tasks as slots.
+        The core has the matrix if there may be at least four times as many rows as slots and, on an explicit graph, at
+        least as many tasks as slots. It has the log only in a clique.
         """
         capacity, tasks = settings.capacity, settings.graph.n_tasks
         assert capacity is not None and settings.parameters.max_task_rows is not None

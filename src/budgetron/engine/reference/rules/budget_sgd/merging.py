@@ -7,8 +7,8 @@
 
 β_z K_z is the projection of the pair on K_z. With p = ‖β_m‖², q = ‖β_n‖² ≥ p, s = ⟨β_m, β_n⟩ and L = −ln κ,
 ‖β_z‖² = p e^(−2L(1−h)²) + q e^(−2Lh²) + 2s e^(−L((1−h)²+h²)). With one output, h is in [0, 1] if the signs agree, and
-otherwise below 0, where z is beyond the larger example. With several outputs all three brackets are searched. Among
-equal maxima, the lowest h is taken. If m is the only example of its task, it is removed.
+otherwise below 0, where z is beyond the larger example. With several outputs, the three intervals `INNER`, `BELOW` and
+`ABOVE` are searched. Among equal maxima, the lowest h is taken. If m is the only example of its task, it is removed.
 
 A merged sparse row has the features of both, so it has at most as many non-zeros as both: merging never exceeds a pool.
 But merging frees few non-zeros. If a new row does not fit into the pool, the smallest examples are removed.
@@ -31,8 +31,8 @@ from budgetron.kernels import Gaussian
 
 # Brackets of h: z between the two examples, beyond x_n, and beyond x_m.
 INNER, BELOW, ABOVE = (0.0, 1.0), (-5.0, 0.0), (1.0, 6.0)
-# For larger L, κ is at the rounding error of 1. Merging is then the same as removing, and the maxima are too narrow for
-# a search.
+# For larger L, κ = e^(−L) is below the rounding error of 1. Merging is then the same as removing, and the maxima are
+# too narrow for a search.
 UNRELATED = 36.0
 GOLDEN = (math.sqrt(5) - 1) / 2
 EQUAL = 1 + 1e-12  # values within this factor count as equal, so that rounding does not choose between two maxima
@@ -101,7 +101,7 @@ class Merge(Method):
 
 
 def distance(kappa: float) -> float:
-    """Return L = −ln κ, at most 700, where κ underflows."""
+    """Return L = −ln κ, but at most 700: κ may have underflowed to 0."""
     return min(-math.log(kappa), 700.0) if kappa > 0 else 700.0
 
 
@@ -109,7 +109,7 @@ def merged(p: float, q: float, s: float, kappa: float) -> tuple[float, float]:
     """Return h and the loss of the best merger, for p ≤ q."""
     L = distance(kappa)
     if L <= 0:
-        return 0.0, 0.0  # duplicates: their coefficients add up
+        return 0.0, 0.0  # x_m = x_n: the coefficients add up, and nothing is lost
     if L > UNRELATED:
         return 0.0, p
     collinear = s * s >= p * q * (1 - 1e-12)

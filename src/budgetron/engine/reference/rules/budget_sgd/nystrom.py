@@ -98,8 +98,8 @@ class Nystrom(Remove):
 
     def restore(self, state: dict[str, Any]) -> None:
         rank, n, settings = int(state["rank"]), len(self.rule.store), self.rule.settings
-        # After a resize to a larger budget there is room again: examples are stored, and M is computed when it is full.
-        # With a pool, `n` does not tell whether there is room, so M stays.
+        # After a resize to a larger budget there is room again: examples are stored until the budget is full, and then
+        # M is computed. With a pool, `n` does not tell whether there is room, so M stays.
         has_room = settings.pool is None and n < (settings.capacity or n + 1)
         self.M = np.empty((0, 0)) if has_room else np.array(state["features"]).reshape(rank, -1 if rank else 0)
 

@@ -131,7 +131,8 @@ class Weighted(Random):
         n, total = len(sizes), float(sizes.sum())
         p = np.maximum(1 - (n - 1) * sizes / total, 0.0) if total > 0 else np.full(n, 1.0)
         p = p / p.sum()
-        # Rounding may leave the last cumulative sum below 1. It is left out: then a larger draw selects the last slot.
+        # Rounding may leave the last cumulative sum below 1. It is left out, so every draw above the others selects the
+        # last slot.
         r = int(np.searchsorted(np.cumsum(p)[:-1], self.generator.uniform(), side="right"))
         return r, p
 

@@ -139,8 +139,8 @@ class BudgetSgd(KernelRule):
         """Whether a passive-aggressive rule skips x_t, because learning it would evict too much.
 
         The rule minimises ½‖f' − f‖² + Cℓ', where f' and ℓ' are the function and the loss after the step. Skipping x_t
-        is compared with a step that evicts x_r; `lost` is the part of ‖b_r K_r‖² that is lost. If both are equal, x_t
-        is learned. This occurs if x_r with β_r = C is the only other example of its task.
+        is compared with a step that evicts x_r; `lost` is the part of ‖b_r K_r‖² that is lost. If both objectives are
+        equal, x_t is learned. They are equal, for example, if τ = ‖β_r‖ = C and x_r is unrelated to all other examples.
         """
         if self.p.step != Step.PASSIVE_AGGRESSIVE or not self.p.skip:
             return False
