@@ -46,7 +46,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_from_options(who: str, option_values: dict[str, Any]) -> dict[str, Any] | None:
-    """Take these options out of `option_values`, and return the settings of an operating point.
+    """Take the options of `decision_options` out of `option_values`, and return the settings of an operating point.
 
     Returns None if no option that sets an operating point was given.
     """

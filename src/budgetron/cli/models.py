@@ -61,8 +61,8 @@ def start_sharded(learner: Any, directory: str, shards: int, workers: int) -> An
     """Create a model on Ray: in shards if the task graph has several components, otherwise in replicas.
 
     Tasks of different components do not influence each other, so each shard learns exactly what a model of its own
-    tasks would learn with its share of the budget. Replicas exchange the part of the model that all tasks share only
-    from time to time, which is an approximation.
+    tasks would learn with its share of the budget. Replicas are an approximation: they exchange the part of the model
+    that all tasks share, but only from time to time.
     """
     from budgetron import distributed
 

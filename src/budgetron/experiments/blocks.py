@@ -1,7 +1,7 @@
 """The blocks of the table. A block is a data set with its kernel; nothing is tuned per cell.
 
-The paper states no kernel parameters. With these kernels the baseline without a budget has about the error
-that the paper prints. The second School block shows the effect of another kernel width.
+The paper states no kernel parameters. With these kernels the baseline without a budget has about the F-measure that
+the paper prints. The second School block shows the effect of another kernel width.
 """
 
 from __future__ import annotations

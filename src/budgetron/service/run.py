@@ -109,9 +109,9 @@ async def _stop_service_with_server(server: uvicorn.Server, service: Service) ->
 def _set_handlers_again() -> None:
     """Install the handlers of SIGINT and SIGTERM once more, as the handlers of the process.
 
-    If a model has started Ray, Ray's C++ code has replaced them in the operating system, though not in Python, by a
-    handler that aborts the process three seconds after the signal. This is too early for running requests and for the
-    last snapshot.
+    If a model has started Ray, the operating system calls a handler of Ray's C++ code instead, although Python still
+    reports the earlier ones. That handler aborts the process three seconds after the signal. This is too early for
+    running requests and for the last snapshot.
     """
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):

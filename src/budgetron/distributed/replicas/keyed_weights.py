@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MAX_SUM = 2.0**24
-"""No sum in float32 grows beyond this, because an example adds at most 1. A model file with a larger one is rejected."""
+"""No sum in float32 grows beyond this, because an example adds at most 1. Model files with larger sums are rejected."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compute mean results over the random orders of each data set, and render them beside the published values.
+"""Compute mean results over the orders of each data set, and render them beside the published values.
 
 The results are read from the JSON files of the runs; the tables are Markdown.
 """

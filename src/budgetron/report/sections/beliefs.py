@@ -47,7 +47,7 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
 
 def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     """Summarize the weights of the beliefs in a sentence."""
-    # The weight of all beliefs with a property is the probability that the model gives it.
+    # The total weight of the beliefs with a property is the probability that the model gives to this property.
     unrelated = sum(weight for belief, weight in weighted if belief.apart)
     kinds = sum(weight for belief, weight in weighted if belief.learned)
     curved = sum(weight for belief, weight in weighted if belief.curved)

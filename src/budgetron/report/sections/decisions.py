@@ -40,7 +40,7 @@ def _guarantee(point: OperatingPoint) -> str:
         "If the model no longer changes, and examples are independent draws from one distribution, then with "
         f"probability {100 * point.confidence:g} % at most {100 * (point.max_error or 0.0):g} % of the future "
         "decisions for each label are wrong. While the model keeps learning, this is only an estimate. The command "
-        "budgetron calibrate chooses thresholds for which it holds."
+        "budgetron calibrate chooses thresholds for which the limit holds."
     )
 
 

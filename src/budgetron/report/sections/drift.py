@@ -18,7 +18,7 @@ def drift(validation: Validation) -> Section | None:
     if not validation.overall.n:
         return None
     if not validation.alarms:
-        text = "No alarm: the loss did not rise by more than chance explains, overall or for a task."
+        text = "No alarm: the loss did not rise by more than chance explains, neither overall nor for any task."
         return Section("drift", "Drift", paragraph(text))
     newest = validation.alarms[::-1]
     rows = [

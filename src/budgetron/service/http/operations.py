@@ -79,7 +79,7 @@ MODEL_OPERATIONS = [
     Operation("GET", "tasks/{task}", "predict", admin.task, "The statistics of one task", None, wire.TaskAnswer,
               {404: "Unknown task."}),
     Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
-    Operation("PUT", "operating-point", "admin", deciding.change, "Decide by a threshold, by costs, or ask a person",
+    Operation("PUT", "operating-point", "admin", deciding.change, "Set how the model decides, by a threshold or costs",
               admin_wire.OperatingPointRequest, admin_wire.OperatingPointAnswer, _LEARNING),
     Operation("DELETE", "operating-point", "admin", deciding.remove, "Remove the operating point", None,
               admin_wire.OperatingPointAnswer, _LEARNING),

@@ -19,9 +19,9 @@
      "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
      "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
 
-Error and F-measure are progressive: each example is judged by its margin just before it was learned. All counts start
-from zero with the service and, except those of `traffic`, again when the model is replaced. The first 1,000 tasks are
-counted one by one, and the examples of later tasks together.
+Error and F-measure are progressive: each example is judged by its margin just before it was learned. Examples, mistakes
+and alarms are counted from the start of the service and, except in `traffic`, again from zero when the model is
+replaced. The first 1,000 tasks are counted one by one, and the examples of later tasks together.
 """
 
 from __future__ import annotations

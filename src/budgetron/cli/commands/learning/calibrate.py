@@ -41,9 +41,9 @@ WHO = "calibrate"
 def command(model: str, stream: str, save: str, overwrite: bool, as_json: bool, **option_values: Any) -> None:
     """Choose how a saved model decides, on labelled examples that it has not seen.
 
-    The model predicts the examples and does not learn from them. With --max-error E, at most a share E of its future
-    decisions is wrong, for each label, with the confidence of --confidence, if future examples have the same
-    distribution as these. It asks a person about examples on which it cannot decide within this limit.
+    The model predicts the examples and does not learn from them. --max-error limits the share of wrong decisions for
+    each label. If future examples have the same distribution as these, the limit holds with the probability
+    --confidence. The model asks a person about examples on which it cannot decide within this limit.
 
     \b
     budgetron calibrate mail.budgetron later.csv --max-error 0.01 --save mail.budgetron

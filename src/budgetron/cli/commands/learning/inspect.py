@@ -100,7 +100,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _show(out: Console, description: dict[str, Any], n_tasks: int, point: OperatingPoint | None, parts: str) -> None:
-    """Print the description. `parts` is what the models are called of which the model consists, if there are several.
+    """Print the description. `parts` is "shards" or "replicas": the word for the parts of a model that has several.
 
     In JSON they are always called shards.
     """

@@ -153,7 +153,7 @@ def _row_function(
     point = getattr(model, "operating_point", None)
 
     def rows(numbers: Any, tasks: Any, margins: Any) -> Iterator[tuple[Any, ...]]:
-        # The same rule as in `predict`. Labels, probabilities and decisions all follow from the margins.
+        # The same rule as in the learner's `predict`. Labels, probabilities and decisions all follow from the margins.
         codes = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
         scores = probabilities(margins) if probabilistic else margins.reshape(len(margins), -1)
         columns: list[Any] = [np.asarray(numbers).tolist()]

@@ -211,7 +211,7 @@ def _round(first_rows: _FirstRows, what: str, candidates: dict[str, LearnerSpec]
     memory = {candidate: result.model.memory_bytes_ for candidate, result in results.items()}
     close = [candidate for candidate in results if not is_worse(comparison, candidate, best)]
     smallest = min(close, key=lambda candidate: memory[candidate])
-    # A smaller candidate is worth a line only if it saves at least a quarter of the memory.
+    # A smaller candidate is mentioned only if it saves more than a quarter of the memory.
     is_smaller = memory[smallest] < 0.75 * memory[best if better else default_name]
     return Round(
         what=what,
@@ -252,7 +252,7 @@ def _show(options: StreamOptions, first_rows: _FirstRows, rounds: list[Round], l
     if any(tried.better for tried in rounds):
         out.print("To train with the better setting:")
     elif any(tried.cheaper for tried in rounds):
-        out.print("Nothing tried is better than the default. To train as well at less cost:")
+        out.print("Nothing tried is better than the default. A cheaper setting that is not significantly worse:")
     else:
         out.print("Nothing tried is better than the default, so there is nothing to change:")
     out.print(f"  {command_for(replace(options, limit=None), learner)}", soft_wrap=True)

@@ -70,7 +70,7 @@ def command(
     Each run writes one JSON file below --out. Existing files are not computed again, so you can stop with Ctrl-C and
     continue later. The table is printed and written as table.md, table.html and a figure.
 
-    `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead, `budgetron reproduce
+    `budgetron reproduce kernel` reruns the tables of a study of kernel learners instead. `budgetron reproduce
     relations` compares multitask learners on streams with known relations.
     """
     # `reproduce kernel` and `reproduce relations` also call this function of the group first.

@@ -1,4 +1,4 @@
-"""`budgetron serve`: serve models over HTTP that keep learning.
+"""`budgetron serve`: serve models over HTTP while they keep learning.
 
 This module turns the options into service settings, and the arguments into models; `budgetron.service` does the rest.
 Arguments never change a model that is already in the data directory.
@@ -148,9 +148,9 @@ def command(
 ) -> None:
     """Serve models over HTTP while they keep learning. An acknowledged label is never lost.
 
-    MODEL is a model file, or a learner such as Budgetron or "Forgetron budget=100 kernel=gaussian:0.5". Its paths are
-    /v1/models/NAME/...; without NAME they are /v1/.... Without any MODEL, a default Budgetron is served. A model that
-    is in the data directory already keeps its state and settings.
+    MODEL is a model file, or a learner such as Budgetron or "Forgetron budget=100 kernel=gaussian:0.5". The paths of a
+    model begin with /v1/models/NAME/, or with /v1/ if it has no NAME. Without any MODEL, a default Budgetron is served.
+    A model that is in the data directory already keeps its state and settings.
     """
     try:
         from budgetron.service.run import serve
