@@ -90,7 +90,7 @@ def usual_cases(learner: Any) -> list[Case]:
         Case(learner, graph=path, n_classes=3),
     ]
     accepted = [case for case in cases if accepts(case)]
-    # The case with the linear kernel is used only if the polynomial kernel is not accepted.
+    # The fourth case takes the place of the third if the learner does not accept a polynomial kernel.
     return [case for case in accepted if case is not cases[3] or cases[2] not in accepted]
 
 

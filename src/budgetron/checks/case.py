@@ -70,7 +70,7 @@ class Case:
     def tolerance(self) -> float:
         """The largest difference allowed between two ways of computing a margin.
 
-        It is larger where the core computes exponentials in float32 or stores weights in float32: seven digits.
+        It is larger where the core computes exponentials or stores weights in float32, which has about seven digits.
         """
         if getattr(self.learner, "single_weights", False):
             return 1e-5
@@ -107,7 +107,7 @@ class Case:
         """Return random rows (some zero, some repeated) with noisy labels of one linear concept per task.
 
         Each `variant` is another stream. The last task appears only after a third of the stream, so that laws also
-        cover tasks that are new in the middle.
+        cover tasks that first appear in the middle.
         """
         rng = np.random.default_rng([self.seed, variant])
         n = self.n if n is None else n
@@ -190,7 +190,7 @@ def require_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str, cas
     differing_ties = (rows_a != rows_b).any(axis=1) & _are_tied(rows_a, tie_tolerance)
     end = int(differing_ties.argmax()) + 1 if differing_ties.any() else len(a)
     # A tie in the first half would leave too few margins to compare.
-    require(2 * end >= len(a), f"{what}: a tie at step {end - 1} already")
+    require(2 * end >= len(a), f"{what}: margins differ at a tie at step {end - 1}, so too few can be compared")
     sizes = np.maximum(1.0, np.abs(rows_a).max(axis=1))  # relative to margins above 1, absolute below
     differ = ~(np.abs(rows_a - rows_b).max(axis=1) <= tolerance * sizes)[:end]  # negated: NaN counts as different
     if differ.any():

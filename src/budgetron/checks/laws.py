@@ -30,7 +30,7 @@ def within_budget(case: Case) -> None:
                 case.learn(model, stream[t : t + 1])
             except InputError:
                 if t == 0 and isinstance(budget, str):
-                    break  # too few bytes for this graph: the model refuses before it stores anything
+                    break  # too few bytes for this graph: the budget is rejected before anything is stored
                 raise
             used = getattr(model, attribute)
             require(used <= limit, f"budget {budget!r}: {attribute} is {used} after step {t}")

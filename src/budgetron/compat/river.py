@@ -39,12 +39,12 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
     Parameters
     ----------
     model : a learner, such as Budgetron()
-        It is copied, with its learned state, and is not changed itself; the copy is `learner`.
+        The classifier learns with a copy, the attribute `learner`, which starts from the learned state of this model.
     task : str, optional
         The feature that names the task; it is removed from x. Without it, pass `task=` to each call: river's pipelines
         and evaluation forward it if an example of the stream is ``(x, y, {"task": ...})``.
     classes : sequence of labels, optional
-        All labels. Required unless they are booleans or 0, 1 and −1.
+        All labels. Required unless they are booleans, 0 and 1, or −1 and 1.
     features : sequence of str, optional
         The features of a dense row; a missing feature is 0 and others are ignored. This is faster, and better for a few
         measurements. Without it every feature name is hashed, and new names may appear at any time.
@@ -201,7 +201,7 @@ class Classifier(MiniBatchClassifier):  # type: ignore[misc]
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Return the bytes allocated by the learner; river's own measure cannot see inside the core."""
+        """Return the bytes allocated by the learner; river's own measure would not count the memory of the core."""
         return self.learner.memory_bytes_ if self.learner.__sklearn_is_fitted__() else 0
 
     @classmethod

@@ -58,7 +58,7 @@ class Source:
 
     @property
     def bytes_total(self) -> int | None:
-        """The size of the file; None for a pipe."""
+        """The size of the file; None if it is unknown, as for a pipe."""
         return self._raw.bytes_total
 
     @property
@@ -67,7 +67,7 @@ class Source:
         return None if self.is_compressed else self._raw.rewind()
 
     def peek(self, size: int) -> bytes:
-        """Return the first line, or its first `size` bytes, without consuming them."""
+        """Return up to `size` bytes without consuming them. They contain the first line, unless it is longer."""
         while len(self._peeked) < size and b"\n" not in self._peeked and (more := self._next(size)):
             self._peeked += more
         return self._peeked[:size]

@@ -118,7 +118,7 @@ def replace_missing_codes(numbers: NDArray[np.float64], number_format: NumberFor
 
 
 def _parse_number_column(column: list[Any], number_format: NumberFormat) -> NDArray[np.float64]:
-    """Convert a column to numbers. Texts are parsed by the rules of `number_format`; values that are numbers stay."""
+    """Convert a column to numbers. Texts are parsed by the rules of `number_format`; numbers stay as they are."""
     numbers = _to_numbers([[None if isinstance(value, str) else value for value in column]], len(column))[:, 0]
     numbers = replace_missing_codes(numbers, number_format)
     for row, value in enumerate(column):

@@ -4,8 +4,8 @@
     ‖g‖² = tr(K_{g,g} A),  (K_{g,g})_ij = ⟨g_i, g_j⟩ = (W H Wᵀ)_ij,  H the Gram matrix of z
     S = Σ_t ‖g_t − g_{t−1}‖                         total shift, if g changes during the stream
 
-A⁻¹ has the similarities of the tasks and K' is the kernel of rows. A is the inverse of the
-part of A⁻¹ that belongs to the comparator's own tasks. Other tasks do not add to the norm, because their classifiers may be chosen to minimize it.
+A⁻¹ has the similarities of the tasks and K' is the kernel of rows. A is the inverse of the part of A⁻¹ that belongs to
+the comparator's own tasks. Other tasks do not add to the norm, because their classifiers may be chosen to minimize it.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Columns:
         """Encode records as X. Records are a list of dicts, a dict of columns, or a data frame.
 
         Nested dicts are flattened. Unknown columns are ignored, and absent columns count as missing values; but a
-        record without any known column is rejected. With `learn`, these records update the means and deviations.
+        record that has only unknown columns is rejected. With `learn`, these records update the means and deviations.
         """
         return self.encode_checked(self.checked(records), learn)
 
@@ -202,7 +202,7 @@ class Columns:
         return self._block(records, self._features(), learn).X
 
     def checked(self, records: Any, who: str = "Columns.encode", parameter: str = "the record") -> Any:
-        """Return the records with nested dicts flattened. Raise an error if a record has none of the known columns."""
+        """Return the records with nested dicts flattened. Raise an error if a record has only unknown columns."""
         if isinstance(records, Sequence) and all(isinstance(record, Mapping) for record in records):
             records = [flattened(record) for record in records]
             names_of_records: list[Any] = [record.keys() for record in records]
@@ -219,7 +219,7 @@ class Columns:
         return records
 
     def doubt(self, record: Mapping[str, Any]) -> str | None:
-        """Return a warning if a record has unknown names, or less than half of the columns; otherwise None."""
+        """Return a warning if a record has unknown names, or fewer than half of the columns; otherwise None."""
         names = self.names
         present = sum(name in record for name in names)
         # The usual case: exactly the columns of the model.

@@ -40,7 +40,7 @@ class RunningScale:
         return cls(center, known.sum(axis=0).astype(np.float64), centred.sum(axis=0), (centred * centred).sum(axis=0))
 
     def scale(self, values: Floats, learn: Any) -> Floats:
-        """Return the scaled rows; missing values (NaN) become 0, the mean. Rows with infinities are rejected before.
+        """Return the scaled rows; missing values (NaN) become 0, the mean. `values` must not contain infinities.
 
         `learn` says whether the rows update the state: True, False, or one boolean per row.
         """

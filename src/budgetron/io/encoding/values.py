@@ -108,7 +108,7 @@ def parse_category(text: str, missing: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def parse_task(text: str) -> int | str:
-    """Parse a task: an integer of up to 18 digits if Python prints it in the same way, otherwise a text (007)."""
+    """Parse a task: an integer of up to 18 digits if Python prints it in the same way, otherwise a text such as 007."""
     return int(text) if _TASK.fullmatch(text) else text
 
 

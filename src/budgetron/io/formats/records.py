@@ -1,7 +1,7 @@
 """`Records`: reads a text file chunk by chunk, for the readers of text formats. It holds one block of rows at a time.
 
-However long the lines of the file are, it must never hold more than one record and `MAX_BYTES` (for the sample of
-first rows, `SAMPLE_BYTES`).
+However long the lines of the file are, `Records` must never hold more than `MAX_BYTES` (for the sample of first rows,
+`SAMPLE_BYTES`) and one record.
 """
 
 from __future__ import annotations

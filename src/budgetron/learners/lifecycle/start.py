@@ -68,7 +68,7 @@ class Start(Plots):
         self._graph = graph
         self._names = TaskNames(graph, None if budget.bytes is None else name_bytes(budget.bytes))
         self._classes = classes
-        # `_engine` is set last: once it is set, other threads use the model without a lock.
+        # `_engine` is set last: as soon as other threads see it, they use the model.
         self._engine = engine
         _logger.info(
             "%s begins: %d features%s, %d classes, budget %s, %s", self._who, engine.settings.n_features,
