@@ -219,8 +219,8 @@ void check_growing(Growing what) {
     const std::size_t heavy = what == Growing::adagrad ? weights.size() - 1 : what == Growing::filter ? 3 : 0;
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = b == heavy ? 1 - 1e-6 * static_cast<double>(weights.size() - 1) : 1e-6;
     state.integers.at("n_seen") = {seen - 1};
-    // A filter grows late in the stream only if its weights are determined, so their variances are made small. They must be float32
-    // numbers, because the core stores them as such.
+    // A filter grows late in the stream only if the variances of its weights are small, so they are made smaller. They must be float32 numbers,
+    // because the core stores them as such.
     for (double& variance : state.reals.at("filter3_covariance")) variance = static_cast<double>(static_cast<float>(0.1 * variance));
   };
   prepare(saved.state, 128);
@@ -261,7 +261,7 @@ void check_growing(Growing what) {
 }
 
 // A million ids are chosen that all collide in the first of two million buckets under the hash (x ^ x >> 32) · φ >> 32, which has no
-// seed. The seeded hash of the table must separate them. The test counts probes instead of measuring time.
+// seed (φ is 2⁶⁴ divided by the golden ratio). The seeded hash of the table must separate them. The test counts probes instead of measuring time.
 void check_crafted_ids() {
   constexpr std::size_t kIds = 1000000;
   Bytes bytes;
@@ -312,8 +312,8 @@ double probes_of(const std::vector<std::int32_t>& features, std::uint64_t seed) 
   return static_cast<double>(total) / static_cast<double>(features.size());
 }
 
-// Features that collide under one seed must not collide under another seed, and features in arithmetic progression under no seed. The test
-// counts probes.
+// Features that collide under one seed must not collide under another seed. Features in arithmetic progression must not collide under any seed.
+// The test counts probes.
 void check_crafted_features() {
   constexpr std::size_t kFeatures = 4096;
   constexpr std::uint64_t known = 1, secret = 0x243F6A8885A308D3ull;

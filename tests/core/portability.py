@@ -190,7 +190,7 @@ def main(commands: list[str]) -> int:
     for compiler in compilers:
         print(f"== {compiler.name}", flush=True)
         if compiler.missing:
-            remedy = f"On Debian: apt-get install {' '.join(compiler.packages)}" if compiler.packages else "make cross"
+            remedy = f"Debian: apt-get install {' '.join(compiler.packages)}" if compiler.packages else "Run make cross"
             print(f"   missing, left out. {remedy}")
             continue
         try:

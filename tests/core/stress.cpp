@@ -1,7 +1,7 @@
 // Tests the core without Python: every rule, store, kernel and kind of graph learns a random stream, and invariants are checked after
 // every block. Built with the sanitizers by `make sanitize`, and by every compiler named in portability.py. With an argument n, the
-// program runs only every n-th configuration, and one of each rule, kernel and store; `make test` and portability.py pass one to save
-// time.
+// program runs only every n-th configuration, and one of each rule, kernel and store. To save time, `make sanitize` passes such an n, and
+// portability.py does so for programs that run under an emulator.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

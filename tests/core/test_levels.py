@@ -1,6 +1,7 @@
 """The instruction-set levels of the compiled core: baseline, v3 and v4.
 
-One is chosen at import, BUDGETRON_LEVEL limits the choice, and all give the same results up to rounding.
+The best level of the CPU is chosen at import, unless BUDGETRON_LEVEL names a lower one. All levels give the same
+results up to rounding.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def test_products_and_rows_are_those_of_numpy(dtype):
     check()
 
 
-def test_counts_take_a_fraction_of_the_memory_of_other_numbers():
+def test_counts_take_less_memory_than_other_numbers():
     rng = np.random.default_rng(0)
     X = sparse.random(600, 2_000, density=0.05, format="csr", random_state=1)  # features that many rows share
     X.data = rng.integers(1, 9, X.nnz).astype(float)

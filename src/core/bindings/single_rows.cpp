@@ -1,7 +1,7 @@
 // One row per call: a dense row, a dict of features, or a sparse row as three arrays (indptr, indices, data).
 //
-// These calls must add no more than half a microsecond to the time of the learner, so they convert nothing. If an argument is not a row of
-// the model's own kind, the result is NotImplemented, and Python converts the argument or reports the error.
+// These calls must add no more than half a microsecond to the time of the learner, so they accept only rows of the model's own kind. For
+// any other argument the result is NotImplemented, and Python converts the argument or reports the error.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

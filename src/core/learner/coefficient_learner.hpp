@@ -76,7 +76,7 @@ class CoefficientLearner : public Learner {
     if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
   }
 
-  // Multiplies all coefficients by scale_ and sets scale_ to 1, so that it cannot underflow.
+  // Multiplies all coefficients by scale_ and sets scale_ to 1. Called before scale_ could underflow or overflow.
   void fold_scale() {
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
       for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);

@@ -141,7 +141,7 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // For a model that has learned a part of its stream a second time, so that its own counts are too high.
+  // For a model that has learned again what another model had learned before: it takes over the counts of that model.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;

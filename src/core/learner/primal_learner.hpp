@@ -29,7 +29,7 @@ class PrimalLearner : public Learner {
   bool rule_grows_little(std::size_t n, const std::int64_t* task_ids) const override {
     const std::size_t few = std::max<std::size_t>(64, rows_.size());
     if (n <= few) return true;
-    Bytes temporary;  // this question must not change how many bytes the model has
+    Bytes temporary;  // so that the count below does not change the bytes of the model
     return count_new(0, n, task_ids, temporary) <= few;
   }
   void end_reserve() noexcept override { rows_.end_reserve(); }
@@ -119,8 +119,8 @@ class PrimalLearner : public Learner {
   RowTable rows_;            // one vector per task
 
  private:
-  // Computes the margin of each example, and one term per value: the margin of a row with only this value. The answer has the format of a
-  // Budgetron's, terms (shared, own, related) × outputs × (values, constant), but only the own terms of values can differ from 0.
+  // Computes the margin of each example, and one term per value: the margin of a row with only this value. The answer has the format
+  // of Budgetron's answer: terms (shared, own, related) × outputs × (values, constant). Only the own terms of values can differ from 0.
   State explain(const Query& query) const {
     State answer;
     auto& margins = answer.reals["margins"];

@@ -1,7 +1,7 @@
 // The grammar of delimited text:
 //   record   fields separated by the delimiter, ended by \n, \r\n or the end of the text; an empty line is not a record
 //   field    "…" with "" for a quote, or any text without delimiter and newline that does not begin with a quote
-//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false, in lower or upper case, are 1 and 0;
+//   number   blanks [+-] digits with at most one point [e exponent] blanks; true and false are 1 and 0, whatever the case;
 //            the absolute value is at most 1e100; the words of is_missing() are NaN
 // If a record has a wrong quote or is too long, its end is unknown. Only its first line is then skipped.
 #include "readers/delimited.hpp"
@@ -164,8 +164,8 @@ class Scanner {
     }
   }
 
-  // Adds a record, whose fields are in fields_, to the columns or to the bad records. It ends at `end`, without its line ending at
-  // `content_end`.
+  // Adds a record, whose fields are in fields_, to the columns or to the bad records. `end` is the position of its newline or the end of the
+  // text, and `content_end` the same without a carriage return before it.
   bool add_record(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines) {
     if (!is_ascii_without_nul(data_ + begin, content_end - begin)) {
       if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, RecordError::nul, 0);

@@ -72,7 +72,7 @@ class Projectron final : public WithSpan<CoefficientLearner> {
   }
 
  private:
-  // The number is real, because model files have it so.
+  // Model files have this number as a real, not as an integer.
   static Convention convention_of(const Config& config) {
     return static_cast<Convention>(static_cast<std::size_t>(config.parameters.real("convention", 0.0)));
   }

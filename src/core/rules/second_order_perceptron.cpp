@@ -92,7 +92,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     span_->replace(victim, k, kk, delta2);
     replace_in_matrix(victim, s);
     for (std::size_t o = 0; o < config_.n_outputs; ++o) {
-      // First the step changes β. Then the coefficient of the victim is distributed in proportion to γ. Its slot now holds the new example.
+      // First the step changes β. Then the coefficient of the victim is distributed in proportion to γ. Its slot gets the new example.
       const double of_victim = beta(o)[victim] - rho_[victim] * residual_[o] / s;
       simd().axpy(-residual_[o] / s, rho_.data(), n, beta(o));
       simd().axpy(of_victim, span_->gamma.data(), n, beta(o));
@@ -189,7 +189,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     return innovation(k, kk, size());
   }
   // In exact arithmetic, s is at least a. Without a budget, R is at most I/a, so s is also at least a‖ρ‖². With huge kernel values, rounding can
-  // violate this. s is then raised, because R would otherwise grow without bound.
+  // violate both bounds. s is then raised to them, because R would otherwise grow without bound.
   double innovation(const double* k, double kk, std::size_t n) const {
     const double s = ridge_ + std::max(kk - simd().dot(k, rho_.data(), n), 0.0);
     return span_ ? s : std::max(s, ridge_ * simd().dot(rho_.data(), rho_.data(), n));

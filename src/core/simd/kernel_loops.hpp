@@ -109,7 +109,7 @@ double clique(const int64_t* __restrict task_ids, const int64_t* __restrict clus
   size_t j = 0;
   for (; j + kChains * w <= n; j += kChains * w) {
     // All loads come before the stores, to avoid 4K aliasing: processors compare only the low 12 bits of addresses, so a load of row[j + w]
-    // can wait for a store to out[j] although the arrays differ. It made one model in four a third slower at B = 500.
+    // can wait for a store to out[j] although the arrays differ. Such waits made one model in four a third slower at B = 500.
     for (size_t chain = 0; chain < kChains; ++chain) values.of[chain] = value(j + chain * w, Register{});
     for (size_t chain = 0; chain < kChains; ++chain) {
       store(out + j + chain * w, values.of[chain]);

@@ -49,8 +49,8 @@ static constexpr std::size_t aligned_row(std::size_t i, std::size_t lanes = kLon
   return (full * lanes / 2 + rest) * (full + 1) * lanes;
 }
 
-// Evictions that some rows of coefficients do not include yet (eviction_log.hpp), of `count` different slots. Each of these slots of a row
-// becomes 0, and shares[m] times the coefficient in slots[m] is added to the row.
+// Evictions that some rows of coefficients do not include yet (eviction_log.hpp), of `count` different slots. To include them, a row sets its
+// coefficients in these slots to 0, and adds shares[m] times the coefficient that it had in slots[m], for every m.
 constexpr std::size_t kMaxEvictedSlots = 48;
 struct Evictions {
   std::size_t count;
@@ -153,8 +153,8 @@ struct Simd {
   // Σ_j w_j x_j, summed in float64.
   double (*dot_f32)(const float* w, const double* x, std::size_t n);
   double (*dot_floats)(const float* w, const float* x, std::size_t n);
-  // AdaGrad, where `gradient` is minus the derivative of the loss by the output, and `squares` holds the G_j: with u = gradient · x_j in
-  // float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
+  // AdaGrad, where `gradient` is minus the derivative of the loss with respect to the output, and `squares` holds the G_j: with
+  // u = gradient · x_j in float32, G_j += u² + 1e-30, w_j += rate · u/√G_j. The 1e-30 avoids 0/0.
   void (*adagrad)(float* w, float* squares, const double* x, double gradient, float rate, std::size_t n);
   void (*adagrad_floats)(float* w, float* squares, const float* x, float gradient, float rate, std::size_t n);
   // S += c a aᵀ + g mᵀ + m gᵀ, where row i of S begins at aligned_row(i). The padding of its rows gets arbitrary values. The vectors have
@@ -163,7 +163,7 @@ struct Simd {
   // Applies evictions to each of `count` rows of n numbers. Coefficients below 1e-150 in an evicted slot add nothing. Shares below 1e-150 must
   // be 0. Numbers below 1e-300 in the rows that change become 0.
   void (*replay)(const Evictions& evictions, std::size_t n, double* const* rows, std::size_t count);
-  // One eviction: slot r of a row becomes 0, and the coefficient that it had times γ is added to the row. Numbers below `limit` become 0.
+  // One eviction: slot r of a row becomes 0, and γ times its former coefficient is added to the row. Numbers below `limit` become 0.
   void (*evict_slot)(std::size_t r, const double* gamma, std::size_t n, double limit, double* row);
   // y += Σ_i factor_i rows_i.
   void (*add_rows)(const double* const* rows, const double* factor, std::size_t count, std::size_t n, double* y);

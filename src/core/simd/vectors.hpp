@@ -92,7 +92,8 @@ inline void store(T* p, const typename Pack<T>::type& v) {
 
 // Loads as many small integers as a register has floats.
 inline Pack<float>::type load_floats(const std::int8_t* p) {
-// GCC 12 would convert a vector of small integers number by number. It warns about the intrinsics of AVX-512 without a mask.
+// Intrinsics, because GCC 12 would convert a vector of small integers number by number. The AVX-512 ones have a mask of all lanes, because GCC 12
+// warns about those without a mask.
 #if defined(__AVX512F__) && BUDGETRON_VECTOR == 64
   return _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 #elif defined(__AVX2__) && BUDGETRON_VECTOR == 32

@@ -1,6 +1,5 @@
 // Finds the postings of a feature, one pair (slot, value) per stored row that has the feature. It is a hash table with open addressing, linear
-// probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so that a lookup usually costs one cache
-// miss.
+// probing and backward-shift deletion. A feature that occurs in a stored row has one cell of 16 bytes, so a lookup usually costs one cache miss.
 #pragma once
 
 #include <algorithm>
@@ -101,10 +100,11 @@ class FeatureIndex {
 
   // Allocates space for `more` further features. If it throws, the index is unchanged.
   void reserve(std::size_t more) {
-    // At most half of the cells may be in use before `more` features are added, and at most three quarters after it. Usually few features are new.
+    // At most half of the cells may be in use before the call, and at most three quarters if all `more` features are new. Usually few are new.
     const std::size_t size = std::max(2 * count_, (count_ + more) / 3 * 4 + 4);
     if (!growing_ || size <= cells_.size()) return;
-    // Growing by a half at least moves each cell about three times in all. Growing by a quarter, five times, made a new model of text 10 % slower.
+    // The table grows by at least a half, which moves each cell about three times in all. Growth by a quarter would move each cell five times;
+    // it made learning text with a new model 10 % slower.
     Vec<FeatureCell> old(bytes_, std::max(size, cells_.size() / 2 * 3));
     old.swap(cells_);
     for (const FeatureCell& cell : old)

@@ -35,7 +35,7 @@ class Postings {
   }
   // Bytes that suffice for `max_postings` postings. A list has at least two postings, because a single one is stored in the cell of its feature
   // (feature_index.hpp). The worst case is that all lists have three: each then has a header and one unused entry, 56 bytes per list if a value
-  // has 8 bytes, and at most 40 if it is smaller. What remains makes packing rare.
+  // has 8 bytes, and at most 40 if it is smaller. The rest of the pool makes packing rare.
   static constexpr std::size_t bytes_for(std::size_t max_postings, std::size_t size = sizeof(V)) { return max_postings * (size == 8 ? 24 : 16) + 64; }
 
   // Bytes of a list of n postings after `pack`. One more posting adds at most the bytes of a list of two.

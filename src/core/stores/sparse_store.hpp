@@ -262,8 +262,8 @@ class SparseStore final : public Store {
     row_length_[slot] = 0;
   }
 
-  // An upper bound of how many entries of these rows can be stored at the same time. At most `capacity_` rows can, because each needs a slot,
-  // except if rows are merged: a merged row has the entries of several.
+  // An upper bound of how many entries of these rows can be stored at the same time. At most `capacity_` of the rows can be stored, because
+  // each needs a slot. If rows are merged, all entries count, because a merged row has the entries of several rows.
   std::size_t max_new_entries(const Rows& rows, std::size_t from, std::size_t to) const {
     const auto all = static_cast<std::size_t>(rows.indptr[to] - rows.indptr[from]);
     if (growing_ || expects_mergers_ || to - from <= capacity_) return all;

@@ -69,7 +69,7 @@ class Halving final : public MarginLearner {
       gram_->project(products_.data(), 0.0, projected_.data());
       for (std::size_t i = 0; i < half; ++i) beta(o)[order_[i]] += projected_[i];
     }
-    // Remove from the last slot down: remove() moves the last slot into the gap, which must not be a slot that is still to be removed.
+    // Remove from the last slot down: remove() moves the last slot into the gap, and must not move a slot that is still to be removed.
     std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.begin() + static_cast<std::ptrdiff_t>(n), [](auto a, auto b) { return a > b; });
     for (std::size_t i = half; i < n; ++i) {
       move_last(task_row, order_[i], size() - 1);

@@ -90,7 +90,7 @@ class MarginLearner : public CoefficientLearner {
   bool may_skip() const { return skip_ && kind_ == StepSize::passive_aggressive; }
   // Whether skipping the example gives a lower objective ½‖f' − f‖² + Cℓ' than learning it and evicting an example r. `loss` is the loss by the
   // eviction: ‖b_r‖² times the squared distance of x_r from its projection. If both objectives are equal, the example is learned. They are
-  // equal, for example, if x_r has β_r = C and is the only other example of its task.
+  // equal, for example, if τ = ‖β_r‖ = C and x_r is unrelated to all other examples.
   bool skips(const Update& u, double loss) const {
     return may_skip() && 0.5 * unit_ * loss > u.tau * u.norm2 * (rate_ * u.weight - 0.5 * u.tau) * (1.0 + 1e-10);
   }

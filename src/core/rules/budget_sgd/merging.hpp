@@ -67,8 +67,8 @@ struct Pair {
   // Sets h and returns the loss.
   double merge(double& h) const {
     h = 0.0;  // z = x_n
-    if (L <= 0) return 0.0;  // the two are equal
-    if (L > 36.0) return p;  // κ is at the rounding error of 1: merging would only remove m, and the peaks are too narrow for a search
+    if (L <= 0) return 0.0;  // x_m = x_n
+    if (L > 36.0) return p;  // κ is below the rounding error of 1: merging only removes m, and the maxima are too narrow to find
     double best = value(h);
     const auto try_candidate = [&](double low, double high) {
       const double at = polish(golden(low, high)), candidate_value = value(at);
@@ -112,7 +112,7 @@ class LossBound {
     for (int sign = 0; sign < 2; ++sign)
       for (std::size_t u = 0; u < kCells; ++u)
         for (std::size_t t = 0; t < kCells; ++t)
-          // The corner of least loss has the lower u, and the upper t if s > 0 or the lower t if s < 0. 1e-4 covers rounding.
+          // The corner of least loss has the lower u, and the upper t if s > 0 or the lower t if s < 0. The factor covers rounding.
           cell_[sign][u][t] = static_cast<float>((1.0 - 1e-4) * corner(u, sign ? t : t + 1, sign ? -1.0 : 1.0));
   }
   static double corner(std::size_t u, std::size_t t, double sign) {

@@ -49,7 +49,7 @@ class EvictionLog {
     if (logged) return;
     double* share = shares_.data() + size_ * stride_;
     std::fill(share, share + stride_, 0.0);
-    share[r] = 1.0;  // the row of the unit matrix, in which this is the first eviction of r
+    share[r] = 1.0;  // before the first logged eviction of r, W_r is row r of the unit matrix
     simd().evict_slot(r, gamma, n, kSmallestShare, share);
     slots_[size_++] = static_cast<std::uint32_t>(r);
   }

@@ -186,7 +186,7 @@ class TaskCoefficients {
     if (clusters.size() != rows || stamps.size() != rows || common.size() != rows || table.size() != rows * width ||
         (max_rows_ && rows > max_rows_))
       throw std::invalid_argument("saved model: wrong number of weight rows");
-    // Earlier builds saved no log, but `table_evictions`, a count: they saved all rows up to date.
+    // Earlier versions saved no log: they applied it to all rows before saving, and saved only the number of evictions, `table_evictions`.
     const bool has_log = TaskRows::has_log(state);
     const bool in_batches = clique_ && may_use_gram_ && (has_log || state.integers.count("table_evictions") != 0);
     if (in_batches) allocate_batches();

@@ -103,7 +103,7 @@ class TaskRows {
     current_.clear();
   }
 
-  // The last slot takes the index of a removed slot, which no row has a coefficient for.
+  // The last slot takes the index of a removed slot, in which all coefficients are 0.
   void slot_removed(std::size_t slot, std::size_t last) {
     apply_log(last + 1);  // the log refers to slots by number
     for (std::size_t at = 0; at < table_.size(); ++at)

@@ -9,7 +9,7 @@
 // stored instead: for cliques the sum of the products C_lᵀC_l and sᵀs with the factors above, for other graphs CᵀA⁻²C. An eviction then reads
 // none of the rows and solves no linear system.
 //
-// Call these functions before changing the rows. The rows that change must be up to date (see TaskRows).
+// Call step(), remove() and evict() before changing the rows. The rows that change must be up to date (see TaskRows).
 #pragma once
 
 #include <algorithm>
@@ -277,7 +277,7 @@ class WeightNorms {
   const RowTable& table_;
   std::size_t stride_;
   Vec<double> squares_;
-  Vec<double> cross_;  // working memory of other graphs than cliques, for sums of rows
+  Vec<double> cross_;  // working memory for sums of rows, if the graph is not a clique
   bool uses_gram_ = false;
   WeightGram gram_;
 };
