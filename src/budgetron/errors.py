@@ -77,7 +77,7 @@ class WorkerError(OperationalError):
 
 
 class Closed(OperationalError):
-    """A model or connection was used after it was closed, or the service is stopping."""
+    """A durable or distributed model was used after its host was closed, or the service is stopping."""
 
 
 class MissingExtra(OperationalError, ImportError):

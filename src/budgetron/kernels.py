@@ -2,10 +2,9 @@
 
     K'(x, x') = k(⟨x, x'⟩, ‖x‖², ‖x'‖²)
 
-A kernel is a function of an inner product and two squared norms, and of nothing else. So
-kernels do not depend on how rows are stored: the store of dense rows and the store of sparse rows compute the inner
-products, and every kernel works with both. A kernel of your own is a subclass of `Kernel` with `of_products`; it runs
-on the NumPy engine.
+A kernel is a function of an inner product and two squared norms, and of nothing else. So kernels do not depend on how
+rows are stored: the store of dense rows and the store of sparse rows compute the inner products, and every kernel works
+with both. A kernel of your own is a subclass of `Kernel` with `of_products`; it runs on the NumPy engine.
 
 >>> import numpy as np
 >>> from budgetron import kernels

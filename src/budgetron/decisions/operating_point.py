@@ -89,7 +89,8 @@ class OperatingPoint(PointFigures):
         self.labels: NDArray[Any] | None = None  # sorted; known from the first example on
         self.scale: float | None = 1.0 if self.log_odds else None
         self._first: list[Floats] = []
-        self.counts = np.zeros((0, 2, BINS), dtype=np.int64)  # (label, wrong/right, bin); 2 labels: (1, label, bin)
+        # Axes: predicted label, wrong or right, bin of its score. With two labels: one row, true label, bin.
+        self.counts = np.zeros((0, 2, BINS), dtype=np.int64)
         self.decided = np.zeros((0, 0), dtype=np.int64)  # (true label, decided label or asked), as decided at the time
         # Two labels: negative below the first cut, positive from the second on. More labels: one cut per label.
         self.cuts: list[int] = []

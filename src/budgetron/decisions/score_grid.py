@@ -1,7 +1,7 @@
 """Fixed bins for the scores of a stream, which store their distribution in bounded memory.
 
-A score is divided by a scale: 1 for log odds; for other margins the spread of the first of them (`scale_of`). Bins
-are 1/16 wide up to ±8. Beyond that, their width is 0.8 % of the score, up to ±160. Larger scores share the last bins.
+A score is divided by a scale: 1 for log odds, otherwise computed from the first margins (`scale_of`). Bins are 1/16
+wide up to ±8. Beyond that, their width is 0.8 % of the score, up to ±160. Larger scores share the last bins.
 
     g(x) = x for |x| ≤ 8,   sign(x) · (8 + 8 ln(|x| / 8)) beyond,   bin = ⌊16 (g(x) + 32)⌋ in 0 … 1023
 """

@@ -7,7 +7,7 @@
 
 w = 0 means no edges: tasks are independent. w = ∞ means one learner for all tasks (pooling). Two numbers describe
 all similarities, so memory does not depend on the number of tasks, and new tasks may appear at any time. Only a graph
-of clusters also stores a table: the cluster of each task that its user listed.
+of clusters also stores a table: the cluster of each listed task.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class BudgetSgd(Learner):
     ``bogd``           online gradient descent, a random example is removed (Zhao et al. 2012)
     ``bogd++``         the same, but examples of small weight are removed with higher probability
     ``nogd``           online gradient descent in the Nyström features of the first B examples (Lu et al. 2016)
-    ``ahpatron``       the half with the smallest terms is projected on the other half (Liao et al. 2024)
+    ``ahpatron``       the half of the examples with the smallest terms is projected on the rest (Liao et al. 2024)
     =================  ===========================================================================================
 
     Parameters

@@ -76,7 +76,8 @@ class Classes:
         except TypeError:  # a label that is not hashable
             label_codes = [None]
         if None in label_codes:
-            label_codes = [self.code(who, label) for label in labels]  # True counts as "true"; else an error
+            # Accepts True for "true" and vice versa; raises an error that names any other label.
+            label_codes = [self.code(who, label) for label in labels]
         return np.array(label_codes, dtype=np.int32)
 
     def of_margins(self, margins: NDArray[np.float64]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Builds the `Explanation` of one prediction from the engine's answer. Called by `Learner.explain`.
 
-The engine of a Budgetron answers with one term per feature and one per group of random features. The engine of a
-learner with stored examples answers with one term per stored example.
+The engine of a linear learner answers with one term per feature; that of a Budgetron, also with one term per group of
+random features; that of a learner with stored examples, with one term per stored example.
 """
 
 from __future__ import annotations

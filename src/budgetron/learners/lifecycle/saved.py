@@ -2,8 +2,8 @@
 
 The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
 A learner restored from it continues bit for bit. `content_of` (for saving) validates parameters, settings, state,
-labels and columns like `model_of` (for loading), so that a model that `load` would reject is rejected when it is saved.
-Called by `Learner.save`, `load`, and by durable and distributed models.
+labels and columns like `model_of` (for loading), so that errors in them are found when the model is saved. Called by
+`Learner.save`, `load`, and by durable and distributed models.
 """
 
 from __future__ import annotations
