@@ -1,4 +1,4 @@
-"""`should_ask` asks for about the requested share of labels, near the boundary; errors are fewer than at random."""
+"""`should_ask` asks for about the requested share of labels, near the boundary. Random labels give more errors."""
 
 from __future__ import annotations
 

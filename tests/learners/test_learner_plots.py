@@ -39,7 +39,7 @@ def fitted(learner, **parameters):
 def test_plot_budget_share_has_one_bar_per_task(learner):
     model = fitted(learner)
     if model.capacity_ == 0:
-        pytest.skip("it stores no examples")
+        pytest.skip("this learner stores no examples")
     ax = model.plot_budget_share()
     widths = [bar.get_width() for bar in ax.patches]
     assert widths == pytest.approx([100 * share for share in model.budget_share_.values()])
@@ -110,7 +110,7 @@ def test_a_notebook_shows_what_was_learned(learner):
         assert not hasattr(model, "_repr_html_")
 
 
-def test_matplotlib_is_imported_only_on_use_and_a_missing_one_names_the_extra():
+def test_matplotlib_is_imported_only_on_use_and_the_error_without_it_names_the_extra():
     code = """
 import sys
 from budgetron import Budgetron, evaluate

@@ -143,7 +143,7 @@ def test_new_weights_of_a_resized_budgetron_begin_with_small_steps():
         np.testing.assert_allclose(squares[2 * n_old :], squares[: 2 * n_old].mean() / 4, rtol=1e-5)
 
 
-def test_rows_of_the_latest_tasks_stay():
+def test_fewer_task_rows_remain_in_a_smaller_budget():
     rng = np.random.default_rng(6)
     X, tasks = rng.normal(size=(4000, 5)), np.arange(4000) // 2
     model = budgetron.Budgetron(budget="2 MiB").partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])

@@ -15,7 +15,7 @@ from budgetron.errors import InputError
 RNG = np.random.default_rng(5)
 TASKS = RNG.integers(3, size=240)
 X = RNG.normal(size=(240, 3))
-Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the third task is the reverse of the others
+Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the labels of the third task are reversed
 FOLDS = KFold(3)
 
 

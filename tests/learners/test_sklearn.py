@@ -19,7 +19,7 @@ RNG = np.random.default_rng(12)
 N = 240
 TASKS = RNG.integers(3, size=N)
 X = RNG.normal(size=(N, 4))
-Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the third task is the reverse of the others
+Y = ((X[:, 0] > 0) ^ (TASKS == 2)).astype(int)  # the labels of the third task are reversed
 
 
 def made(learner):
@@ -68,7 +68,7 @@ def test_a_task_column_works_without_metadata_routing(learner):
 
 def test_a_grid_search_routes_tasks_to_the_learner(learner, routing):
     if not {"graph", "kernel"} <= learner().get_params().keys():
-        pytest.skip("it has no graph or kernel to choose")
+        pytest.skip("this learner has no graph or kernel to choose")
     grid = {"graph": [graphs.complete(coupling=float("inf")), graphs.disconnected()]}
     search = GridSearchCV(made(learner), grid, cv=3).fit(X, Y, tasks=TASKS)
     assert search.best_params_["graph"] == graphs.disconnected()

@@ -210,8 +210,8 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
-def test_learning_does_not_wait_for_a_long_prediction(engine):
-    """Each piece of 64 rows is predicted by the model between two learned blocks."""
+def test_each_piece_of_a_long_prediction_comes_from_a_state_between_two_blocks(engine):
+    """A long prediction releases the lock after each piece of 64 rows, so that learning can continue."""
     model = made(Perceptron, engine).partial_fit(X[:SIZE], Y[:SIZE], classes=[0, 1])
     rows = np.tile(X[:64], (8, 1))
     after = {model.decision_function(X[:64]).tobytes()}

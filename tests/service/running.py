@@ -134,7 +134,7 @@ def with_longer_limits(attempt):
 
 
 def _address(log):
-    """Read the log of a service until it serves, and return its address. Fails with the log if it ends before."""
+    """Read the log of a service until it serves, and return its address. Fails if the log ends before that."""
     lines = []
     for line in log:
         lines.append(line.decode())

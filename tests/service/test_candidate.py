@@ -44,7 +44,7 @@ def forgetron(tmp_path):
 
 
 def test_a_candidate_learns_what_the_model_learns(tmp_path, forgetron):
-    """Also after snapshots, after another version was activated, and after restarts without a clean shutdown."""
+    """This holds after snapshots, after another version was activated, and after restarts without a clean shutdown."""
     host, versions = open_versions(tmp_path / "data")
     with pytest.raises(NothingLearned):
         versions.save("v1", b"")

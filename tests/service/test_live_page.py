@@ -223,4 +223,4 @@ def test_the_page_asks_for_a_key_and_forgets_it(opened, tmp_path):
         key.fill(token)
         show_button.click()
         page.wait_for_selector("#main:not([hidden])")
-    page.locator("#status", has_text="Trying again").wait_for()  # and it shows when the service has stopped
+    page.locator("#status", has_text="Trying again").wait_for()  # the page shows that the service has stopped

@@ -102,9 +102,9 @@ def test_nothing_acknowledged_is_lost_in_ten_kills(tmp_path):
 
 
 def kill_while_copying(tmp_path, rounds, every):
-    """The copy has every label that was acknowledged more than `age_seconds` ago, as GET copy tells.
+    """Kill the service under load, destroy its directory, and restore the copy.
 
-    The service is killed under load, its directory is destroyed, and the copy is restored.
+    The copy must have every label that was acknowledged more than `age_seconds` before the answer of GET copy.
     """
     data, copy = tmp_path / "data", tmp_path / "copy"
     options = (MODEL, "--replicate-to", copy, "--replicate-every", every, "--snapshot-every", 20)
@@ -183,7 +183,7 @@ def test_a_standby_takes_over_from_a_living_owner(tmp_path):
             until(lambda: fetched_versions(copy, tmp_path / "fetched").state.current == "v1")
             until(lambda: to_standby.get("/v1/copy").json()["position"] == 7)
 
-            # It takes over. The owner is alive, and notices.
+            # The standby takes over. The owner is alive, and notices it.
             assert to_standby.post("/v1/takeover").json()["position"] > 10**6
             until(lambda: to_standby.get("/readyz").status_code == 200)
             answer = until(lambda: (ready := to_owner.get("/readyz")).status_code == 503 and ready).json()

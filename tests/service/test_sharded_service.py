@@ -178,7 +178,7 @@ def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
     assert host.learn_many([first])[0].margins.tolist() == expected[0]
     workers = host.model._workers.pool._workers
     worker, thread = workers["worker-1"]
-    thread.shutdown()  # "cannot schedule new futures", when the other worker has its rows already
+    thread.shutdown()  # its next call raises "cannot schedule new futures" after the other worker has got its rows
     for _ in range(2):
         (answer,) = host.learn_many([second])
         assert isinstance(answer, Unfinished)
@@ -190,7 +190,7 @@ def test_an_internal_error_is_finished_like_a_lost_worker(tmp_path):
     host.close()
 
 
-def test_requests_of_one_commit_go_together_and_in_order(tmp_path):
+def test_requests_of_one_commit_are_learned_together_and_in_order(tmp_path):
     settings = ShardOptions(shards=4, workers=2)
     parts = [draw(int(n), seed) for seed, n in enumerate(np.random.default_rng(9).integers(1, 30, size=60), 50)]
     requests = [Request(*part, key=f"{number}", classes=["ham", "spam"]) for number, part in enumerate(parts)]
@@ -246,7 +246,7 @@ def test_every_block_is_learned_once_although_the_service_is_killed_at_random(tm
 
 def test_a_journal_and_its_shards_belong_together(tmp_path):
     first, second = (Journal(_make_folder(tmp_path / name), tmp_path, 4) for name in ("a", "b"))
-    assert first.name != second.name  # so a key that contains a number of one journal never equals a key of the other
+    assert first.name != second.name  # a key is the name and a number, so the keys of two journals differ
     first.append([Entry(b"rows", "key", digest=b"digest"), Entry(b"others")])
     first.finish([(1, margins_to_bytes(np.array([0.5])))], [2])
     first.close()

@@ -118,7 +118,7 @@ def test_similarities_are_the_inverse_of_the_interaction_matrix() -> None:
 
 @pytest.mark.parametrize("n_isolated", [1, 4, 10])
 def test_isolated_tasks_fill_the_budget_of_mtbprj_but_not_of_mtbprj_2(n_isolated: int) -> None:
-    """Every task's examples span the same 3 dimensions, but mtbprj must store them again for each task."""
+    """Every task's examples span the same 3 dimensions. Only mtbprj (BudgetProjectron) stores a basis for each task."""
     first, second = plotting.stored_for_isolated_tasks(n_isolated, budget=100)
     assert second == 3 and first == 3 * n_isolated
     full, same = plotting.stored_for_isolated_tasks(n_isolated, budget=6)
@@ -134,7 +134,7 @@ def test_a_budget_filled_by_isolated_tasks_costs_mistakes() -> None:
     assert mistakes[SharedProjectron] < 0.5 * mistakes[BudgetProjectron]
 
 
-def test_mtforg_gives_its_budget_to_the_frequent_tasks() -> None:
+def test_the_forgetron_gives_its_budget_to_the_frequent_tasks() -> None:
     run, tasks = plotting.frequent_tasks()
     halves = [point for point in run.curve if point.position == 3000] + [run.curve[-1]]
     for point, order in zip(halves, (tasks, tasks[::-1]), strict=True):

@@ -55,7 +55,7 @@ def test_equal_seeds_equal_models(learner):
     if "random_state" not in learner().get_params():
         assert_same_model(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
         return
-    drawing = learner.presets.get("bogd", {})  # the default of BudgetSgd draws nothing
+    drawing = learner.presets.get("bogd", {})  # the default of BudgetSgd uses no random numbers
     models = [made(learner, random_state=seed, **drawing).fit(X, Y, tasks=TASKS) for seed in (3, 3, 4)]
     assert_same_model(*models[:2])
     margins = [model.decision_function(X, tasks=TASKS) for model in models]

@@ -68,7 +68,7 @@ def test_a_positive_margin_means_the_second_class(learner):
     model = made(learner, kernel=KERNEL if only else kernels.Linear()).fit(X, Y, tasks=TASKS)
     margins = model.decision_function(X, tasks=TASKS)
     assert np.array_equal(model.predict(X, tasks=TASKS), (margins > 0).astype(int))
-    if "no_mistake_no_change" not in learner.exemptions:  # the others have a weight for the bias
+    if "no_mistake_no_change" not in learner.exemptions:  # learners with this exemption have a weight for the bias
         zero = np.zeros((1, 4))  # its margin is 0 under a linear kernel
         assert model.decision_function(zero, tasks=[0]) == 0 and model.predict(zero, tasks=[0]) == model.classes_[0]
 

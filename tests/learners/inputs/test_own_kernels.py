@@ -58,9 +58,9 @@ def raise_an_error(dot):
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt")
 def test_a_kernel_that_fails_in_the_middle_of_a_block_leaves_the_model_unchanged(rule, change, error, words):
-    """The checks before a block compute k(x, x) only, which works here. Values of two different rows come later.
+    """The checks before a block compute only k(x, x), which succeeds here.
 
-    They are computed while the block is learned, when the rows before have been learned already.
+    The kernel fails on two different rows while the block is learned, when earlier rows of the block have been learned.
     """
     kernel = Mine(change)
     kernel.is_on = False

@@ -252,7 +252,7 @@ def test_each_kind_of_invalid_input_has_its_exception(graph, model):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
-def test_rows_of_a_model_without_a_kernel(is_sparse, value):
+def test_invalid_rows_are_refused_by_a_model_without_a_kernel(is_sparse, value):
     """Without a kernel there is no store of examples, so the norms of the rows are checked separately."""
     convert = sparse.csr_matrix if is_sparse else np.asarray
     model = Budgetron(kernel=None).partial_fit(convert(X[:8]), Y[:8])
@@ -273,7 +273,7 @@ def test_column_numbers_out_of_range_are_refused(engine, column):
     bad.indices[2 if column == 3 else 0] = column  # still ascending
     message = refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
     assert "column numbers from 0 to 2" in message
-    dense = Budgetron("64 KiB", engine=engine).fit(X, Y, tasks=TASKS)  # it converts sparse rows
+    dense = Budgetron("64 KiB", engine=engine).fit(X, Y, tasks=TASKS)  # a dense model converts sparse rows
     assert "column numbers" in refused(lambda: dense.predict(bad, tasks=TASKS), dense)
     bad = rows.tocsc()
     bad.indices[0] = len(X)
@@ -285,7 +285,7 @@ def test_column_numbers_out_of_range_are_refused(engine, column):
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("ends", [[0, 3, 1], [0, 9, 12], [-1, 3, 6], [1, 3, 6]])
 def test_row_ends_that_contradict_the_values_are_refused(engine, ends):
-    """SciPy checks only the last of them, and its conversions would write out of bounds."""
+    """SciPy checks only the last row end, and its conversions would write out of bounds."""
     rows = sparse.csr_matrix(np.abs(X) + 1)
     model = Budgetron("64 KiB", engine=engine).fit(rows, Y, tasks=TASKS)
     bad = rows.copy()

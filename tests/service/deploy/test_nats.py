@@ -117,7 +117,7 @@ def test_invalid_messages_are_logged_and_a_missing_stream_is_waited_for(broker, 
 
 
 @pytest.mark.parametrize("url", ["nats://host", "http://host/mail", "nats://host/mail?what=1", "nats:///mail"])
-def test_wrong_addresses(url):
+def test_invalid_addresses_of_streams_are_refused(url):
     from budgetron.service.consuming.nats_stream import StreamAddress
 
     with pytest.raises(InputError, match="--consume must be nats://HOST:PORT/STREAM"):

@@ -72,7 +72,7 @@ def unprivileged_command(env, folder):
     return pytest.skip(f"no other user can run this Python: {tried[1][-200:]}")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="users of a POSIX system")
+@pytest.mark.skipif(os.name != "posix", reason="needs the users of a POSIX system")
 def test_the_image_runs_without_privileges_and_writes_only_to_its_data():
     """Run the command of the image as an unprivileged user, in a directory that this user cannot write to."""
     entry, keys, health = instruction("ENTRYPOINT"), instruction("CMD"), instruction("HEALTHCHECK")

@@ -33,7 +33,7 @@ WITHOUT_NGINX = {
 }
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit is for Linux")
 def test_the_commands_of_the_page_print_what_it_says(tmp_path):
     missing = [name for name in ("bash", "curl", "prlimit") if not shutil.which(name)]
     if missing:

@@ -67,7 +67,7 @@ def test_an_alarm_is_sent_later_if_the_state_cannot_be_computed() -> None:
 
 
 def test_no_alarm_is_missed_when_the_model_is_replaced() -> None:
-    """The alarms of two models are counted together, so those of the second are new even if they are as many."""
+    """Alarms of both models are counted together, so those of the second are new even if the first raised as many."""
     statistics = LiveStatistics()
     _raise_alarm(statistics)
     n_sent, sent = statistics.alarms_after(0)

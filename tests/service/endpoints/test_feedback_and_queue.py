@@ -55,4 +55,4 @@ def test_the_labelling_queue_lists_uncertain_examples_and_survives_a_kill(tmp_pa
             waiting = caller.queue()["waiting"]
         service.kill()
     with running(tmp_path) as service, service.client() as client:
-        assert client.get("/v1/queue").json()["waiting"] == waiting  # it survives a kill
+        assert client.get("/v1/queue").json()["waiting"] == waiting

@@ -23,8 +23,8 @@ from budgetron.service.settings import ServiceSettings
 
 ROOT = Path(budgetron.__file__).parent
 LABEL = "the label"
-# Two more files. They do not see the label in this test: it uses no socket, and `app` chooses the handler before it
-# has the body.
+# Two more files of the path, which do not see the label in this test: the test uses no socket, and `app` chooses the
+# handler before the body is read.
 BEFORE_THE_BODY = {"service/http/connections.py", "service/http/app.py"}
 
 

@@ -12,9 +12,10 @@ from budgetron import Budgetron, io
 
 @pytest.fixture(scope="module")
 def client_and_file(tmp_path_factory):
-    """A client of a service with two models that learned nested objects and boolean labels, and one that hashes names.
+    """A client of a service, and the model file of two of its models, which learned nested objects and boolean labels.
 
-    Only `learning` learns more in the tests, so that they can run in any order. The fixture also has the model file.
+    The third model hashes names. The tests can run in any order: `default` learns nothing more, and only one test uses
+    `hashed`.
     """
     folder = tmp_path_factory.mktemp("names")
     rows = [{"user": f"u{i % 3}", "geo": {"lat": i % 7, "at": {"hour": i % 5}}, "tags": ["a", "b"][: i % 3],

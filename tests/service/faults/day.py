@@ -38,7 +38,7 @@ FAULTS = {"kill": 7, "stop": 4, "full disk": 4, "replace model": 2, "restore bac
 
 
 class History:
-    """The states of the service over time: "ready", "full" (its disk is), or "changing" (it may be either)."""
+    """The states of the service over time: "ready", "full" (its disk is full), or "changing" (it may be either)."""
 
     def __init__(self):
         self._changes = [(0.0, "changing")]
@@ -64,7 +64,7 @@ class Day:
                                 "--snapshot-every", 25)  # fmt: skip
         self.url = self.service.url
         self.uploads = []  # (position, model file) of models that the operator uploaded
-        self.backup = None  # the last one: file, position
+        self.backup = None  # the latest backup: its file and position
         self.happened = Counter()
         self.streams = []
         self.senders = [Sender(self, number) for number in range(3)]
@@ -255,7 +255,8 @@ class Day:
 class _SendersPaused:
     """A context in which the senders and the probe send nothing.
 
-    Every example of the senders is acknowledged. The probe may have one that is not, which it sends again later.
+    Every example of the senders is acknowledged. The probe may have one example without an acknowledgement, which it
+    sends again later.
     """
 
     def __init__(self, day):

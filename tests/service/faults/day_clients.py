@@ -16,7 +16,7 @@ import numpy as np
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
 TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
-# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the last one.
+# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the one before.
 READY_AGE = 2.0
 
 
@@ -36,8 +36,8 @@ class Item:
 class Sender(threading.Thread):
     """Sends examples one by one until told to stop, each until it is acknowledged, through every fault.
 
-    After an operator has restored a backup, `send_again` queues the examples that the backup lacks, as a producer does
-    that replays its source.
+    After an operator has restored a backup, `send_again` queues the examples that the backup lacks. A producer that
+    replays its source does the same.
     """
 
     def __init__(self, day, number):
@@ -96,7 +96,7 @@ class Sender(threading.Thread):
             item.position, item.margin = answer["position"], answer["margin"]
 
     def send_again(self, after):
-        """Forget the acknowledgements of later records than this one, and send their examples again."""
+        """Forget the acknowledgements of records after this position, and send their examples again."""
         for item in self.items:
             if item.position is not None and item.position > after:
                 item.position = item.margin = None

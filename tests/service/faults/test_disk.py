@@ -1,4 +1,4 @@
-"""While the disk of a running service is full, nothing is learned and the answers say so. With space it continues."""
+"""While the disk of a running service is full, nothing is learned, and the answers say so. Then learning continues."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from budgetron import kernels
 
 @contextlib.contextmanager
 def service(tmp_path, max_pause):
-    """A client of a service with an own directory, in which a client may be silent for `max_pause` seconds."""
+    """A client of a service with its own directory. The service allows pauses of `max_pause` seconds."""
     with (
         limited_service(tmp_path / f"data-{max_pause}", seconds_to_send=max_pause) as url,
         httpx.Client(base_url=url, timeout=600) as client,

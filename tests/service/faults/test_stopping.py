@@ -1,4 +1,4 @@
-"""SIGTERM under load: nothing acknowledged is lost, and the service stops within the grace period."""
+"""SIGTERM under load: nothing acknowledged is lost, and the service stops with exit code 0."""
 
 from __future__ import annotations
 

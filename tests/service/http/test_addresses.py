@@ -138,7 +138,7 @@ def test_limits_are_changed_at_run_time_and_recorded(proxied):
         assert client.put("/v1/limits", json={"address_rate": -1}).status_code == 400
         changed = client.put("/v1/limits", json={"address_rate": 0.01}, headers=sent_from("203.0.113.5"))
         assert changed.status_code == 200 and changed.json()["address_rate"] == 0.01
-        # A new bucket holds two seconds' worth. A request that costs more than that leaves a debt.
+        # A new bucket holds the requests of two seconds. A request that costs more than that leaves a debt.
         assert client.get("/v1/models", headers=sent_from("192.0.2.1")).status_code == 200
         refused = client.get("/v1/models", headers=sent_from("192.0.2.1"))
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1

@@ -1,4 +1,4 @@
-"""Requests that parsers read differently are rejected: a name twice in a JSON object, repeated headers, no Host."""
+"""Requests that two parsers may read differently are rejected: names twice in an object, repeated headers, no Host."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_usual_bodies_are_recognised_without_a_second_parser(body, monkeypatch):
     monkeypatch.setattr(wire.json, "loads", lambda *_, **__: calls.append(1))
     content = json.dumps(body).encode()
     wire.learn_request.decode(content)
-    # A decoded None may be a null that was sent or a missing name, so only then the second parser is needed.
+    # A decoded None may be a null that was sent or a missing name. Only then is the second parser needed.
     assert len(calls) == (body.get("task", "") is None)
     monkeypatch.undo()
     name = next(iter(body))
