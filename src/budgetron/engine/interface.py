@@ -63,9 +63,9 @@ class Engine(Protocol):
         """Learn one example as the user passed it, without conversions; `codes` maps labels to class codes.
 
         Returns the same as `learn_one`; or NotImplemented, and then the caller converts the example and calls
-        `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if x is a plain
-        dict or a row in the model's precision, the task is a small integer, a string or None, the label is known, the
-        cluster of the task follows from its id, and the model no longer keeps its first rows.
+        `learn_one`. The NumPy engine always returns NotImplemented. The core learns the example itself if all of these
+        conditions hold: x is a plain dict, or a row in the model's precision; the label is known; the task is a small
+        integer, a string or None, and its cluster follows from its id; the model no longer keeps its first rows.
         """
         ...
 

@@ -156,9 +156,9 @@ def _graph_bytes(settings: Settings) -> int:
     """Return the bytes of the core's copy of an explicit graph; 0 if it has none.
 
     A is the matrix of the graph and A⁻¹ has the similarities of its tasks (see `budgetron.graphs`). For a small graph
-    the copy is A⁻¹. For a large one it is a partial factor of A, in which only tasks that are cheap to eliminate are
-    eliminated (src/core/algebra/sparse_inverse.hpp), with a cache of at least one column of A⁻¹, and the working memory
-    of a solve.
+    the copy is A⁻¹. For a large graph it has three parts: a partial factor of A, in which only some tasks are
+    eliminated (src/core/algebra/sparse_inverse.hpp), a cache of at least one column of A⁻¹, and the working memory of a
+    solve.
     """
     graph = settings.graph
     if not isinstance(graph, Explicit) or not native.available:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDegree = 4;      // the largest number of neighbours of a task that is eliminated
 constexpr std::size_t kBytesPerEntry = 32;  // the factor and the remaining matrix may use this many bytes per entry of A
-constexpr std::size_t kEntryBytes = 12;     // bytes of an entry of either: its column and its value
+constexpr std::size_t kEntryBytes = 12;     // bytes of one entry in either of them: column and value
 
 void require_symmetric(bool symmetric) {
   if (!symmetric) throw std::invalid_argument("a graph's matrix must be symmetric");
@@ -130,9 +130,9 @@ SparseInverse::SparseInverse(const SparseMatrix& a, std::vector<std::int64_t> co
     if (!remaining.eliminated[i]) order_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t p = 0; p < k; ++p) position[static_cast<std::size_t>(order_[p])] = static_cast<std::int32_t>(p);
   for (auto& to : l_to_) to = position[static_cast<std::size_t>(to)];
-  // The remaining matrix of a Laplacian is singular: on each component, the solution is determined up to a constant, and rounding leaves a
-  // right-hand side that has no solution, so the iteration would not converge. Therefore the solution is fixed at 0 for one task per
-  // component, the one with the largest diagonal, and center() adds the right constant later.
+  // The remaining matrix of a Laplacian is singular: on each component, the solution is determined only up to a constant. Rounding turns the
+  // right-hand side into one for which there is no solution, so the iteration would not converge. Therefore the solution is fixed at 0 for one
+  // task per component, the one with the largest diagonal, and center() adds the right constant later.
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> fixed(singular ? k : 0, kNone);
   for (std::size_t p = n_eliminated; singular && p < k; ++p) {

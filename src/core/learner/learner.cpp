@@ -113,7 +113,7 @@ std::size_t Learner::first_bad_row_without_kernel(const Rows& rows) const {
 
 std::size_t Learner::first_bad_row(const Rows& rows) const {
   if (config_.kernel.kind == Kernel::Kind::none) return first_bad_row_without_kernel(rows);
-  // Above these limits, products of kernel values would overflow later. Dense float32 rows have a lower limit, because their inner products are
+  // Above these limits, products of kernel values could overflow later. Dense float32 rows have a lower limit, because their inner products are
   // computed in float32.
   const double largest_square = config_.single && !config_.sparse ? 1e37 : kLargestSquare;
   const auto accepted = [&](double square) { return square <= largest_square && config_.kernel.raw_self(square) <= kLargestSquare; };

@@ -102,12 +102,12 @@ class Learner {
   virtual ~Learner() = default;
 
   // Learning has two steps, so that running out of memory leaves the learner unchanged. reserve() allocates all memory that the rows may
-  // need, and may throw. learn() does not throw: what it allocates itself, such as a cached column of A⁻¹, only saves time, and learn() does
-  // without it if memory runs out. If reserve() throws, the memory that it has allocated so far stays allocated but unused.
+  // need, and may throw. The memory that it has allocated by then stays allocated but unused. learn() does not throw. It may allocate memory
+  // that only saves time, such as a cached column of A⁻¹, and does without if memory runs out.
   //
   // If a block could make the model much larger, Model does not reserve memory for all of its rows. Instead, a copy of the learner learns
-  // them, a few rows at a time. grows_little() says whether this is unnecessary: the block is small, or it at most doubles the number of
-  // stored examples and its rows need at most four times the bytes of the model.
+  // them, a few rows at a time. grows_little() returns true if no copy is needed. Then the model has a budget, or the block has few rows or at
+  // most doubles the number of stored examples. Also, the rows need little memory, or at most four times the bytes of the model.
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees memory that was reserved but not used

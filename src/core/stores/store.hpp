@@ -75,8 +75,8 @@ class Store {
   // Kernel values of instance `at` of the last `compute` with all stored rows; `sq` is its ‖x − c‖².
   virtual void kernel_row(const struct Kernel& kernel, const Products& products, std::size_t at, double sq,
                           double* row) const = 0;
-  // Kernel values of a stored row with all stored rows. `exact` matters only for dense rows and a Gaussian kernel: squared distances are then
-  // sums of squared differences in double, which is slower but does not cancel for rows far from c.
+  // Kernel values of a stored row with all stored rows. `exact` matters only for dense rows and a Gaussian kernel. If it is true,
+  // squared distances are sums of squared differences in double. This is slower, but no digits cancel for rows far from c.
   virtual void kernel_row_of_slot(const struct Kernel& kernel, std::size_t slot, bool exact, double* row) = 0;
 
   // Whether the pool has space for the non-zeros of x: now (fits), or if every stored row were evicted (fits_alone). Dense rows always fit.

@@ -1,9 +1,9 @@
 """The interface of learning rules, and the steps that mistake-driven rules share.
 
 `Rule` is the interface that the engine calls. A `KernelRule` has a store (the stored examples) and weights (their
-coefficients). A `MistakeDriven` rule is a kernel rule that changes only on mistakes; a subclass implements `correct`,
-which is called on a mistake with the kernel row that the margin was computed from. Rules that store no examples, such
-as `budgetron` and `linear_perceptron`, implement `Rule` directly.
+coefficients). A `MistakeDriven` rule is a kernel rule that changes only on mistakes. Its subclasses implement
+`correct`, which is called on a mistake, with the kernel row from which the margin was computed. Rules that store no
+examples, such as `budgetron` and `linear_perceptron`, implement `Rule` directly.
 
 These symbols are the same in all rules:
 

@@ -1,9 +1,9 @@
 // The evictions of a SharedProjectron that most rows of coefficients C do not include yet. The eviction of example r sets C_lr to 0 and adds
 // C_lr γ_j to C_lj, in every row l.
 //
-// A row that includes none of them depends on the evicted slots only through the coefficients that it has there, whatever the number of
-// evictions: C_l becomes C_l with 0 in these slots, plus Σ_s C_ls W_s over the slots s. So the log has one vector W_s per slot. Another
-// eviction of the same slot needs no further vector, and in a stream, the example that was just stored is often the next one to be evicted.
+// Together, the logged evictions set C_ls to 0 in every evicted slot s, and add Σ_s C_ls W_s to the row, with the C_ls from before them. So the
+// log needs one vector W_s per evicted slot, whatever the number of evictions. Another eviction of the same slot needs no further vector, and
+// in a stream, the example that was just stored is often the next one to be evicted.
 #pragma once
 
 #include <algorithm>
