@@ -1,9 +1,9 @@
 """Decisions of a sharded model, by an operating point: the rule that turns margins into decisions.
 
-`ShardDeciding` is a base class of `ShardedModel`. The coordinator sees the margins of all shards, so it has the only
-operating point. The point belongs to the prototype of `input_validation`, so it is part of the record of a directory
-and of the files that `save` writes. After a crash, counts since the last snapshot may be missing. `ShardedHost` loses
-no counts, because it stores the point in its journal.
+`ShardDeciding` is a base class of `ShardedModel`. Its process, the coordinator, sees the margins of all shards, so it
+has the only operating point. The point belongs to the prototype of `input_validation`, so it is part of the record of a
+directory and of the files that `save` writes. After a crash, counts since the last snapshot may be missing.
+`ShardedHost` loses no counts, because it stores the point in its journal.
 """
 
 from __future__ import annotations

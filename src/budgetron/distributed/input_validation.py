@@ -1,4 +1,4 @@
-"""Validate input in the coordinator, before anything is sent to a shard.
+"""Validate input in the coordinator (the process of the `ShardedModel`), before anything is sent to a shard.
 
 `InputValidator` has a prototype: a learner that never learns. It has the parameters of the model, but a budget of 1.
 The prototype validates every block, with the same code and the same messages as in a local model. The first

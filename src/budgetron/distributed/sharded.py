@@ -2,9 +2,10 @@
 
     task → component → shard → worker
 
-A shard is a learner with its own share of the budget. Tasks of different components never influence each other, so each
-shard computes exactly the margins of a local learner with that budget and the same kernel on the rows of its tasks,
-whatever the number of workers. (With ``gamma="scale"``, the first block determines one γ for all shards.)
+A shard is a learner with its own share of the budget. Tasks of different components never influence each other. So each
+shard computes exactly the margins of a local learner with that share and the same kernel, which gets only the rows of
+the shard's tasks. The number of workers makes no difference. (With ``gamma="scale"``, the first block determines one γ
+for all shards.) The process that has the `ShardedModel` is called the coordinator.
 
 Learning is in `learning`, files are in `on_disk`, statistics in `introspection`. This file has the parameters,
 prediction, and the start and end of the workers.

@@ -7,8 +7,8 @@ learned again.
     learned = host.learn(X, y, tasks, key="batch-17")     # logged, forced to disk, learned, then returned
     host.predict(X, tasks)
 
-`budgetron serve` and the workers of `budgetron.distributed` are built on `Host`. It needs neither a web server nor a
-stream engine, so any program can use it. This package must not import the service or the distributed models.
+`budgetron serve` and the workers of `budgetron.distributed` are built on `Host`. Any program can use `Host`, because it
+needs neither a web server nor a stream processor. This package must not import the service or the distributed models.
 """
 
 from budgetron.durable.corrections import Correction, CorrectionResult

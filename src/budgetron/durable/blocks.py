@@ -3,11 +3,11 @@
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
     [2, …, weights, shape of the offsets, offsets]                           with another model's scores
 
-`kind` is "dense", "csr", "records" (raw, for a model with columns), "forget" (a task to forget), or "point" (the
-settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian bytes with their
-dtype. Tasks and labels are such an array if they are an array of numbers. Otherwise they are written as in a model
-file, so they may be any plain hashable value. The byte layouts are a file format: they must not change without a
-migration.
+`kind` is "dense", "csr", "records" (raw dicts, which the model's columns encode), "forget" (a task to forget), or
+"point" (the settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian
+bytes with their dtype. Tasks and labels are such an array if they are an array of numbers. Otherwise they are written
+as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not change
+without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call

@@ -64,7 +64,8 @@ class NothingLearned(InputError):
 class NotInLog(InputError):
     """The record can no longer be corrected.
 
-    It was deleted from the log, or neither a snapshot from before it nor the complete log is left to replay.
+    It was deleted from the log, or a replay cannot begin before it: there is neither an earlier snapshot nor the
+    complete log.
     """
 
 

@@ -178,7 +178,7 @@ class Host(HostChanges):
     def set_operating_point(self, settings: Mapping[str, Any] | None) -> Learned:
         """Change the settings of the model's `OperatingPoint`, which turns scores into decisions. Logged like examples.
 
-        None removes the operating point. Otherwise it keeps its counts of scores and labels.
+        None removes the operating point. With other settings it keeps its counts of scores and labels.
         """
         return self._commit_queued([Entry(self._state.hosted.checked_point(settings))])[0]
 

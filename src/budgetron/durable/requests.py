@@ -111,8 +111,8 @@ class Learned:
     position : int
         The number of the record in the log; of the last one, if several records have rows of this request.
     margins : array
-        The margins of the rows just before they were learned. NaN for rows that were learned before this call and whose
-        margins are no longer stored, or come from a model with another number of classes.
+        The margins of the rows just before they were learned. NaN for rows that were learned before this call, if their
+        margins have been deleted or come from a model with another number of classes.
     repeated : bool
         Whether the request had been learned before under the same idempotency key.
     classes : array or None

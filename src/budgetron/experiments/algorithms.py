@@ -31,9 +31,9 @@ BUDGETRON_SAME_EXAMPLES = "Budgetron, kernel only"
 BUDGETRON_SAME_BYTES = "Budgetron, equal bytes"
 
 # Budgetron gets the graph of the cell, the kernel of the block if that is Gaussian, and as many bytes as mtbprj-2 takes
-# in the same cell (BUDGETRON_SAME_BYTES). Its other parameters have their defaults. Its first version stored examples,
-# and had a second row with as many examples as the other algorithms (BUDGETRON_SAME_EXAMPLES). Files of runs of that
-# version still contain it.
+# in the same cell (BUDGETRON_SAME_BYTES). Its other parameters have their defaults. The first version of Budgetron
+# stored examples, and had a second row with as many examples as the other algorithms (BUDGETRON_SAME_EXAMPLES). Files
+# of runs of that version still contain this row.
 
 
 @dataclass(frozen=True)

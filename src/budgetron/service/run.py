@@ -1,6 +1,6 @@
 """The server: uvicorn, configured through its public parameters, from the first connection to a clean stop.
 
-It listens before the models are recovered, so that health checks are answered meanwhile.
+The server listens before the models are recovered, so that health checks are answered meanwhile.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ServiceSettings:
     workers: int = 2  # per model in shards
     max_workers: int | None = None  # upper bound for adding workers while examples wait; None: always `workers`
     ray: Path | None = None  # directory of the shards if their workers run on Ray
-    pending: int = 100_000  # remembered predictions per model; beyond that, the API key with most loses its oldest
+    pending: int = 100_000  # remembered predictions per model; beyond that, the API key with the most loses its oldest
     grace: float = 10.0  # seconds that running requests have when the service stops
     log_requests: bool = False
     consume: tuple[tuple[str, str], ...] = ()  # (name of a model, address of the stream that it learns from)

@@ -7,7 +7,7 @@ stored as in the log of a `Host`.
 
     about      the unique name of this journal, where the shards are, and how many
     request    number and rows of each request that not all shards have learned yet
-    point      the operating point, with its counts up to the last finished request
+    point      the operating point (how scores become decisions), with its counts up to the last finished request
     keys       idempotency keys: the tables of `budgetron.durable.storage.idempotency`
 """
 

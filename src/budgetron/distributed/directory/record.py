@@ -35,7 +35,9 @@ class DirectoryRecord(msgspec.Struct, forbid_unknown_fields=True):
 
     format: int
     kind: str  # the class: ShardedModel or ReplicatedModel
-    term: int  # the number of coordinators so far: a later one has a higher term, and therefore higher epochs
+    # The number of the coordinator, the process that has the model open. A later coordinator has a higher term, and
+    # therefore higher epochs.
+    term: int
     shards: int
     shares: str
     pins: list[tuple[Any, int]]

@@ -1,8 +1,8 @@
 """The exchange between replicas: extract the shared part of each, combine them, and put the results back.
 
 `ReplicatedModel.exchange` calls this. Every replica g has a part that its tasks share, and a part per task. At an
-exchange the shared part of g is combined with those of the other replicas h. Here θ are the weights of a filter, P is
-their covariance and Λ its inverse, the precision:
+exchange the shared part of g is combined with those of the other replicas h. Here θ are the weights of a filter (one of
+the Bayesian models that a Budgetron mixes), P is their covariance and Λ its inverse, the precision:
 
     SharedProjectron    s_g, the weights over its stored examples S_g, summed over all tasks:
                         s_g ← the mean of proj_g(s_h) over all h,

@@ -44,7 +44,7 @@ OF_BINS = ("bins_total", "bins_bias", "bins_bias_squares", "bins_bayes", "bins_m
 
 
 def common_settings(settings: Settings, rows: Any, compiled: bool) -> Settings:
-    """The settings of all replicas. Those on sparse rows are planned from the first block, and keep no first rows."""
+    """The settings of all replicas. For sparse rows they are planned from the first block, without storing its rows."""
     rule = rule_class(settings.rule)
     if not rule.keeps_first_rows(settings):
         return settings

@@ -1,9 +1,9 @@
 """`Worker`: owns some shards. A worker runs in a thread or as a Ray actor.
 
-Each shard is a model in its own `Host`, or only in memory if there is no directory.
-Every message names the epoch under which the coordinator assigned the shard. A worker rejects other epochs, and so does
-the shard's log. Correctness depends on the check in the log, because a worker that is cut off from the coordinator does
-not know that it has lost the shard.
+Each shard is a model in its own `Host`, or only in memory if there is no directory. The coordinator (the process of the
+`ShardedModel`) assigns shards to workers, each time under a higher epoch. Every message names the epoch of its shard. A
+worker rejects other epochs, and so does the shard's log. Correctness depends on the check in the log: a worker that is
+cut off from the coordinator does not know that it has lost the shard.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def restart_worker(self, name: str, is_last: bool) -> bool:
-        """Make a lost worker answer again; False if it cannot be started. It may come back without its shards.
+        """Make a lost worker answer again, possibly without its shards. Returns False if it cannot be started.
 
         With `is_last` this waits longer, because no other worker can take the shards.
         """

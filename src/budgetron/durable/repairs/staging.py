@@ -89,10 +89,10 @@ def reported_as(folder: Path, directory: Path) -> Iterator[None]:
 
 
 def put_in_place(database: Path, directory: Path, aside: str, position: int = 0) -> Path | None:
-    """Move a closed database into a directory. Returns where the old one of that name is now, if there was one.
+    """Move a closed database into a directory. Returns the new path of the old database; None if there was none.
 
-    The old database is renamed to `aside` with a number. `position` is recorded as acknowledged, so that its number is
-    not used again even if this database is lost too.
+    The old database of that name is renamed to `aside` with a number. `position` is recorded as acknowledged, so that
+    its number is not used again even if this database is lost too.
     """
     old, old_database = directory / database.name, None
     with storage_errors(old):

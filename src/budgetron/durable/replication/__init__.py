@@ -7,6 +7,9 @@
     log/EPOCH/head                    how far the copy goes: written last, and replaced with every copy
     versions/…                        the named versions of the model (`copied_versions`)
 
+An epoch is the number of an owner; each new owner has a higher one. A run is a copy of the database with the records
+that follow it.
+
 `store` reads and writes objects, `objects` has their format, `history` says which of them make up a state. `Replicator`
 writes a copy, `Follower` follows it, and `rebuild` turns it into the database of a host again.
 """

@@ -1,8 +1,8 @@
 """The snapshots of a host: model files in the database of the log, and when a new one is due.
 
-The database has at most two snapshots, and the log after the older one, so that recovery can start from either. It has
-earlier records, too, until the second snapshot, and after a correction. A snapshot and the trimming of the log are one
-transaction.
+The database has at most two snapshots, and the log after the older one, so that recovery can start from either. Before
+the second snapshot, and after a correction, the log also has earlier records. A snapshot and the trimming of the log
+are one transaction.
 
 `Host` and `recovery` call this. It treats the model as bytes.
 """

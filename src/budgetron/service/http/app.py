@@ -184,7 +184,7 @@ class Observe:
 
 
 class Endpoint(ABC):
-    """One path below /v1. It is an object, because Starlette passes all methods to an object, but not to a function."""
+    """One path below /v1. An object, because Starlette passes all HTTP methods to objects, but not to functions."""
 
     def __init__(self, service: Service, path: str, operations: dict[str, Operation]) -> None:
         self._service, self._path, self._operations = service, path, operations

@@ -26,7 +26,7 @@ class Buckets:
         return len(self._buckets)
 
     def seconds_to_wait(self, name: str, rate: float, cost: int) -> float:
-        """The seconds until there are enough tokens; 0 if there are, or if the rate is 0, which means no limit.
+        """The seconds until there are enough tokens; 0 if there are enough now, or without a limit (a rate of 0).
 
         A request that costs more than a full bucket is accepted when the bucket is full, and leaves a debt.
         """

@@ -50,7 +50,7 @@ class ModelVersions:
         versions, host = self.versions, self._host
         state = versions.state
         if state.promoting is not None:  # the process ended during a promotion
-            # A higher position shows that the model had been replaced. Then only the notes about it are missing.
+            # A higher position shows that the model had been replaced. Then only `state.json` must still say so.
             if host.position > state.promoting and state.candidate is not None:
                 saved = _automatic_name(state.promoting)
                 versions.replaced("promote", state.candidate.version, saved, host.position, "")

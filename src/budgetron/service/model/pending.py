@@ -5,8 +5,7 @@ may only predict cannot fill the disk. When the table is full, the API key that 
 predictions. This way one client cannot evict the predictions of the others.
 
 The table survives a kill or a crash of the process. After a power loss the latest predictions may be missing; their ids
-are then unknown. That a label is learned only once does not depend on this table: each label is sent to the host under
-its own idempotency key.
+are then unknown. Each label is still learned only once, because it is sent to the host under its own idempotency key.
 """
 
 from __future__ import annotations
@@ -86,7 +85,8 @@ class Pending:
     ) -> list[str]:
         """Remember features and tasks, and offsets if there are any, and return the ids to label them by.
 
-        An example with a lead is in the labelling queue until it has a label.
+        An example with a lead (of its predicted class over the next one) is in the labelling queue until it has a
+        label.
         """
         ids = [secrets.token_hex(12) for _ in examples]
         contents = [msgspec.json.encode(example) for example in examples]

@@ -111,7 +111,7 @@ class _Models:
     def _metrics_of_examples(self) -> Iterable[Any]:
         """Metrics of the examples learned since the start or the last replacement of a model, and of operating points.
 
-        Those that are undefined are left out.
+        Undefined metrics are left out.
         """
         names = {
             "error": "Share of wrong predictions",

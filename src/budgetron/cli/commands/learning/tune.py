@@ -1,9 +1,10 @@
 """`budgetron tune`: search for a kernel, its bandwidth and a budget on the first rows of a stream.
 
 There are up to three rounds. The first tries a Budgetron without a kernel. The second tunes the bandwidth at the given
-budget. The third tunes the budget at the chosen bandwidth. So that tuning does not fit noise, a candidate replaces the
-default only if its error is significantly lower, or if it is cheaper and its error is not significantly higher. A
-candidate is cheaper if it has no kernel or, provided that the complete stream was read, if it takes less memory.
+budget. The third tunes the budget at the chosen bandwidth. A candidate replaces the default only if its error is
+significantly lower, so that tuning does not fit noise. A cheaper candidate is also chosen if its error is not
+significantly higher than the lowest. A candidate is cheaper if it has no kernel. It is also cheaper if it takes less
+memory, but only if the complete stream was read.
 """
 
 from __future__ import annotations
