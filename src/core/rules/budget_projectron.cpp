@@ -1,5 +1,7 @@
-// mtbprj, the Budget Projectron. S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, and
-// k_t the kernel values of the new example t with S.
+// BudgetProjectron, the multitask Budget Projectron.
+//
+// S is the set of stored examples, β their coefficients, H their Gram matrix in the multitask kernel K, and k_t the kernel values of the new
+// example t with S.
 //
 //   on a mistake:  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
 //     δ ≤ η:   β ← β + y_t α

@@ -1,4 +1,4 @@
-// mtforg, the Self-Tuned Forgetron.
+// Forgetron, the multitask Self-Tuned Forgetron.
 //
 // M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, and c_G² the largest diagonal entry of A⁻¹, the
 // similarities of the tasks.

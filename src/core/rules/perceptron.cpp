@@ -1,4 +1,4 @@
-// Perceptron (the paper's unbounded baseline).
+// Perceptron: the multitask kernel Perceptron without a budget.
 //
 //   on a mistake   y_t f_{i_t}(x_t) ≤ 0:   S ← S ∪ {t},  β_t = y_t
 //

@@ -1,4 +1,4 @@
-// mtrbp, the Randomized Budget Perceptron (Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007).
+// RandomBudgetPerceptron, the multitask form of the Randomized Budget Perceptron (Cavallanti, Cesa-Bianchi and Gentile, Machine Learning 69, 2007).
 //
 //   on a mistake:  if |S| = B: evict a uniformly random example;  S ← S ∪ {t},  β_t = y_t
 //

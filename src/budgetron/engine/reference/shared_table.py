@@ -1,4 +1,4 @@
-"""The weights of mtbprj-2 (`SharedProjectron`): one row of weights per task, stored as C with β = A⁻¹C.
+"""The weights of `SharedProjectron`: one row of weights per task, stored as C with β = A⁻¹C.
 
 An update of task i then changes row C_i only, whatever the number of tasks, and only tasks with a mistake have a row.
 A clique (diagonal d, off-diagonal o of A⁻¹) has one more row per cluster, the sum s = Σ_l C_l:

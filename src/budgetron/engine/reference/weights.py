@@ -2,8 +2,8 @@
 
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j,i} K'(x_j, x)      weights[c, j] = β_j of output c
 
-`Weights` is the interface that rules use. `shared_table` implements it for mtbprj-2, `Coefficients` for all other rules
-that store examples. Every change of the store's slots must be made here too.
+`Weights` is the interface that rules use. `shared_table` implements it for `SharedProjectron`, `Coefficients` for all
+other rules that store examples. Every change of the store's slots must be made here too.
 """
 
 from __future__ import annotations

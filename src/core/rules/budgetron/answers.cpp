@@ -1,8 +1,8 @@
 // The queries of a Budgetron: the weights of its beliefs, the variance of a prediction, linear weights, and explanations.
 //
-// Queries never change the model. An explanation splits the average of the beliefs' margins into terms: one per feature, and one for all
-// Fourier features of a part. The margin of the model is not that average, but the logit of the beliefs' average probability. So the
-// terms do not add up to the margin exactly.
+// Queries never change the model. An explanation splits a weighted sum of the beliefs' margins into terms: one per feature, and one for all
+// Fourier features of a part. The margin of the model is the logit of an average of probabilities instead, so the terms do not add up to it
+// exactly.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -76,6 +76,15 @@ std::vector<double> Budgetron::lapse_factors(const Working& work) const {
   return factors;
 }
 
+// Returns the coefficient of the margin of each belief that is awake; see Combination::coefficients().
+std::vector<double> Budgetron::coefficients(const Working& work) const {
+  std::vector<double> w(work.awake.size()), out(work.awake.size());
+  const double total = mixture_.weight_of(work.awake);
+  for (std::size_t k = 0; k < w.size(); ++k) w[k] = mixture_.weights[work.awake[k]] / total;
+  combination_.coefficients(w, work.awake, out.data());
+  return out;
+}
+
 // Returns where the terms of a part belong among the n terms of an explanation, whose last one is the constant. An explanation of a sparse row
 // has a term for each of its entries. A frequent column that is not among them is 0, and its term is added to the constant.
 std::vector<std::size_t> Budgetron::places_of_terms(const Part& part, const Instance& x, std::size_t n) const {
@@ -90,28 +99,25 @@ std::vector<std::size_t> Budgetron::places_of_terms(const Part& part, const Inst
   return places;
 }
 
-// Appends the terms of s sum_b w_b f_b + offset, the calibrated average over the beliefs that are awake. The terms of the features go to
+// Appends the terms of s sum_b c_b f_b + offset, the calibrated sum over the beliefs that are awake with their coefficients c_b. The terms of the features go to
 // `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs). `factors` has one
 // number per belief that is awake, which multiplies its terms; see lapse_factors().
 void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);
-  const double scale = calibration_.scale() / mixture_.weight_of(work.awake);
-  std::size_t b = 0, at = 0;
+  const std::vector<double> coefficient = coefficients(work);
+  std::size_t at = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const Part& part = *parts_[p];
     const std::size_t at_fourier = fourier.size();
     fourier.resize(at_fourier + kSources * outputs());
-    if (!is_awake(p)) {
-      b += part.count();
-      continue;
-    }
+    if (!is_awake(p)) continue;
     const std::vector<std::size_t> places = places_of_terms(part, e.x, n);
     Terms terms(part.count(), outputs(), places.size());
     part.terms(e, terms);
-    for (std::size_t k = 0; k < part.count(); ++k, ++b, ++at)
+    for (std::size_t k = 0; k < part.count(); ++k, ++at)
       for (std::size_t so = 0; so < kSources * outputs(); ++so) {  // so = source · outputs + output
-        const double weight = scale * mixture_.weights[b] * factors[at];
+        const double weight = calibration_.scale() * coefficient[at] * factors[at];
         const std::size_t row = k * outputs() + so % outputs();
         const double* of_part = terms.columns(so / outputs(), row);
         for (std::size_t j = 0; j < places.size(); ++j) columns[first + so * n + places[j]] += weight * of_part[j];
@@ -155,10 +161,10 @@ State Budgetron::explain(const Query& query) const {
     const auto n = config_.sparse ? static_cast<std::size_t>(x.rows->indptr[i + 1] - x.rows->indptr[i]) : columns_;
     margins.insert(margins.end(), s.margins.begin(), s.margins.end());
     const auto& work = s.rule_scratch<Working>();
-    const double shrinkage = calibration_.shrinkage(work.mixed.data(), s.margins[0]);
-    const std::vector<double> factors = lapse_factors(work);
+    const double shrinkage = calibration_.shrinkage(work.combined.data(), s.margins[0]);
+    const std::vector<double> factors = lapse_factors(work), coefficient = coefficients(work);
     double factor = 0;  // the mean lapse factor; it applies to the offset, which is part of every belief's margin
-    for (std::size_t k = 0; k < factors.size(); ++k) factor += factors[k] * mixture_.weights[work.awake[k]] / mixture_.weight_of(work.awake);
+    for (std::size_t k = 0; k < factors.size(); ++k) factor += factors[k] * coefficient[k];
     for (std::size_t o = 0; x.rows->offsets && o < outputs(); ++o)
       answer.reals["offsets"].push_back(shrinkage * calibration_.scale() * factor * x.rows->offsets[i * outputs() + o]);
     const std::size_t first_column = columns.size(), first_fourier = fourier.size();

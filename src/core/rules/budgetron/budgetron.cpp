@@ -3,15 +3,15 @@
 // An example has a row x, a task i, a label y and a weight omega.
 //
 //   1  Compute the features of x, and find the rows of the tasks related to i.
-//   2  Compute the margins f_b of every belief, and their mixture. The margin of the model is the calibrated margin of the mixture. The
-//      example is a mistake if its true class does not have the largest margin. An example of weight 0 ends here.
-//   3  Update the weights of the beliefs, and the calibration, from these margins.
+//   2  Compute the margins f_b of every belief, their mixture, and their combination. The margin of the model is the calibrated average of
+//      these two. The example is a mistake if its true class does not have the largest margin. An example of weight 0 ends here.
+//   3  Update the weights of the beliefs, the combination and the calibration from these margins.
 //   4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow. Update the scaler.
 //
 // Parts that are asleep (budgetron.hpp) neither predict nor learn the example.
 //
 // Only the parts know how a belief predicts, how it learns and what it stores per task (part.hpp). The order of the steps matters: the
-// weights of the beliefs and the calibration must learn from margins of parts that have not learned the example yet.
+// weights of the beliefs, the combination and the calibration must learn from margins of parts that have not learned the example yet.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>
@@ -39,6 +39,7 @@ Budgetron::Budgetron(const Config& config)
       fourier_(bytes_, columns_, config.parameters.real("bandwidth", 1.0), config.parameters.array("bandwidths")),
       rows_(bytes_, config),
       mixture_(bytes_, 1),
+      combination_(bytes_, 1, config.n_outputs),
       calibration_(bytes_, config.n_outputs),
       parts_(bytes_),
       index_(bytes_),
@@ -46,6 +47,7 @@ Budgetron::Budgetron(const Config& config)
   for (const double column : config.parameters.array("frequent_columns")) frequent_.push_back(static_cast<std::int32_t>(column));
   make_parts(config);
   mixture_ = Mixture(bytes_, n_beliefs());
+  combination_ = Combination(bytes_, n_beliefs(), outputs());
   rows_.lay_out(parts_);
   fourier_.resize(frequencies_in_use());
   size_all(scratch());
@@ -152,7 +154,8 @@ void Budgetron::score(const Instance& x, Task task, Scratch& s) const {
   Mixture::logs(work.values.data(), work.awake.size(), outputs(), work.logs.data());
   const bool lapses = apply_lapses(work);
   mixture_.margins(lapses ? nullptr : work.values.data(), work.logs.data(), work.awake, outputs(), work.mixed.data());
-  calibration_.margins(work.mixed.data(), work.calibrated.data(), s.margins.data());
+  combination_.margins(work.logs.data(), work.awake, work.mixed.data(), work.combination.data(), work.combined.data());
+  calibration_.margins(work.combined.data(), work.calibrated.data(), s.margins.data());
 }
 
 // Changes the log probabilities of beliefs that assume that some labels are random. Returns whether there are such beliefs among those that are
@@ -184,7 +187,8 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
   const double omega = std::min(example.weight, kMaxWeight);
   rows_.add_missing(example.task, parts_, work.seen, n_seen_);
   rows_.find(example.task, parts_, work.related.data(), work.priors.data(), work.seen);
-  calibration_.learn(work.mixed.data(), work.calibrated.data(), example.label, omega);
+  calibration_.learn(work.combined.data(), work.calibrated.data(), example.label, omega);
+  combination_.learn(work.awake, work.combination.data(), example.label, omega);
   mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
   const double* f = work.values.data();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -222,6 +226,8 @@ void Budgetron::size_scratch(Scratch& s) const {
   work.values.resize(n_beliefs() * outputs());
   work.logs.resize(n_beliefs() * std::max<std::size_t>(2, outputs()));
   work.mixed.resize(outputs());
+  work.combined.resize(outputs());
+  work.combination.resize(Combination::scratch_size(n_beliefs(), outputs()));
   work.calibrated.resize(Calibration::scratch_size(outputs()));
   work.evidence.resize(2 * outputs());
   work.awake.reserve(n_beliefs());

@@ -14,6 +14,7 @@
 
 #include "learner/learner.hpp"
 #include "rules/budgetron/calibration.hpp"
+#include "rules/budgetron/combination.hpp"
 #include "rules/budgetron/features/fourier_features.hpp"
 #include "rules/budgetron/features/scaler.hpp"
 #include "rules/budgetron/mixture.hpp"
@@ -25,7 +26,7 @@ namespace budgetron {
 
 struct BudgetronScratch : RuleScratch {
   explicit BudgetronScratch(Bytes& bytes)
-      : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
+      : row(bytes), linear(bytes), fourier(bytes), bank_features(bytes), banks(bytes), columns(bytes), rounded(bytes), phases(bytes), values(bytes), logs(bytes), mixed(bytes), combined(bytes), combination(bytes), calibrated(bytes), evidence(bytes), awake(bytes), bins(bytes), entries(bytes), pairs(bytes), related(bytes), priors(bytes) {}
   Vec<double> row;            // see Seen::row; empty if it points to the caller's array
   Vec<double> linear;         // see Seen::linear
   Vec<float> fourier;         // see Seen::fourier
@@ -34,7 +35,9 @@ struct BudgetronScratch : RuleScratch {
   Vec<double> columns;  // the standardised columns
   Vec<float> rounded, phases;  // see FourierFeatures::features()
   Vec<double> values, logs;  // margins and log probabilities of the beliefs that are awake
-  Vec<double> mixed;  // margins of the mixture, before calibration
+  Vec<double> mixed;  // margins of the mixture
+  Vec<double> combined;  // the average of the mixture and the combination, before calibration
+  Vec<double> combination;  // working memory of the combination
   Vec<double> calibrated;  // working memory of the calibration
   Vec<double> evidence;  // see Seen::evidence and Seen::bin_evidence
   Vec<std::size_t> awake;  // the beliefs that see the example, in the order of `values` and `logs`
@@ -127,6 +130,7 @@ class Budgetron final : public Learner {
 
   void add_variances(Scratch& s, std::vector<double>& out) const;
   std::vector<double> lapse_factors(const Working& work) const;
+  std::vector<double> coefficients(const Working& work) const;
   std::vector<std::size_t> places_of_terms(const Part& part, const Instance& x, std::size_t n) const;
   void add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const;
   void add_linear_weights(Scratch& s, std::vector<double>& out) const;
@@ -140,6 +144,7 @@ class Budgetron final : public Learner {
   FourierFeatures fourier_;
   TaskRows rows_;
   Mixture mixture_;
+  Combination combination_;
   Calibration calibration_;
   Parts parts_;
   Vec<std::int64_t> index_;  // per part: its index among the parts that the model began with

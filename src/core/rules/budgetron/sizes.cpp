@@ -153,6 +153,7 @@ void Budgetron::drop_part(std::size_t p) {
   std::size_t b = 0;
   for (std::size_t q = 0; q < p; ++q) b += parts_[q]->count();
   mixture_.drop(b, parts_[p]->count());
+  combination_.drop(b, parts_[p]->count());
   const std::size_t row_offset = parts_[p]->row_offset, width = parts_[p]->row_width(), frequencies = frequency_bytes();
   const auto position = static_cast<std::ptrdiff_t>(p);
   bytes_.used -= parts_[p]->object_bytes;

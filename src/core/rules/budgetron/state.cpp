@@ -12,6 +12,7 @@ void Budgetron::save_rule(State& state) {
   state.integers["part_idle"].assign(idle_.begin(), idle_.end());
   state.integers["spare_bytes"] = {static_cast<std::int64_t>(spare_)};
   state.reals["belief_weight"].assign(mixture_.weights.begin(), mixture_.weights.end());
+  combination_.save(state);
   calibration_.save(state);
   for (const auto& part : parts_) part->save(state);
   if (has_columns()) scaler_.save(state);
@@ -35,6 +36,7 @@ void Budgetron::load_rule(const State& state) {
   require(std::find(idle.begin(), idle.end(), 0) != idle.end());  // the weights add up to 1, so at least one part is not idle
   std::copy(idle.begin(), idle.end(), idle_.begin());
   std::copy(weights.begin(), weights.end(), mixture_.weights.begin());
+  combination_.load(state);
   calibration_.load(state);
   spare_ = static_cast<std::size_t>(spare);
   for (const auto& part : parts_) part->load(state);

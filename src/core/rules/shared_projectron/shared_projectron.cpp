@@ -1,5 +1,7 @@
-// mtbprj-2, the Budget Projectron whose projection ignores tasks. K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is
-// the set of stored examples, H their Gram matrix in K', and k' its row for the new example t. (β_l)_j is the weight of example j for task l.
+// SharedProjectron, the Budget Projectron whose projection ignores tasks.
+//
+// K' is the kernel of the rows, without the similarities A⁻¹ of the tasks. S is the set of stored examples, H their Gram matrix in K', and k' its
+// row for the new example t. (β_l)_j is the weight of example j for task l.
 //
 //   f_l(x) = Σ_j (β_l)_j K'(x_j, x)
 //   on a mistake:  α = H⁻¹k',  δ² = K'_tt − k'ᵀα

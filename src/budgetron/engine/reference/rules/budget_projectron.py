@@ -1,4 +1,6 @@
-"""BudgetProjectron: mtbprj, the multitask Budget Projectron; without a budget it is the Projectron.
+"""BudgetProjectron: the multitask Budget Projectron, mtbprj in Cavallanti and Cesa-Bianchi 2012.
+
+Without a budget it is the Projectron.
 
     H = Gram matrix of S in K,  k_t = kernel values of x_t with S,  α = H⁻¹k_t,  δ² = K_tt − k_tᵀα
     on a mistake, δ ≤ η:   β ← β + y_t α

@@ -1,4 +1,4 @@
-"""Forgetron: mtforg, the multitask Self-Tuned Forgetron.
+"""Forgetron: the multitask Self-Tuned Forgetron, mtforg in Cavallanti and Cesa-Bianchi 2012.
 
     on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t
     if |S| = B + 1:  r = the oldest,  σ = |β_r|,  μ = y_r f'_{i_r}(x_r),  where f' includes the new example

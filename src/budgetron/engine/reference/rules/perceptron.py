@@ -1,4 +1,4 @@
-"""Perceptron: the unbounded multitask kernel Perceptron, the paper's baseline.
+"""Perceptron: the unbounded multitask kernel Perceptron, the baseline in Cavallanti and Cesa-Bianchi 2012.
 
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j,i} K'(x_j, x)
 

@@ -1,4 +1,4 @@
-"""RandomBudgetPerceptron: mtrbp, the multitask Randomized Budget Perceptron.
+"""RandomBudgetPerceptron: the multitask Randomized Budget Perceptron, mtrbp in Cavallanti and Cesa-Bianchi 2012.
 
     on a mistake:  if |S| = B:  S ← S \\ {r},  r uniform in S
                    S ← S ∪ {t},  β_t = y_t

@@ -27,8 +27,8 @@ Unless `as_printed`, C is scaled to the trace κk. Without scaling, only the C o
 makes w larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and
 the previous C stays. Without it, a new C of trace 0 is ignored.
 
-If the parameter `tasks` is set, κ and k are this number, as in the paper. But if more tasks than that make a mistake, k
-is the number of these tasks.
+If the parameter `tasks` is set, κ and k are this number, as in SRDV11. But if more tasks than that make a mistake, k is
+the number of these tasks.
 Otherwise κ = 1, and k is the number of tasks with at least one mistake. If C_ii is (nearly) 0, for example because task
 i has no weights yet, its steps use C_ii = κ, also with `as_printed`.
 

@@ -4,8 +4,8 @@
     on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,   e = (ρ, −1)
         R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s,   S ← S ∪ {t}
 
-f is the margin of the paper multiplied by s/a. This factor is positive, so both make the same mistakes. The a of the
-paper is 1. `reference.rule` explains S, B, K, k_t and K_tt.
+f is the margin of Cavallanti, Cesa-Bianchi and Gentile 2010 multiplied by s/a. This factor is positive, so both margins
+make the same mistakes. In their paper, a is 1. `reference.rule` explains S, B, K, k_t and K_tt.
 
 Within a budget, f and R belong to a Gaussian process that is restricted to the span of S. With the Gram matrix H of S,
 P = H⁻¹ and α = P k_t:

@@ -1,4 +1,6 @@
-"""SharedProjectron: mtbprj-2, the Budget Projectron whose projection ignores tasks.
+"""SharedProjectron: the Budget Projectron whose projection ignores tasks.
+
+It is mtbprj-2 in Cavallanti and Cesa-Bianchi 2012.
 
     f_l(x) = Σ_j (β_l)_j K'(x_j, x)
     H = Gram matrix of S in K' alone,  k_t = values of K' of x_t with S,  α = H⁻¹k_t,  δ² = K'_tt − k_tᵀα
@@ -8,9 +10,9 @@
             r = argmin over the old members of ‖(β_1)_j … (β_k)_j‖₂ / √P_jj,   γ_j = −P_jr / P_rr
             (β_l)_j ← (β_l)_j + γ_j (β_l)_r for every l and every j ≠ r, including t,   S ← S \\ {r}
 
-It is mtbprj with K' in place of K and a table of weights in place of β: (β_l)_j is the weight of x_j for task l.
-`BudgetProjectron` implements the steps; the table is `SharedTable`, which stores C with β = A⁻¹C. `reference.rule`
-explains the other symbols.
+(β_l)_j is the weight of x_j for task l. The rule is that of `BudgetProjectron`, which implements the steps, with K' in
+place of K and this table of weights in place of β. The table is `SharedTable`, which stores C with β = A⁻¹C.
+`reference.rule` explains the other symbols.
 """
 
 from __future__ import annotations
