@@ -177,7 +177,7 @@ def one_blas_thread():
 
 @pytest.fixture(scope="session")
 def paper_files():
-    """The folder with the paper's three data sets, if this checkout has it beside it."""
+    """The folder with the paper's three data sets, beside this checkout. Without it, the test is skipped."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not (folder / "school" / "school.mat").exists():
         pytest.skip("the paper's data are not in ../shared/data beside this checkout (they carry no licence)")

@@ -148,7 +148,7 @@ def test_a_signal_before_the_first_rows_stops_at_once(tmp_path: Path) -> None:
 
 
 def on_a_terminal(*words, columns: int = 80, **environment) -> tuple[int, str]:
-    """The exit code, and everything that was written to the terminal."""
+    """Run a command on a terminal. Returns its exit code and everything that was written to the terminal."""
     process_id, terminal = pty.fork()
     if process_id == 0:
         os.environ.update({"TERM": "xterm", "COLUMNS": str(columns), **environment})

@@ -62,7 +62,7 @@ def test_a_comparison_shows_the_results_before_the_bad_line(bad_line_file: Path,
     assert "line 5002" in stopped.stderr
 
 
-def test_an_error_in_the_first_rows_still_learns_nothing(tmp_path: Path, budgetron) -> None:
+def test_nothing_is_learned_before_an_error_in_the_first_rows(tmp_path: Path, budgetron) -> None:
     file, model = tmp_path / "early.csv", tmp_path / "m"
     file.write_text("a,label\n1\n" + "1,0\n2,1\n" * 30)
     assert "line 2: the line has 1 fields" in budgetron("run", file, "--save", model, code=2).output

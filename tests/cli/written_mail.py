@@ -9,7 +9,7 @@ import numpy as np
 
 
 def write_mail(path: Path, n: int = 600, seed: int = 0, labels: tuple[str, ...] = ("ham", "spam")) -> Path:
-    """Write n mails of ann, bob and cid. Long mails with links are spam, less often so for cid."""
+    """Write n mails of ann, bob and cid. Long mails with links are spam; for cid, links hardly matter."""
     rng = np.random.default_rng(seed)
     with open(path, "w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)

@@ -60,7 +60,7 @@ def test_read_rejects_a_damaged_file_and_says_what_to_do(tmp_path: Path, damage)
     assert not is_intact(FILES[0], tmp_path)
 
 
-def test_read_of_a_missing_file_names_it_the_folder_and_its_source(tmp_path: Path) -> None:
+def test_read_of_a_missing_file_names_the_file_its_folder_and_its_source(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable) as raised:
         read_verified(FILES[0], tmp_path)
     for part in ("set/one.bin cannot be read", str(tmp_path), "FileNotFoundError", FILES[0].url, "$BUDGETRON_DATA"):

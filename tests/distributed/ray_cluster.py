@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-OBJECT_STORE_BYTES = 80 * 2**20  # bytes of each node's object store
+OBJECT_STORE_BYTES = 80 * 2**20  # per node
 FAST_HEALTH_CHECKS = {
     "health_check_initial_delay_ms": 500,
     "health_check_period_ms": 300,
@@ -64,7 +64,7 @@ def is_gone(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    except FileNotFoundError:  # no /proc, or the process ended a moment ago: the next call is sure
+    except FileNotFoundError:  # no /proc, or the process ended a moment ago: a later call finds out
         return False
 
 

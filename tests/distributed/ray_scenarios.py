@@ -180,7 +180,7 @@ def cut_connections(port):
     """Shut down the connections that this process has accepted on a port."""
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(fd))) as connection:
-            connection.getpeername()  # an OSError unless it is connected: the listening socket must stay
+            connection.getpeername()  # raises OSError for the listening socket, which must stay open
             if connection.family == socket.AF_INET and connection.getsockname()[1] == port:
                 connection.shutdown(socket.SHUT_RDWR)
 

@@ -112,7 +112,8 @@ def test_replicas_stay_close_to_one_learner(make):
         margins = model.predict_then_learn(X, y, tasks=tasks)
         assert model.n_exchanges_ == 15 and model.n_seen_ == 4000
     errors = [np.mean((scores > 0) != y) for scores in (local_margins, margins)]
-    assert errors[1] < errors[0] + 0.02  # measured: 0.014 and 0.005 more; without exchanges 0.022 and 0.012
+    # Measured differences: 0.014 (Budgetron) and 0.005 (SharedProjectron); without exchanges 0.022 and 0.012.
+    assert errors[1] < errors[0] + 0.02
 
 
 def test_a_reopened_replicated_model_continues(tmp_path):

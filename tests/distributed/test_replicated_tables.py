@@ -194,7 +194,8 @@ def test_bins_of_replicas_have_the_same_edges_and_add_up(engine, is_sparse):
 
 
 def test_bins_with_other_edges_are_not_exchanged():
-    models, _, last = replicas_of(numbers(300), 2, first=10)  # too few rows for 64 edges: each replica finds others
+    # Ten rows are too few for 64 edges, so each replica finds its own edges.
+    models, _, last = replicas_of(numbers(300), 2, first=10)
     now = [shared_part(model._engine) for model in models]
     for part, own in zip(combine(None, now, last), now, strict=True):
         assert part.keyed.keys() == own.keyed.keys() != {}
@@ -226,7 +227,10 @@ def test_replicas_on_sparse_rows_have_one_plan():
 
 @pytest.mark.parametrize(("stream", "loss"), [(texts(6000, words=2000), 1 / 2), (numbers(3000, is_sparse=True), 3 / 4)])
 def test_replicas_on_sparse_rows_stay_close_to_one_learner(stream, loss):
-    """Replicas without exchanges make more errors than one learner. With exchanges at most `loss` of these remain."""
+    """Replicas without exchanges make more errors than one learner.
+
+    With exchanges, less than the share `loss` of these additional errors remains.
+    """
     X, y, tasks = stream
     error = {"one": np.mean((Budgetron("1 MiB").predict_then_learn(X, y, tasks=tasks) > 0) != y)}
     for every in (256, 10**9):

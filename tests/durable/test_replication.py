@@ -168,7 +168,7 @@ def test_an_owner_shows_that_it_is_alive_between_rare_copies(tmp_path, url, monk
             time.sleep(0.01)
         assert store.get(head_path(1)) != head
         assert replicator.position == 1  # the second record waits for the next copy
-        claim(store, tmp_path / "owner")  # as a process does that takes over
+        claim(store, tmp_path / "owner")  # as a process that takes over does
         replicator._thread.join(30)
         assert not replicator._thread.is_alive() and isinstance(replicator.error, StaleOwner)
         replicator.stop()

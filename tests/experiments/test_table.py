@@ -65,7 +65,7 @@ def test_paired_differences_cancel_shared_noise() -> None:
     )
 
 
-def test_markdown_has_every_cell_beside_print() -> None:
+def test_markdown_has_every_cell_beside_its_printed_value() -> None:
     runs = synthetic_runs(4)
     text = render.markdown(table_of(runs), findings(table_of(runs)))
     for block in ("spam", "school", "sentiment"):

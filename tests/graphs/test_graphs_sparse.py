@@ -153,7 +153,7 @@ def test_entries_across_components_are_zero_and_cost_no_solve():
     assert task_graph.column(3)[900:].max() == 0.0
 
 
-def test_the_cache_stays_within_its_bytes_and_evicts_the_oldest():
+def test_the_cache_stays_within_its_bytes_and_evicted_columns_are_solved_again():
     task_graph = graphs.from_networkx(nx.path_graph(2000)).with_cache(5 * 2000 * 8)
     solutions = [task_graph.column(i).copy() for i in range(12)]
     assert task_graph.cache.nbytes == 5 * 2000 * 8

@@ -1,4 +1,4 @@
-"""The standard deviation of a Budgetron's margin: computed by hand where possible; the core equals the definition."""
+"""The standard deviation of a Budgetron's margin: the core equals the definition, and learning decreases it."""
 
 from __future__ import annotations
 

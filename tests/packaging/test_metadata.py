@@ -1,4 +1,4 @@
-"""Other files agree with pyproject.toml about the version, the requirements and the commands."""
+"""Files agree about the version, requirements and commands; bindings use the stable ABI; actions are pinned."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_a_client_that_floods_evicts_only_its_own_predictions(tmp_path):
     others = {client: pending.put([example(100)] * 40, client) for client in ("ann", "bob")}
     for _ in range(50):
         flood = pending.put([example(2000)] * 30, "flood")
-        assert remembered(pending, flood)[-1:] == flood[-1:]  # its own latest predictions can still be labelled
+        assert remembered(pending, flood)[-1:] == flood[-1:]  # the latest predictions of this client
     assert all(remembered(pending, ids) == ids for ids in others.values())
     assert pending._all.bytes <= 100_000 and len(pending) < 130
     pending.close()
@@ -39,7 +39,7 @@ def test_the_number_of_predictions_is_divided_fairly_among_clients(tmp_path):
     first = pending.put([example(10)] * 100, "ann")
     second = pending.put([example(10)] * 30, "bob")
     assert remembered(pending, first) == first[30:] and remembered(pending, second) == second
-    third = pending.put([example(10)] * 100, "bob")  # both want more than half
+    third = pending.put([example(10)] * 100, "bob")  # both clients ask for more than half of the places
     assert len(pending) == 100
     assert remembered(pending, first) == first[50:] and remembered(pending, third) == third[50:]
     pending.close()

@@ -33,7 +33,7 @@ def comparison_after(client, n):
 
 @pytest.fixture
 def curved_model(tmp_path):
-    """A model file: better on these labels than the linear model that is served."""
+    """The file of a model that is better on these labels than the linear model that is served."""
     X, y, tasks = batch(400, seed=7)
     path = tmp_path / "curved.budgetron"
     BudgetProjectron(budget=200, kernel=Gaussian(0.5)).fit(X, y, tasks=tasks).save(path)

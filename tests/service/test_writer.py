@@ -64,7 +64,7 @@ def test_a_failed_periodic_task_does_not_prevent_closing(tmp_path):
         await asyncio.sleep(0)  # let it fail
 
     run_with_service(tmp_path, test)
-    budgetron.durable.Host.open(tmp_path / "data" / "default", lambda: trained_model(2)).close()  # it was released
+    budgetron.durable.Host.open(tmp_path / "data" / "default", lambda: trained_model(2)).close()  # is released
 
 
 def example(label=1):

@@ -1,4 +1,4 @@
-"""`run --history` and `budgetron history`: runs over time, and whether the latest differs."""
+"""`run --history` and `budgetron history`: runs over time, and whether the last two differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_run_is_listed_without_a_comparison(tmp_path: Path, budgetron) -> No
 
 
 @pytest.mark.parametrize("content", ["", "{}\n", "no json\n", "[1]\n"])
-def test_files_that_are_no_history_are_refused(tmp_path: Path, budgetron, content: str) -> None:
+def test_files_without_a_history_are_refused(tmp_path: Path, budgetron, content: str) -> None:
     (tmp_path / "r").write_text(content, encoding="utf-8")
     assert "history" in budgetron("history", tmp_path / "r", code=2).output
     budgetron("history", tmp_path / "none", code=2)

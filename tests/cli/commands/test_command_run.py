@@ -86,7 +86,7 @@ def test_a_stopped_and_resumed_run_equals_one_run(mail: Path, tmp_path: Path, bu
     options = ["--budget", 40]
     budgetron("run", mail, *options, "--save", whole)
     budgetron("run", mail, *options, "--limit", 251, "--save", part)
-    budgetron("run", mail, "--resume", part, "--skip", 251, "--save", part)  # its own file may be replaced
+    budgetron("run", mail, "--resume", part, "--skip", 251, "--save", part)  # the resumed file itself may be replaced
     assert library.load(part).n_seen_ == 600
     first, second = (budgetron("predict", model, mail).stdout for model in (whole, part))
     assert first == second and len(first.splitlines()) == 601
@@ -132,7 +132,7 @@ def test_a_label_column_that_cannot_be_used_is_refused(tmp_path: Path, budgetron
     stream.write_text("x,label\n" + "1,ham\n" * 30)
     assert "--classes A,B" in budgetron("run", stream, code=2).output
     assert as_json("run", stream, "--classes", "ham,spam")["validation"]["overall"]["n"] == 30
-    stream.write_text("x,label\n" + "1,1\n" * 30)  # 1 counts as the positive label
+    stream.write_text("x,label\n" + "1,1\n" * 30)  # 1 implies that the other label is 0
     assert as_json("run", stream)["model"]["classes"] == [0, 1]
     assert "must be integers, like" in budgetron("run", stream, "--classes", "a,b", code=2).output
     assert "two labels or more" in budgetron("run", stream, "--classes", "a", code=2).output

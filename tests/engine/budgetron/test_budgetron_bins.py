@@ -115,7 +115,7 @@ def test_the_first_rows_are_the_edges(kind, make_settings, stream, learn):
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_an_example_of_weight_0_is_no_edge(kind, make_settings, stream, learn):
+def test_an_example_of_weight_0_does_not_become_an_edge(kind, make_settings, stream, learn):
     X, codes, tasks = stream(20)
     engine = kind(make_settings(frequencies=0))
     learn(engine, X, codes, tasks, np.where(np.arange(20) % 2, 1.0, 0.0))

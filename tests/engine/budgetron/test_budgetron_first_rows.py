@@ -84,7 +84,10 @@ def test_text_has_no_frequent_columns(values, length):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_the_same_norm_contain_no_numbers(dtype):
-    """They are weights of words, even if there are few words. The same rows with other norms are numbers."""
+    """Rows of one norm are weights of words, even of few words. The same rows with other norms are numbers.
+
+    Rows of signs have one norm, but all their values have the same size, so they are not weights of words.
+    """
     X = words(100, 20, d=40, values="counts")
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     normalised = sparse.csr_matrix(sparse.diags(1 / norms) @ X, dtype=dtype)
@@ -111,7 +114,7 @@ def test_numbers_beside_a_text_are_frequent():
     assert set(frequent_columns(first_rows_of(X))) >= {5000, 5001, 5002}
 
 
-def test_few_rows_say_nothing():
+def test_few_rows_have_no_frequent_columns():
     assert frequent_columns(first_rows_of(numbers(7)[0])) == []
 
 

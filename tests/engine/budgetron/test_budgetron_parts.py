@@ -120,7 +120,7 @@ def test_a_feature_has_own_weights_from_its_third_occurrence_on(kind, make_setti
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_feature_2_of_task_5_has_another_cell_than_feature_5_of_task_2(kind, make_settings, learn):
-    """Tasks and features are small integers in many data sets. A symmetric hash of the pair would give one cell."""
+    """Tasks and features are small integers in many data sets. A symmetric hash would give both pairs one cell."""
     settings = make_settings("disconnected", is_sparse=True, d=10, cells=4096)
     engine = kind(settings)
     row = lambda feature: sparse.csr_matrix(([1.0], ([0], [feature])), shape=(1, 10))  # noqa: E731

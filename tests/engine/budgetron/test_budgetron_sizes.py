@@ -228,7 +228,7 @@ def test_the_filter_with_the_right_bandwidth_gets_the_weight(kind):
 def test_a_small_problem_stays_small():
     X, y, _ = linear_stream(2000)
     model = Budgetron().fit(X, y)
-    assert model.memory_bytes_ < 4 * 2**20 / 20  # of the default budget
+    assert model.memory_bytes_ < 4 * 2**20 / 20  # a twentieth of the default budget
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -41,7 +41,7 @@ def test_perceptron_on_the_complete_graph_of_three_tasks(run):
 
 
 def test_the_perceptron_with_three_classes(run):
-    # Three classes. (1,0) of class 2: all 0, a mistake against class 0, the lowest of the tied: (−1, 0, +1).
+    # (1,0) of class 2: f = (0, 0, 0), a mistake against class 0, the lowest of the tied classes: (−1, 0, +1).
     # (1,0) of class 1: f = (−1, 0, 1), a mistake against class 2: (0, +1, −1).
     # (1,1) of class 1: f = (−1, 1, 0), right.
     # (1,0) of class 2: f = (−1, 1, 0), a mistake against class 1: (0, −1, +1).

@@ -51,7 +51,7 @@ def test_clone_has_learned_nothing(learner):
         assert model.set_params(kernel=kernels.Linear()).kernel == kernels.Linear()
 
 
-def test_equal_seeds_equal_models(learner):
+def test_equal_seeds_give_equal_models(learner):
     if "random_state" not in learner().get_params():
         assert_same_model(made(learner).fit(X, Y, tasks=TASKS), made(learner).fit(X, Y, tasks=TASKS))
         return

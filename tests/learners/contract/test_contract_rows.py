@@ -35,7 +35,7 @@ def test_every_kind_of_row_gives_the_same_model(learner, kind):
     assert_same_model(made(learner).partial_fit(kind(X), Y, tasks=TASKS), expected)
 
 
-def test_sparse_rows_unsorted_with_duplicates_and_zeros(learner):
+def test_unsorted_sparse_rows_with_duplicates_and_zeros_equal_canonical_rows(learner):
     matrix = sparse.csr_matrix(
         (np.array([1.0, 2.0, 3.0, 0.0, 5.0]), np.array([2, 0, 2, 1, 3]), np.array([0, 3, 5])), shape=(2, 4)
     )

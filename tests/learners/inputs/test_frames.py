@@ -52,7 +52,7 @@ def test_categorical_columns_are_refused_by_name(column):
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "boolean", "Float64", "float64", "object"])
-def test_missing_values_are_named_pandas(dtype):
+def test_missing_values_of_a_pandas_frame_are_named(dtype):
     frame = pd.DataFrame({**COLUMNS, "gap": pd.array([1, 0, None, 1] * 10, dtype=dtype)})
     with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
         fitted(frame)
@@ -61,7 +61,7 @@ def test_missing_values_are_named_pandas(dtype):
         model.predict(frame)
 
 
-def test_missing_values_are_named_polars():
+def test_missing_values_of_a_polars_frame_are_named():
     for values in ([1, 0, None, 1] * 10, [1.0, 0.0, float("nan"), 1.0] * 10):
         with pytest.raises(InputError, match=r"row 2.*'gap'|'gap', row 2"):
             fitted(pl.DataFrame({**COLUMNS, "gap": values}))

@@ -45,7 +45,7 @@ def test_a_similar_name_is_suggested(fitted):
         fitted.partial_fit(X, Y, weird=1)
 
 
-def test_other_errors_and_signatures_stay(fitted):
+def test_other_errors_and_signatures_are_unchanged(fitted):
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'") as error:
         fitted.fit(X)
     assert not isinstance(error.value, InputError)

@@ -55,7 +55,7 @@ def test_single_examples_with_offsets_equal_blocks():
 
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
-def test_offsets_with_dicts_and_three_classes(engine):
+def test_offsets_are_used_with_dicts_and_three_classes(engine):
     model = Budgetron("64 KiB", engine=engine)
     for step in range(30):
         scores = np.eye(3)[step % 3] * 2

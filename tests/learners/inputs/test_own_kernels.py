@@ -60,7 +60,7 @@ def raise_an_error(dot):
 def test_a_kernel_that_fails_in_the_middle_of_a_block_leaves_the_model_unchanged(rule, change, error, words):
     """The checks before a block compute only k(x, x), which succeeds here.
 
-    The kernel fails on two different rows while the block is learned, when earlier rows of the block have been learned.
+    The kernel fails on pairs of different rows. Earlier rows of the block have been learned by then.
     """
     kernel = Mine(change)
     kernel.is_on = False

@@ -129,7 +129,7 @@ class Probe(Sender):
     def __init__(self, day, number):
         super().__init__(day, number)
         self.answers = {200: 0, 503: 0}
-        self.n_checked_by_label = 0  # answers that were also checked by sending a label right after
+        self.n_checked_by_label = 0  # answers that were also checked by sending a label right after them
 
     def step(self):
         time.sleep(0.02)

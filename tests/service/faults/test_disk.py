@@ -1,4 +1,7 @@
-"""While the disk of a running service is full, nothing is learned, and the answers say so. Then learning continues."""
+"""While the disk of a running service is full, nothing is learned, and the answers say so.
+
+When there is space again, the service continues to learn.
+"""
 
 from __future__ import annotations
 
