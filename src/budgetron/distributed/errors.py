@@ -8,7 +8,8 @@ from budgetron.errors import BudgetronError, OperationalError
 class Unfinished(OperationalError):
     """A request is on disk, but not all shards have learned it. It will be learned before any other request.
 
-    Other requests raise this too until then, and are not written. The message says which of the two happened.
+    Until then, other requests raise this error too, and are not written. The message says whether the request itself is
+    on disk.
     """
 
 

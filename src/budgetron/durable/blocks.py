@@ -5,9 +5,9 @@
 
 `kind` is "dense", "csr", "records" (raw dicts, which the model's columns encode), "forget" (a task to forget), or
 "point" (the settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian
-bytes with their dtype. Tasks and labels are such an array if they are an array of numbers. Otherwise they are written
-as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not change
-without a migration.
+bytes with their dtype. An array of numbers as tasks or labels is written in this way, too. Other tasks and labels are
+written as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not
+change without a migration.
 
 Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
 these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call

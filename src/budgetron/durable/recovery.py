@@ -79,7 +79,7 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
 
 
 def replay(log: Log, recovery: Recovery) -> None:
-    """Learn the records after the snapshot again.
+    """Learn the records that came after the snapshot.
 
     The model may reject records of the last commit, if the process ended before it could delete their bytes. Rejected
     records of earlier commits have no bytes. If the model rejects a record of an earlier commit, the log is damaged.

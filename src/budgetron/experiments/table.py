@@ -61,7 +61,7 @@ class Table:
         return _estimate(np.array(values)) if values else None
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
-        """Return the mean of first minus second over the orders. Noise that both have on an order cancels."""
+        """Return the mean of first minus second over the orders. Noise that affects both on an order cancels."""
         first_values, second_values = self.values(first, figure), self.values(second, figure)
         # Only orders that both rows were run on.
         differences = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]

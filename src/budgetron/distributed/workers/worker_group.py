@@ -226,7 +226,7 @@ class WorkerGroup:
     # ---- recovery
 
     def _recover(self, worker: str, lost_epochs: dict[int, int]) -> None:
-        """Assign the shards of a lost worker again, to itself if it restarts, otherwise to the others.
+        """Assign the shards of a lost worker to the same worker if it restarts, otherwise to the other workers.
 
         `lost_epochs` has the caller's shards, and the epochs under which their owner was lost. If these epochs have
         changed, another thread has recovered the shards already.

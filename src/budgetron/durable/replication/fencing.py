@@ -3,8 +3,8 @@
 A copy is the replica of a model's database in a store (`replicator`). A claim is the object
 `epochs/EPOCH-DIRECTORY-PROCESS` in that store. Its epoch is a number that is higher than those of all earlier owners. A
 process writes its claim with the next epoch and then lists all claims. If another claim has the same epoch or a higher
-one, the process withdraws its own and fails. Of two processes that claim at the same time, at most one finds no such
-claim. The store therefore needs no locks and no conditional writes.
+one, the process withdraws its own and fails. Of two processes that claim at the same time, at most one keeps its claim.
+The store therefore needs no locks and no conditional writes.
 
 The owner lists the claims before each copy, and stops when there is a higher epoch. A write in progress at that moment
 goes to the folder of the old epoch, which the new owner has read to its end and does not read again.

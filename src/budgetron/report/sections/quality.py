@@ -115,7 +115,7 @@ def _spread(x: Floats) -> NDArray[np.intp]:
 
 
 def _unit_chart(x: Floats, y: Floats, x_label: str, y_label: str, diagonal: Floats | None) -> Chart:
-    """Describe a square chart with both axes from 0 to 1, and the line of random scores if it is a diagonal."""
+    """Describe a chart with both axes from 0 to 1. `diagonal` is the line of random scores, if it is to be drawn."""
     series: list[dict[str, Any]] = [{"label": y_label, "values": [rounded(value) for value in y.tolist()]}]
     if diagonal is not None:
         series.append({"label": "random", "values": [rounded(value) for value in diagonal.tolist()], "thin": True})

@@ -3,7 +3,7 @@
 The position in the stream is not stored by the broker. It is part of the record that the model logs: the idempotency
 key names the stream, and each row has the number of its message. After a restart the service continues with the
 message after the last one in its own log. A message is therefore always logged together with its position. A model that
-is restored from a backup learns the messages after the backup again.
+is restored from a backup learns again the messages that came after the backup.
 
 Invalid messages are reported in the server log and skipped. After a failure that no message caused, such as a full
 disk, the service connects again a moment later, and continues at the position of its log.

@@ -62,7 +62,7 @@ class Rates:
         return seconds
 
     def seconds_to_wait(self, key: ApiKey, cost: int, address: str | None = None) -> float:
-        """Take `cost` tokens of the key and the address and return 0. If there are too few, only return the seconds."""
+        """Take `cost` tokens of the key and the address and return 0. If too few are left, return the time to wait."""
         seconds = self.keys.seconds_to_wait(key.name, key.rate or self.rate, cost)
         if address is not None:
             seconds = max(seconds, self.addresses.seconds_to_wait(address, self.address_rate, cost))
