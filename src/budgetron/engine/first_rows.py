@@ -210,7 +210,7 @@ class BeginsTwice(ABC):
         try:
             new = type(self)(settings)
         except MemoryError:
-            remedy = "The model has not changed. Lower its budget with resize, or train a new model with a smaller one."
+            remedy = "The model is unchanged. Lower its budget with resize, or train a new model with a smaller budget."
             message = error_message(
                 rule.__name__, "budget", "small enough for this machine's memory", "a larger one", remedy
             )
