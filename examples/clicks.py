@@ -1,8 +1,8 @@
 """Which advertisement will be clicked? 300 advertisers share a quarter of a megabyte.
 
-The stream is generated: 40,000 impressions with words for features (device, hour, place on the page, site, format), of
-which 6 % are clicked. Some effects are the same for all advertisers, others are their own: games sell in the evening,
-office chairs at noon. Half of the advertisers appear only in the second half of the stream. Each impression is
+The stream is generated: 40,000 impressions, 6 % of them clicked. The features are words: device, hour, place on the
+page, site and format. Some features have the same effect for all advertisers, some for one kind of advertiser, and some
+for a single advertiser. Half of the advertisers appear only in the second half of the stream. Each impression is
 predicted, then learned. What counts is the ranking: how many of the tenth that is ranked highest are clicked?
 
     python examples/clicks.py [FIGURE.svg]        (the figure needs the extra `plot`)

@@ -2,7 +2,7 @@
 
 Each station is a task. An edge joins each station to the next one, and a tributary joins the river at station 8. The
 labels are generated from that graph (budgetron.data.synthetic), so the graph is known to be right. The program compares
-it with no graph, with all stations equally related, and with the same river with shuffled names.
+the learner with this graph, without a graph, with all stations equally related, and with a shuffled river.
 
     python examples/graph.py [FIGURE.svg]        (the figure needs the extra `plot`)
 """

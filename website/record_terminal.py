@@ -59,7 +59,7 @@ def main() -> None:
                 console.print(Text("…", style="dim"))
             console.print()
     drawn = console.export_svg(title="budgetron", theme=THEME, unique_id="terminal")
-    # rich would load fonts from another server. The fonts of the system are good enough.
+    # rich refers to fonts on another server. Use the fonts of the system instead.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.S).replace("Fira Code", "ui-monospace")
     arguments.to.write_text(drawn, encoding="utf-8")
     print(f"Wrote {arguments.to}")

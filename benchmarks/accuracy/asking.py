@@ -48,7 +48,7 @@ def errors_and_labels(stream: Stream, share: float, chosen: NDArray[np.bool_] | 
 
 
 def both_ways(stream: Stream, share: float, seed: int) -> list[float]:
-    """Return the errors of random asking and of `should_ask`, and the share of labels, which both have in common."""
+    """Return the errors of random asking and of `should_ask`, and the share of labels, which is the same for both."""
     asked, labels = errors_and_labels(stream, share)
     chosen = np.zeros(len(stream.y), dtype=bool)
     others = np.random.default_rng(1000 + seed).permutation(np.arange(FIRST_LABELS, len(chosen)))

@@ -1,9 +1,9 @@
-"""The item `libraries`: Budgetron beside river, Vowpal Wabbit and scikit-learn, on sets that come by pip.
+"""The item `libraries`: Budgetron beside river, Vowpal Wabbit and scikit-learn, on sets that are installed by pip.
 
-Every learner predicts and then learns one example after the other. The linear ones are tuned by a small grid on the
+Every learner predicts and then learns one example after the other. The linear learners are tuned by a small grid on the
 first fifth of the stream. Times are processor times of one pass with the chosen setting, through the interface that a
-user of the library would take: a loop over dicts (river), over rows (scikit-learn), its own loop over a file (Vowpal
-Wabbit), blocks of 1,000 rows (Budgetron). `compared.py` writes them into a page.
+user of the library would take: a loop over dicts (river), a loop over rows (scikit-learn), the library's own loop over
+a file (Vowpal Wabbit), blocks of 1,000 rows (Budgetron). `compared.py` writes errors and times into docs/compared.md.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def budgetron(stream: Stream) -> tuple[Floats, float]:
 
 
 def river_linear(stream: Stream, rate: float) -> tuple[Floats, float]:
-    """Logistic regression with AdaGrad; every feature and the constant once more for the task alone."""
+    """Logistic regression with AdaGrad. Every feature, and the constant, has a shared weight and one per task."""
     from river import linear_model, optim
 
     def crossed(x: dict[str, float], task: int) -> dict[str, float]:
@@ -106,7 +106,7 @@ def _river(model: Any, rows: list[dict[str, float]], stream: Stream) -> tuple[Fl
     p, labels = np.empty(len(rows)), stream.y.astype(bool).tolist()
     begin = time.process_time()
     for t, (x, label) in enumerate(zip(rows, labels, strict=True)):
-        p[t] = model.predict_proba_one(x).get(True, 0.5)  # the first examples of a forest have no answer
+        p[t] = model.predict_proba_one(x).get(True, 0.5)  # a forest that has not seen the label gives no probability
         model.learn_one(x, label)
     return logit(np.clip(p, 1e-6, 1 - 1e-6)), time.process_time() - begin
 

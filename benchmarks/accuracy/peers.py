@@ -7,7 +7,8 @@
     rff         random Fourier features, logistic regression with a diagonal Gaussian filter
     fogd        random Fourier features, online gradient descent (Lu et al. 2016)
     nogd        Nyström features of the first rows, online gradient descent (Lu et al. 2016)
-    ahpatron    stored examples, of which the smaller half is projected on the larger (Liao et al. 2024); this library's
+    ahpatron    stored examples; the half with smaller weights is projected on the other half (Liao et al. 2024). It
+                is a learner of this library
     vowpal      Vowpal Wabbit, `-q` task × feature, where it is installed
 
 `nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32.
@@ -116,7 +117,7 @@ def _fourier(Z: Floats, D: int, gamma: float) -> Callable[[int], Floats]:
 def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
     """w and v are the means and the variances of the weights."""
     d = stream.X.shape[1]
-    D = max(4, nbytes // (4 * d + 2 * 2 * 4))
+    D = max(4, nbytes // (4 * d + 2 * 2 * 4))  # a frequency: d numbers, and mean and variance of two weights
     row, margins = _fourier(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
     w, v = np.zeros(2 * D + 1), np.full(2 * D + 1, prior)
     for t, label in enumerate(stream.y.tolist()):
@@ -131,7 +132,7 @@ def rff(stream: Stream, nbytes: int, gamma: float, prior: float) -> Floats:
 
 def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
     d = stream.X.shape[1]
-    D = max(4, nbytes // (4 * d + 2 * 4))
+    D = max(4, nbytes // (4 * d + 2 * 4))  # a frequency: d numbers, and two weights
     row, margins = _fourier(standardised(stream.X), D, gamma), np.zeros(len(stream.y))
     w = np.zeros(2 * D)
     for t, label in enumerate(stream.y.tolist()):
@@ -144,7 +145,7 @@ def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
 def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 0.2) -> Floats:
     """The features of a row are its kernel values with the first B rows, on the k = share · B largest eigenvectors."""
     d = stream.X.shape[1]
-    B = 4
+    B = 4  # below: doubled while rows, eigenvectors and weights fit into nbytes as float32
     while 4 * (2 * B * d + max(1, int(2 * B * share)) * (2 * B + 1)) <= nbytes and len(stream.y) // 4 >= 2 * B:
         B *= 2
     Z, k = standardised(stream.X), max(1, int(B * share))

@@ -4,7 +4,8 @@
 
     throughput   examples/s of plain learners in 1 and 2 processes, which is the limit of the machine; then of threads
                  and of Ray actors, with 1 and 2 workers; B = 1000 per shard
-    overhead     µs per example that Ray adds, by rows per block
+    overhead     µs per example of a learner that does almost no work, in process, with a log and on Ray, by rows per
+                 block
     recovery     seconds from the kill of a worker to the next answer
     replicas     errors of replicas and of one learner, on dense rows: Chem97, flights and two synthetic streams
     text         the same on sparse rows: Sentiment and Spam A
@@ -120,7 +121,7 @@ def contestant(model: ShardedModel, blocks: list, own_seconds: list[float]):
 
 
 def overhead(quick: bool) -> dict[str, float]:
-    """µs per example that Ray and the log add, by rows per block, with a cheap learner."""
+    """µs per example of a learner that does almost no work, in process, with a log and on Ray, by rows per block."""
     cheap = BudgetProjectron(budget=8, kernel=kernels.Linear(), graph=graphs.disconnected())
     X, y, tasks = stream(8192)
     rates = {}
@@ -221,6 +222,7 @@ def replicas(quick: bool) -> list[dict[str, float | str]]:
                         label = "never" if every is None else str(every)
                         row[f"{count}, {label}"] = 100 * float(np.mean((replicated > 0) != y))
                         if every is not None:
+                            # `exchange` returns the bytes of both directions; the table has the mean of the two.
                             row["bytes"] = model.exchange() / count / 2
             rows.append(row)
             print(json.dumps(row), flush=True)

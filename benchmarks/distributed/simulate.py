@@ -36,6 +36,7 @@ def shard_rates(pinned: int) -> np.ndarray:
     """Examples per second of each shard. Each of the `pinned` busiest tasks has its own shard."""
     ranks = np.arange(1, BUSY + 1, dtype=np.float64)
     weights = ranks**-EXPONENT
+    # The sum of the weights of all other tasks, approximated by an integral.
     rest = ((TASKS + 0.5) ** (1 - EXPONENT) - (BUSY + 0.5) ** (1 - EXPONENT)) / (1 - EXPONENT)
     scale = RATE / (weights.sum() + rest)
     shards = (splitmix64(np.arange(BUSY)) % np.uint64(SHARDS - pinned)).astype(np.int64)

@@ -1,6 +1,6 @@
 """Measure one row of the table of speeds, as a ratio of two times.
 
-*Work* is what a learner does; a *yardstick* is a reference computation, such as the bare arithmetic in BLAS. Both
+*Work* is what a learner does; a *yardstick* is a reference computation, such as the bare arithmetic in BLAS. The two
 alternate, and the row has the median and the quartiles of the ratios of their times.
 """
 

@@ -1,4 +1,4 @@
-"""Streams for the measurements, and a model that learns such a stream block by block.
+"""Streams for the measurements, and a model that learns a stream block by block.
 
 All settings that are compared with each other make the same share of mistakes on these streams, so that they do the
 same number of updates.

@@ -1,4 +1,4 @@
-"""The works of the table of speeds that two versions of Budgetron can do, for two_builds.py.
+"""The measurements of the table of speeds that two versions of Budgetron can both run, for two_builds.py.
 
     python benchmarks/speed/workloads.py GROUP
 
@@ -28,7 +28,7 @@ GAUSSIAN = kernels.Gaussian(gamma=0.02)
 
 
 class Row(NamedTuple):
-    """A work that is repeated, and how many examples (or tasks, or rows of a file) one call has."""
+    """Work that is repeated, and how many examples (or tasks, or rows of a file) one call has."""
 
     name: str
     work: Callable[[], object]

@@ -4,7 +4,7 @@
 
 Each data set is written as CSV, as stored and shuffled, and learned by a Forgetron of budget 200 through
 `budgetron.io`: with running scales, with the scales of the first 4,096 rows, and, for comparison, with the scales
-of the whole file, which no stream can know.
+of the whole file, which an online learner cannot know.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def error(path: Path, learn: bool) -> float:
 
 
 def error_with_final_scales(X: Any, y: Any, tasks: Any) -> float:
-    """Percent wrong if columns are scaled by all rows, which a stream cannot know."""
+    """Percent wrong if columns are scaled by all rows, whose scales an online learner cannot know."""
     margins = Forgetron(budget=200).predict_then_learn(data.standardized(X), y, tasks=tasks)
     return 100 * float(((margins > 0) != (y == np.unique(y)[1])).mean())
 

@@ -24,7 +24,7 @@ TASK = {"csv": None, "ndjson": None, "svmlight": "qid", "vw": "task"}
 
 
 def line_of(format: str) -> list[str]:
-    """The format strings of the values of a row; joined they format a line."""
+    """The format strings of the values of one row, in order. Joined, they format the whole line."""
     if format == "ndjson":
         return ['{"x0": %.4f', *(f', "x{i}": %.4f' for i in range(1, COLUMNS)), ', "task": %d', ', "label": %d}']
     if format == "svmlight":
