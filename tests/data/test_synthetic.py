@@ -9,7 +9,7 @@ from budgetron import data
 from budgetron.data.synthetic import Shift, stream
 from budgetron.errors import InputError
 
-FORMS = {"linear": 60, "xor": 120, "gaussian": 10, "text": 400}
+FORMS = {"linear": 60, "xor": 120, "gaussian": 10, "text": 400}  # form → columns, enough for exact relatedness
 
 
 def dense(X) -> np.ndarray:

@@ -106,6 +106,7 @@ def forged(**changes):
 
 
 def forged_sparse(**changes):
+    """The description of a path of 1,100 tasks, whose matrix has 1,100 + 2 · 1,099 = 3,298 entries, with changes."""
     return graphs.from_networkx(nx.path_graph(1100)).describe() | changes
 
 

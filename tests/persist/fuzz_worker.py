@@ -52,7 +52,7 @@ def changed_bytes(rng, content):
     elif kind == 3:
         length = rng.randrange(1, 64)
         data[at : at + length] = rng.randbytes(length)
-    elif kind == 4:  # a length field of safetensors, or of our header
+    elif kind == 4:  # the format number, or the length of the safetensors header
         start = rng.choice([8, 48, 48, 48])
         length = rng.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data), rng.getrandbits(64)])
         data[start : start + 8] = length.to_bytes(8, "little")
@@ -137,7 +137,7 @@ def changed_contents(rng, content):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             change_json(rng, record) if rng.random() < 0.5 else change_arrays(rng, arrays)
-    if rng.random() < 0.1:  # change the bytes of the safetensors payload itself
+    if rng.random() < 0.1:  # change the safetensors payload, which begins at byte 48 (see `persist.container`)
         whole = pack(json.dumps(record).encode(), arrays)
         payload = changed_bytes(rng, whole[48:])
         return whole[:16] + sha256(whole[:16] + payload).digest() + payload

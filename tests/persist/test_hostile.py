@@ -335,6 +335,7 @@ def test_a_small_budgetron_file_that_asks_for_much_memory_is_rejected(files, tmp
 
 
 def test_a_damaged_container_is_rejected(files, tmp_path):
+    """A file has a magic and a format number of 8 bytes each, a SHA-256 of 32 bytes, and the safetensors payload."""
     content = files["random"]
     check_rejected(tmp_path / "m", b"", "a Budgetron model")
     check_rejected(tmp_path / "m", content[:40], "unchanged since it was saved")

@@ -64,7 +64,8 @@ def test_a_failed_periodic_task_does_not_prevent_closing(tmp_path):
         await asyncio.sleep(0)  # let it fail
 
     run_with_service(tmp_path, test)
-    budgetron.durable.Host.open(tmp_path / "data" / "default", lambda: trained_model(2)).close()  # is released
+    # The directory was released, so another host can open it.
+    budgetron.durable.Host.open(tmp_path / "data" / "default", lambda: trained_model(2)).close()
 
 
 def example(label=1):

@@ -78,7 +78,7 @@ def test_a_task_without_a_row_is_like_a_new_one(kind, make_settings, stream, lea
     engine.forget(2)  # nothing left to forget
 
 
-# ---- the table
+# ---- the table. A row of `table_cells` has the typical size, the masses, the weights per belief, and their G.
 
 
 def one_feature(index: int) -> sparse.csr_matrix:

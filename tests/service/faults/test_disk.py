@@ -50,8 +50,8 @@ def test_a_stream_reports_every_line_that_was_not_learned_because_of_a_full_disk
         answers = client.post("/v1/learn", content="\n".join(["{", *lines]), headers=kind).text.splitlines()
         last = json.loads(answers[-1])
         assert "done" not in last and last["error"]["kind"] == "disk"
-        # `lines` counts the lines that were read before the stream ended. Line 1 is reported as invalid, and none of
-        # the others is acknowledged.
+        # `lines` counts the lines that were read before the stream ended, more than a block of 512. Line 1 is reported
+        # as invalid, and none of the others is acknowledged.
         assert json.loads(answers[0])["line"] == 1 and last["lines"] > 512
         assert (last["refused"], last["acknowledged"], last["unacknowledged_from"]) == (1, 0, 2)
         assert client.get("/v1/model").json()["seen"] == 1024
