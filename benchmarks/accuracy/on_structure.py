@@ -1,6 +1,6 @@
-"""Benchmark items (see `bench`), mostly on synthetic streams.
+"""Benchmark items (see `bench`) about graphs, groups of tasks, opposed tasks, awkward streams, drift and many classes.
 
-They are about graphs, groups of tasks, opposed tasks, awkward streams, drift, and several classes.
+Most of their streams are synthetic.
 """
 
 from __future__ import annotations

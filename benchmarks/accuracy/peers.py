@@ -143,7 +143,7 @@ def fogd(stream: Stream, nbytes: int, gamma: float, rate: float) -> Floats:
 
 
 def nogd(stream: Stream, nbytes: int, gamma: float, rate: float, share: float = 0.2) -> Floats:
-    """The features of a row are its kernel values with the first B rows, on the k = share · B largest eigenvectors."""
+    """A row's features: its kernel values with the first B rows, projected on the k = share · B top eigenvectors."""
     d = stream.X.shape[1]
     B = 4  # below: doubled while rows, eigenvectors and weights fit into nbytes as float32
     while 4 * (2 * B * d + max(1, int(2 * B * share)) * (2 * B + 1)) <= nbytes and len(stream.y) // 4 >= 2 * B:

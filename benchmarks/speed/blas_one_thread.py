@@ -1,7 +1,7 @@
 """Limits BLAS to one thread, for learners and yardsticks alike.
 
-It must be imported before NumPy, because BLAS reads these variables once, when NumPy loads it. Imports are sorted by
-name, so this module must keep a name that comes before `numpy`.
+Import this module before NumPy, because BLAS reads these variables once, when NumPy loads it. Imports are sorted by
+name, so the module must keep a name that comes before `numpy`.
 """
 
 import os
