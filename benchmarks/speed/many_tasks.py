@@ -17,8 +17,8 @@ BLOCK = 500
 def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
     """A model that has learned n examples: its budget is full and its rows of tasks exist (at most 10,000).
 
-    No example is repeated: the task's own weights would predict it correctly the second time, so that the number of
-    mistakes, and with it the work, would depend on the number of tasks.
+    No example is repeated. The task's own weights would predict a repeated example correctly. Then the number of
+    mistakes, and so the work, would depend on the number of tasks.
     """
     stream = random_labels(n + (repetitions + 2) * BLOCK, n_tasks=n_tasks)
     runner = ModelOnStream(SharedProjectron(budget=budget, kernel=GAUSSIAN), stream, BLOCK).fill(budget)

@@ -3,8 +3,8 @@
     python benchmarks/streams/scales.py [--rows N]
 
 Each data set is written as CSV, as stored and shuffled, and learned by a Forgetron of budget 200 through
-`budgetron.io`: with running scales, with the scales of the first 4,096 rows, and, for comparison, with the scales
-of the whole file, which an online learner cannot know.
+`budgetron.io`: with running scales, and with the scales of the first 4,096 rows. For comparison, the Forgetron also
+learns the same rows with the scales of the whole file, which an online learner cannot know.
 """
 
 from __future__ import annotations
