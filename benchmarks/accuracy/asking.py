@@ -2,9 +2,9 @@
 
     python benchmarks/accuracy/asking.py [--orders 5] [--docs docs/how-to/training/asking.md]
 
-A `Budgetron` predicts every example, and learns only those whose label was asked for. Random asking gets the same number
-of labels as `should_ask`, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in
-seeded orders. With --docs, the script replaces the table and the picture of that page.
+A `Budgetron` predicts every example, and learns only those whose label was asked for. Random asking gets as many labels
+as `should_ask`, and the same first 50. The sets are Spam and Sentiment (in BUDGETRON_DATA) and Chem97, in seeded
+orders. With --docs, the script replaces the table and the picture of that page.
 """
 
 from __future__ import annotations

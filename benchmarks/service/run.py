@@ -4,10 +4,10 @@
 
 Examples have d = 28 features and belong to 100 tasks; the budget is B = 500. A request is a POST of one example, over
 one of 32 connections. All servers run during the whole measurement. They are measured in turn, round by round, so that
-other load on the machine affects them alike. A ratio is computed from the two rates of one round; the table has the median
-and the range over all rounds. "Half load" is half of the median rate, sent evenly. Learning sends NDJSON and is
-durable: acknowledged lines are on disk. With --docs, the table replaces the one in that page. Run it on an otherwise
-idle machine; the load average is printed with the figures.
+other load on the machine affects them alike. A ratio is computed from the two rates of one round; the table has the
+median and the range over all rounds. "Half load" is half of the median rate, sent evenly. Learning sends NDJSON and is
+durable: acknowledged lines are on disk. With --docs, the table replaces the one in that page. Run this script on an
+otherwise idle machine; the load average is printed with the figures.
 """
 
 from __future__ import annotations
