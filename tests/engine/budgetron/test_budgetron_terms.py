@@ -35,7 +35,7 @@ def terms_of_rows(answer, X, d, outputs):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("form", FORMS)
-def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
+def test_terms_add_up_to_the_weighted_sum_of_the_beliefs(form, graph, n_outputs):
     answers = []
     for kind in ENGINES:
         engine, X, tasks = run_stream(kind, form, graph, n_outputs)
@@ -52,10 +52,14 @@ def test_terms_add_up_to_the_average_of_the_beliefs(form, graph, n_outputs):
     for index, terms in enumerate(terms_of_rows(answers[-1], X[:20], 4, n_outputs)):
         x = next(iter(rule.store.instances(X[index : index + 1])))
         f = rule.values(rule.see(x, int(ids[index]), int(clusters[index]))[0], rule.parts)  # no part sleeps
-        lapses = rule._lapses(np.arange(len(rule.w)))
-        shrinkage = rule.calibration.shrinkage(mixture.margins(f, rule.w, lapses))
+        beliefs = np.arange(len(rule.w))
+        lapses, combination = rule._lapses(beliefs), rule.combination
+        combined = combination.margins(mixture.logs(f, lapses), beliefs, mixture.margins(f, rule.w, lapses))
+        shrinkage = rule.calibration.shrinkage(combined)
         of_beliefs = mixture.lapse_factors(f, lapses)[:, None] * f
-        expected = shrinkage * (rule.calibration.scale * rule.w @ of_beliefs + rule.calibration.offset)
+        w, (_, share) = rule.w, combination.w  # the combination has this share of the prediction
+        coefficients = (1 - share) * w + share * (w * (1 - combination.beta.sum()) + combination.beta)
+        expected = shrinkage * (rule.calibration.scale * coefficients @ of_beliefs + rule.calibration.offset)
         np.testing.assert_allclose(terms.sum(axis=(0, 2)) + total[index], expected, rtol=1e-6, atol=1e-6)
 
 

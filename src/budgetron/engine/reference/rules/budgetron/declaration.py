@@ -16,7 +16,7 @@ from budgetron.engine import first_rows, memory
 from budgetron.engine.first_rows import FirstRows
 from budgetron.engine.reference.declaration import Arrays, RuleParameters
 from budgetron.engine.reference.rule import Rule
-from budgetron.engine.reference.rules.budgetron import calibration, verification
+from budgetron.engine.reference.rules.budgetron import calibration, combination, verification
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FourierAdaGrad
 from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS, BinnedColumns
 from budgetron.engine.reference.rules.budgetron.parts.filters import Filter, FilterBelief
@@ -222,7 +222,7 @@ class BudgetronDeclaration(Rule):
                   "row_common": Field("int64", (rows,)), "row_count": Field("int64", (rows,)),
                   "row_values": Field("float64", (rows, width)),
                   "row_limit": Field("int64"), "spare_bytes": Field("int64"),
-                  **calibration.fields(settings.n_outputs)}  # fmt: skip
+                  **combination.fields(beliefs), **calibration.fields(settings.n_outputs)}  # fmt: skip
         if shapes.has_columns(settings):
             fields |= {f"scaler_{name}": Field("float64", (shapes.dense_columns(settings),))
                        for name in ("centre", "spread", "mean", "variance")}  # fmt: skip

@@ -43,26 +43,26 @@ def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:
     """
     if f.shape == (1, 1) and not (lapses is not None and lapses.any()):
         return np.asarray(f[0])  # exactly, without the limit on the probability
-    logs = _logs(f, lapses)
-    top = logs.max(axis=0)
-    mixed = top + np.log(w @ np.exp(logs - top) / w.sum())
+    log_p = logs(f, lapses)
+    top = log_p.max(axis=0)
+    mixed = top + np.log(w @ np.exp(log_p - top) / w.sum())
     return np.asarray(mixed[1:] - mixed[:1] if f.shape[1] == 1 else mixed)
 
 
-def _logs(f: Array, lapses: Array | None) -> Array:
+def logs(f: Array, lapses: Array | None) -> Array:
     """Return the log probabilities (beliefs, classes)."""
-    logs = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
+    log_p = np.maximum(np.stack([log_probabilities(row) for row in f]), MIN_LOG_PROBABILITY)
     if lapses is not None:
         has_lapse = lapses > 0
-        logs[has_lapse] = with_lapse(logs[has_lapse], lapses[has_lapse, None])
-    return logs
+        log_p[has_lapse] = with_lapse(log_p[has_lapse], lapses[has_lapse, None])
+    return log_p
 
 
 def lapse_factors(f: Array, lapses: Array) -> Array:
     """Return the factors logit(p)/f by which the lapse rates shrink margins f; p are probabilities with lapses."""
     factors = np.ones(len(f))
     for b in np.flatnonzero(lapses):
-        no, yes = _logs(f[b : b + 1], lapses[b : b + 1])[0]
+        no, yes = logs(f[b : b + 1], lapses[b : b + 1])[0]
         # The limit of the quotient at f = 0 is 1 minus the lapse rate.
         factors[b] = np.clip((yes - no) / f[b, 0], 0.0, 1.0) if abs(f[b, 0]) > 1e-6 else 1 - lapses[b]
     return factors
@@ -72,9 +72,9 @@ def weights(f: Array, w: Array, code: int, omega: float, lapses: Array | None = 
     """Return the weights after an example of class `code` with weight ω, for the beliefs that are awake."""
     if len(w) == 1:
         return w
-    logs = _logs(f, lapses)[:, code]
+    log_p = logs(f, lapses)[:, code]
     # Computed in logarithms relative to the best belief, so that even the largest finite ω gives neither 0/0 nor ∞ − ∞.
-    new = np.log(w) + omega * (logs - logs.max())
+    new = np.log(w) + omega * (log_p - log_p.max())
     new = np.exp(new - new.max())
     # Sleeping beliefs keep their weights, so the sum of the weights of those awake must stay the same.
     return np.asarray(w.sum() * ((1 - SHARE) * new / new.sum() + SHARE / len(w)))

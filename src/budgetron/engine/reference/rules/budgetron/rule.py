@@ -1,9 +1,9 @@
 """Budgetron: how one example (x, i, y, ω) is scored and learned.
 
     1  Compute the features of x, and find the rows of the tasks related to i.
-    2  Compute the margins f_b of every belief b, and their mixture. The model's margin is the calibrated margin of the
-       mixture. The example is a mistake if its true class does not have the largest margin.
-    3  Update the weights of the beliefs, and the calibration, from these margins.
+    2  Compute the margins f_b of every belief b, their mixture, and their combination. The model's margin is the
+       calibrated average of these two. The example is a mistake if its true class does not have the largest margin.
+    3  Update the weights of the beliefs, the combination and the calibration from these margins.
     4  Update every part. Drop a part that has had negligible weight for long, and let parts of large weight grow.
        Update the scaler's estimates of the columns.
 
@@ -27,6 +27,7 @@ from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, update_direction
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.calibration import Calibration
+from budgetron.engine.reference.rules.budgetron.combination import Combination
 from budgetron.engine.reference.rules.budgetron.declaration import BudgetronDeclaration, make_parts
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import FourierFeatures
 from budgetron.engine.reference.rules.budgetron.features.scaler import Scaler
@@ -76,7 +77,7 @@ class Budgetron(BudgetronDeclaration):
         self.index = np.arange(len(self.parts))
         self.idle = np.zeros(len(self.parts), dtype=np.int64)
         beliefs = sum(part.count for part in self.parts)
-        self.w = np.full(beliefs, 1 / beliefs)
+        self.w, self.combination = np.full(beliefs, 1 / beliefs), Combination(beliefs)
         self.rows = TaskRows(self.parts, parameters.max_task_rows, parameters.rows_may_grow)
         self._fit_frequencies()
         self.factor = factor_of(settings.graph) if isinstance(settings.graph, Explicit) else None
@@ -139,12 +140,12 @@ class Budgetron(BudgetronDeclaration):
         f = np.concatenate([part.margins(e) for part in parts])
         return f if e.x.offset is None else f + e.x.offset
 
-    def _awake_weights(self) -> Array:
-        """Return the weights of all beliefs in a prediction: 0 for beliefs that sleep, and a sum of 1."""
+    def _coefficients(self) -> Array:
+        """Return the coefficients of all beliefs in a prediction: 0 for beliefs that sleep, and a sum of 1."""
         _, beliefs = self.awake()
-        w = np.zeros_like(self.w)
-        w[beliefs] = self.w[beliefs] / self.w[beliefs].sum()
-        return w
+        coefficients = np.zeros_like(self.w)
+        coefficients[beliefs] = self.combination.coefficients(self.w[beliefs] / self.w[beliefs].sum(), beliefs)
+        return coefficients
 
     def _lapses(self, beliefs: Integers) -> Array:
         """Return the shares of labels that these beliefs assume to be random."""
@@ -153,22 +154,25 @@ class Budgetron(BudgetronDeclaration):
 
     def predict(self, x: Instance, task_id: int, cluster: int) -> Array:
         parts, beliefs = self.awake()
-        f = self.values(self.see(x, task_id, cluster)[0], parts)
-        return self.calibration.margins(mixture.margins(f, self.w[beliefs], self._lapses(beliefs)))
+        f, lapses = self.values(self.see(x, task_id, cluster)[0], parts), self._lapses(beliefs)
+        mixed = mixture.margins(f, self.w[beliefs], lapses)
+        return self.calibration.margins(self.combination.margins(mixture.logs(f, lapses), beliefs, mixed))
 
     def learn(self, x: Instance, task_id: int, cluster: int, code: int, weight: float) -> tuple[Array, Outcome]:
         e, rows = self.see(x, task_id, cluster)
         parts, beliefs = self.awake()
         f = self.values(e, parts)
         lapses = self._lapses(beliefs)
-        mixed = mixture.margins(f, self.w[beliefs], lapses)
-        margins = self.calibration.margins(mixed)
+        mixed, logs = mixture.margins(f, self.w[beliefs], lapses), mixture.logs(f, lapses)
+        combined = self.combination.margins(logs, beliefs, mixed)
+        margins = self.calibration.margins(combined)
         outcome = Outcome(0) if update_direction(margins, code) is None else Outcome.MISTAKE
         self.n_mistakes += bool(outcome)
         if weight > 0:
             weight = min(weight, MAX_WEIGHT)
-            # Calibration and mixture learn before the parts do, from margins that have not seen the label.
-            self.calibration.learn(mixed, code, weight)
+            # Calibration, combination and mixture learn before the parts do, from margins that have not seen the label.
+            self.calibration.learn(combined, code, weight)
+            self.combination.learn(logs, beliefs, mixed, code, weight)
             self.w[beliefs] = mixture.weights(f, self.w[beliefs], code, weight, lapses)
             if self._learn_parts(parts, e, f, code, weight):
                 outcome |= Outcome.UPDATED
@@ -286,6 +290,7 @@ class Budgetron(BudgetronDeclaration):
         self.w = np.delete(self.w, range(first, first + part.count))
         # The weight of the dropped beliefs goes to the others in proportion.
         self.w /= self.w.sum()
+        self.combination.drop(range(first, first + part.count))
         del self.parts[k]
         self.spare += self.rows.drop_part(part) + part.bytes(part.max_frequencies) + part_overhead(self.outputs)
         self.spare += bytes_before - self._frequency_bytes()
@@ -324,7 +329,7 @@ class Budgetron(BudgetronDeclaration):
         """Return the weights of the linear features for a task, averaged over the beliefs, and calibrated."""
         e, _ = self.see(x, task_id, cluster)
         # Near the boundary, a lapse rate shrinks all margins of a belief by the same factor.
-        w = self._awake_weights() * (1 - self._lapses(np.arange(len(self.w))))
+        w = self._coefficients() * (1 - self._lapses(np.arange(len(self.w))))
         e = replace(e, linear=np.ones_like(e.linear), only_linear=True)
         columns, _ = averaged_terms(e, self.parts, w, self.calibration, self._places(e.x))
         return np.zeros(0) if self.settings.sparse else np.asarray(columns.sum(axis=0).ravel())
@@ -349,14 +354,15 @@ class Budgetron(BudgetronDeclaration):
             e, _ = self.see(*located)
             parts, beliefs = self.awake()
             f, lapses = self.values(e, parts), self._lapses(beliefs)
-            w = self._awake_weights()
+            w = self._coefficients()
             w[beliefs] *= mixture.lapse_factors(f, lapses)
             columns, fourier = averaged_terms(e, self.parts, w, self.calibration, self._places(e.x))
             mixed = mixture.margins(f, self.w[beliefs], lapses)
+            combined = self.combination.margins(mixture.logs(f, lapses), beliefs, mixed)
             # The offset is part of every belief's margin, so it shrinks by their mean lapse factor.
             offset = np.zeros(0) if e.x.offset is None else self.calibration.scale * w.sum() * e.x.offset
-            collected["margins"].append(self.calibration.margins(mixed))
-            shrinkage = self.calibration.shrinkage(mixed)
+            collected["margins"].append(self.calibration.margins(combined))
+            shrinkage = self.calibration.shrinkage(combined)
             for name, values in (("columns", columns), ("fourier", fourier), ("offsets", offset)):
                 collected[name].append(shrinkage * values.ravel())
         of_parts = {"part": self.index.copy(), "part_frequencies": np.array([part.frequencies for part in self.parts])}
@@ -379,8 +385,9 @@ class Budgetron(BudgetronDeclaration):
                 state[name] = value.copy() if isinstance(value, np.ndarray) else value
         return state
 
-    def _sources(self) -> list[Part | TaskRows | Scaler | Calibration]:
-        return [*self.parts, self.rows, self.calibration, *([] if self.scaler is None else [self.scaler])]
+    def _sources(self) -> list[Part | TaskRows | Scaler | Calibration | Combination]:
+        scaler = [] if self.scaler is None else [self.scaler]
+        return [*self.parts, self.rows, self.combination, self.calibration, *scaler]
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)

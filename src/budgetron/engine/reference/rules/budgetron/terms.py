@@ -1,11 +1,11 @@
-"""The calibrated average margin of the beliefs as a sum of terms, for explanations.
+"""The calibrated margin of a model as a sum of terms, for explanations.
 
-    s Σ_b w_b f_b + o,   f_b = Σ of the terms of belief b
+    s Σ_b c_b f_b + o,   f_b = Σ of the terms of belief b
 
-w_b and f_b are the weight and the margin of belief b; s and o are the scale and the offset of the calibration. The
-model predicts with the margin of the averaged probabilities, not with this averaged margin. The difference is the
-remainder of an explanation; it is small where the beliefs agree. An explanation multiplies all terms by
-`Calibration.shrinkage`. Then the terms and the remainder add up to the margin that users see.
+c_b and f_b are the coefficient (see `Combination.coefficients`) and the margin of belief b; s and o are the scale and
+the offset of the calibration. The model predicts with the margin of averaged probabilities, not with this sum of
+margins. The difference is the remainder of an explanation; it is small where the beliefs agree. An explanation
+multiplies all terms by `Calibration.shrinkage`. Then the terms and the remainder add up to the margin that users see.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def averaged_terms(
 ) -> tuple[Array, Array]:
     """Return the terms of the features, (3, outputs, n), and of the random features of each part, (parts, 3, outputs).
 
-    The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the weights of the beliefs. The offset
-    of the calibration is added to the term of the constant, which is the last feature. For sparse rows, `places` says
-    at which of the n features each column of a part for dense rows is.
+    The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the coefficients of the beliefs. The
+    offset of the calibration is added to the term of the constant, which is the last feature. For sparse rows, `places`
+    says at which of the n features each column of a part for dense rows is.
     """
     columns_of_parts, fourier, first = [], [], 0
     for part in parts:

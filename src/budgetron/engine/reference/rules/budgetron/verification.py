@@ -10,7 +10,7 @@ import numpy as np
 from budgetron.engine import first_rows
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Integers
-from budgetron.engine.reference.rules.budgetron import calibration
+from budgetron.engine.reference.rules.budgetron import calibration, combination
 from budgetron.engine.reference.rules.budgetron.parts import task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad_and_bayes import TOTAL_MASS
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS
@@ -31,6 +31,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
     # The weights add up to 1, so at least one part is not idle.
     are_counts = ((idle >= 0) & (idle <= seen)).all() and (idle == 0).any()
     require(are_counts, "state.part_idle", "counts of at most n_seen, at least one of them 0")
+    combination.verify(arrays)
     calibration.verify(arrays)
     ids, common = arrays["row_id"], arrays["row_common"].astype(bool)
     limit, spare = int(arrays["row_limit"][0]), int(arrays["spare_bytes"][0])

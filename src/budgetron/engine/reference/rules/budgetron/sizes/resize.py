@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron.engine.reference.rules.budgetron import combination
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FIRST_SQUARES
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
@@ -138,9 +139,11 @@ def _resize_bins(state: State, new: Settings) -> None:
     squares, weights = np.asarray(state["bins_mean_squares"]), np.array(state["belief_weight"])
     first = len(weights) - len(squares)
     if had_cells:
+        combination.with_one_less(state, first)
         weights[first] += weights[first + 1]
         weights, squares = np.delete(weights, first + 1), np.delete(squares, 1, axis=0)
     else:
+        combination.with_one_more(state, first)
         weights[first] /= 2
         weights, squares = np.insert(weights, first, weights[first]), np.insert(squares, 1, squares[0], axis=0)
     state["belief_weight"], state["bins_mean_squares"] = weights, squares

@@ -25,6 +25,8 @@ from budgetron.graphs.factor import ENTRIES
 
 OBJECT_BYTES = 640
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
+COMBINATION_BYTES = 288
+"""Bytes of the object of the combination, besides its arrays."""
 RESERVED_ENTRIES = 65  # entries for which working memory is always allocated: 64 non-zeros of a sparse row, and 1
 ENTRY_BYTES, PAIR_BYTES = 40, 16  # working memory per entry, and per pair of entries
 
@@ -122,6 +124,8 @@ def bytes_beyond(settings: Settings, compiled: bool) -> int:
     beliefs, classes = sum(shape.count for shape in shapes), max(2, outputs)
     total = sum(shape.nbytes + part_overhead(outputs) for shape in shapes) + 8 * (outputs + classes + 1) * (beliefs + 1)
     total += 8 * (4 * outputs + 3 * classes + 4)  # of the calibration, with its working memory
+    total += 8 * (beliefs * (beliefs + 3 + outputs) + 3 * outputs + 2 * classes + 4)  # of the combination, the same
+    total += COMBINATION_BYTES
     if settings.sparse:
         # The table also has eight numbers per belief and output, two per belief, and one per class.
         total += RESERVED_ENTRIES * ENTRY_BYTES + 8 * (8 * outputs + 2) * beliefs + 8 * classes
