@@ -30,7 +30,7 @@ MIN_CELLS, MAX_CELLS = 16, 2**16
 SMALL_BUDGET = 96 * 1024
 """Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them."""
 SCARCE = 2**20
-MULTIPLE, SCARCE_MULTIPLE = 4, 24
+MULTIPLE, SCARCE_MULTIPLE = 2, 24
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
 larger, so that all bytes are used. With a larger budget, more frequencies would cost more time than they are worth."""
 BINS = (64, 32, 16)
@@ -129,8 +129,8 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     tasks, has_fourier = belief_sets.has_tasks(settings), bool(parameters.frequencies)
     sized = bare
     if tasks and parameters.fourier_filter is not None:
-        # Hashed biases get twice as many bytes if tasks have no rows, because they are then their only own weights.
-        share = available // (8 if shapes.row_bytes(sized) else 4)
+        # Hashed biases get more bytes if tasks have no rows, because they are then the only own weights of a task.
+        share = available // (8 if shapes.row_bytes(sized) else 3)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
