@@ -172,7 +172,6 @@ INVALID = [
     ("budgetron", set_entry("state.combination_beta", np.nan), "finite"),
     ("budgetron", set_entry("state.combination_matrix", 0.031), "combination_matrix"),
     ("budgetron", set_entry("state.combination_matrix", 0.0), "combination_matrix"),
-    ("budgetron", set_entry("state.combination_matrix", 0.02, 1), "symmetric"),
     ("budgetron", shorten_array("state.combination_beta"), "shape"),
     ("budgetron", set_entry("state.calibration_scale", 9.0), "calibration_scale"),
     ("budgetron", set_entry("state.calibration_variance", 0.0), "calibration_variance"),

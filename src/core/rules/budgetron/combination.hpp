@@ -114,7 +114,8 @@ class Combination {
 
   void save(State& state) const {
     state.reals["combination_beta"].assign(beta_.begin(), beta_.end());
-    state.reals["combination_matrix"].assign(covariance_.begin(), covariance_.end());
+    for (std::size_t b = 0; b < beta_.size(); ++b)
+      for (std::size_t a = 0; a <= b; ++a) state.reals["combination_matrix"].push_back(covariance_[b * beta_.size() + a]);
     state.reals["combination_weight"].assign(choice_.weights.begin(), choice_.weights.end());
   }
 
@@ -124,7 +125,11 @@ class Combination {
       std::copy(from.begin(), from.end(), to.begin());
     };
     copy(state.reals.at("combination_beta"), beta_);
-    copy(state.reals.at("combination_matrix"), covariance_);
+    const std::vector<double>& matrix = state.reals.at("combination_matrix");
+    const std::size_t n = beta_.size();
+    if (matrix.size() != n * (n + 1) / 2) throw std::invalid_argument("saved model: wrong size of the combination");
+    for (std::size_t b = 0, at = 0; b < n; ++b)
+      for (std::size_t a = 0; a <= b; ++a, ++at) covariance_[b * n + a] = covariance_[a * n + b] = matrix[at];
     copy(state.reals.at("combination_weight"), choice_.weights);
   }
 

@@ -33,7 +33,7 @@ from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, log_probabilities
-from budgetron.engine.saved_state import Field, Layout, require
+from budgetron.engine.saved_state import Field, Layout, require, triangle
 
 PRIOR = 0.03
 """The variance of every β before the first example."""
@@ -92,11 +92,11 @@ class Combination:
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        return {"combination_beta": self.beta, "combination_matrix": self.P, "combination_weight": self.w}
+        return {"combination_beta": self.beta, "combination_matrix": _triangle(self.P), "combination_weight": self.w}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.beta = np.array(state["combination_beta"], dtype=np.float64)
-        self.P = np.array(state["combination_matrix"], dtype=np.float64).reshape(len(self.beta), -1)
+        self.P = _square(state["combination_matrix"])
         self.w = np.array(state["combination_weight"], dtype=np.float64)
 
 
@@ -108,7 +108,7 @@ def _differences(logs: Array, m: Array) -> Array:
 def fields(beliefs: int) -> Layout:
     """Return the layout of `Combination.state`."""
     return {"combination_beta": Field("float64", (beliefs,)), "combination_weight": Field("float64", (2,)),
-            "combination_matrix": Field("float64", (beliefs, beliefs))}  # fmt: skip
+            "combination_matrix": Field("float64", (triangle(beliefs),))}  # fmt: skip
 
 
 def verify(arrays: Arrays) -> None:
@@ -116,24 +116,37 @@ def verify(arrays: Arrays) -> None:
     weight, matrix = arrays["combination_weight"], arrays["combination_matrix"]
     is_distribution = (weight > 0).all() and abs(weight.sum() - 1) < 1e-6
     require(is_distribution, "state.combination_weight", "positive weights that add up to 1")
-    variances = np.diagonal(matrix)
-    is_covariance = ((variances > 0) & (variances <= PRIOR * (1 + 1e-9))).all() and np.allclose(matrix, matrix.T)
-    require(is_covariance, "state.combination_matrix", f"a symmetric matrix with variances from 0 to {PRIOR}")
+    variances = np.diagonal(_square(matrix))
+    are_variances = ((variances > 0) & (variances <= PRIOR * (1 + 1e-9))).all()
+    require(are_variances, "state.combination_matrix", f"variances from 0 to {PRIOR} on the diagonal")
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
     """Insert a belief after `belief`, of which it is a copy, into the arrays of a model; used by `resize`."""
-    beta, matrix = np.array(state["combination_beta"]), np.array(state["combination_matrix"])
+    beta, P = np.array(state["combination_beta"]), _square(state["combination_matrix"])
     beta[belief] /= 2  # the two predict the same, so together they have the effect of the one before
     state["combination_beta"] = np.insert(beta, belief + 1, beta[belief])
-    matrix = np.insert(np.insert(matrix, belief + 1, 0.0, axis=0), belief + 1, 0.0, axis=1)
-    matrix[belief + 1, belief + 1] = PRIOR
-    state["combination_matrix"] = matrix
+    P = np.insert(np.insert(P, belief + 1, 0.0, axis=0), belief + 1, 0.0, axis=1)
+    P[belief + 1, belief + 1] = PRIOR
+    state["combination_matrix"] = _triangle(P)
 
 
 def with_one_less(state: dict[str, Any], belief: int) -> None:
     """Merge a belief with the next one, which predicts about the same; the opposite of `with_one_more`."""
-    beta, matrix = np.array(state["combination_beta"]), np.array(state["combination_matrix"])
+    beta, P = np.array(state["combination_beta"]), _square(state["combination_matrix"])
     beta[belief] += beta[belief + 1]
     state["combination_beta"] = np.delete(beta, belief + 1)
-    state["combination_matrix"] = np.delete(np.delete(matrix, belief + 1, axis=0), belief + 1, axis=1)
+    state["combination_matrix"] = _triangle(np.delete(np.delete(P, belief + 1, axis=0), belief + 1, axis=1))
+
+
+def _triangle(P: Array) -> Array:
+    """Return the lower triangle of a symmetric matrix, row by row."""
+    return P[np.tril_indices(len(P))]
+
+
+def _square(values: Array) -> Array:
+    """Return the symmetric matrix with this lower triangle."""
+    n = int(np.sqrt(2 * len(values)))  # n(n + 1)/2 numbers
+    P = np.zeros((n, n))
+    P[np.tril_indices(n)] = values
+    return np.asarray(P + np.tril(P, -1).T)
