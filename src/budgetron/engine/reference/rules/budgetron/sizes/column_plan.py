@@ -130,7 +130,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     sized = bare
     if tasks and parameters.fourier_filter is not None:
         # Hashed biases get more bytes if tasks have no rows, because they are then the only own weights of a task.
-        share = available // (8 if shapes.row_bytes(sized) else 3)
+        share = available // (5 if shapes.row_bytes(sized) else 3)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     if has_fourier:
