@@ -273,6 +273,56 @@ def test_fit_resets_the_counts_and_a_failed_call_changes_nothing() -> None:
         Budgetron().fit(X, y).decide(X)
 
 
+def test_a_point_of_other_labels_or_scores_is_refused_before_anything_is_learned(tmp_path: Path) -> None:
+    p, y = calibrated(300)
+    counted = OperatingPoint(max_error=0.1).update(p, np.where(y, "b", "a"))
+    X, yes_no = stream(300)
+    with pytest.raises(InputError, match=r"one that counts margins.*one that counts probabilities.*point\.fresh"):
+        Forgetron(30).operating_point = counted
+    for labels in (yes_no, (yes_no == "yes").astype(int), np.resize(["a", "b", "c"], 300)):
+        model = Budgetron(budget=20)
+        model.operating_point = counted
+        with pytest.raises(InputError, match=r"one for \['a', 'b'\]"):
+            model.partial_fit(X, labels)
+        assert not hasattr(model, "n_seen_") and model.operating_point.n == 300
+        model.operating_point = None
+        with pytest.raises(InputError, match=r"one for \['a', 'b'\]"):
+            model.partial_fit(X, labels).operating_point = counted
+        assert model.operating_point is None
+    model = Budgetron(budget=20)
+    model.operating_point = counted
+    model.partial_fit(X, np.where(yes_no == "yes", "b", "a")).save(tmp_path / "m")
+    assert budgetron.load(tmp_path / "m").operating_point.n == 600
+
+
+def test_a_point_waits_for_a_negative_label_that_is_not_known_yet() -> None:
+    X, _ = stream(100)
+    y = np.resize([-1, 1], 100)
+    counted = OperatingPoint(max_error=0.1).update(np.linspace(0, 1, 100), y)
+    model = Budgetron(budget=20).partial_fit(X[:2], [1, 1])  # the negative label may be 0 or -1
+    with pytest.raises(InputError, match="one for"):
+        model.operating_point = OperatingPoint(max_error=0.1).update([0.1, 0.9], [1, 2])
+    model.operating_point = counted
+    with pytest.raises(InputError, match="one for the labels"):
+        model.partial_fit(X, np.maximum(y, 0))
+    assert model.n_seen_ == 2 and model.partial_fit(X, y).operating_point.n == 200
+    # A decision before the negative label is known does not fix the labels of the point.
+    model = Budgetron(budget=20)
+    model.operating_point = OperatingPoint(max_error=0.1)
+    assert set(model.partial_fit(X[:2], [1, 1]).decide(X)) == {None}
+    assert model.partial_fit(X, y).operating_point.labels.tolist() == [-1, 1]
+
+
+def test_two_models_do_not_share_the_counts_of_a_point() -> None:
+    X, y = stream(300)
+    counted = OperatingPoint(max_error=0.1).update(np.linspace(0, 1, 300), y)
+    models = [Budgetron(budget=20), Budgetron(budget=20)]
+    for model in models:
+        model.operating_point = counted
+    models[0].partial_fit(X, y)
+    assert [point.n for point in (counted, *(model.operating_point for model in models))] == [300, 600, 300]
+
+
 def test_a_model_of_several_classes_decides_or_abstains() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))

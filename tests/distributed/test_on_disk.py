@@ -282,3 +282,14 @@ def test_a_retry_of_learn_many_is_not_counted_again_by_the_operating_point(tmp_p
         for n in (100, 200, 200):
             model.learn_many([Request(X[:n], y[:n], tasks[:n], f"first {n}")])
         assert model.n_seen_ == 300 and model.operating_point.to_dict()["counted"] == 300
+
+
+def test_a_first_block_that_is_refused_does_not_change_the_operating_point():
+    X, y, tasks = stream(100, 7)
+    model = ShardedModel(Budgetron(budget="2 KiB", graph=graphs.disconnected()), shards=8)
+    model.operating_point = OperatingPoint(max_error=0.1).update(np.linspace(0, 1, 100), np.resize([0, 1], 100))
+    with pytest.raises(InputError, match="budget"):
+        model.partial_fit(X, y, tasks=tasks, classes=[0, 1])
+    assert model.operating_point.to_dict()["counted"] == 100
+    with pytest.raises(InputError, match="one for the labels"):
+        model.partial_fit(X, np.where(y, "b", "a"), tasks=tasks)

@@ -179,9 +179,12 @@ class InputValidator:
 
     def _reset(self) -> None:
         # The operating point (how scores become decisions) is not a parameter, so `clone` does not copy it.
-        point = self.prototype._point if hasattr(self, "prototype") else self.learner._point
+        if hasattr(self, "prototype"):
+            point = self.prototype._point
+        else:
+            point = None if self.learner._point is None else self.learner._point.fresh()
         self.prototype = clone(self.learner)
-        self.prototype._point = None if point is None else point.fresh()
+        self.prototype._point = point
         if "budget" in self.learner.get_params(deep=False):
             self.prototype.set_params(budget=1)  # the prototype never stores an example
         self.first_rows = None

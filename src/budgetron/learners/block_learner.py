@@ -192,6 +192,8 @@ class BlockLearner(Deciding, Start):
         seen = updated_classes(self._classes, examples.labels)
         if classes is not None:
             rejections.check_same_classes(self._who, classes, self._classes.values)
+        if self._point is not None and seen is not self._classes:
+            self._check_point(self._point, seen)
         codes = seen.codes(self._who, examples.labels)
         self._check_rows(rows)
         weights = examples.weights if self.class_weight is None else self._weighted(codes, examples.weights)
@@ -209,7 +211,7 @@ class BlockLearner(Deciding, Start):
             chosen = classes_of_first_block(who, labels) if classes is None else given_classes(who, classes)
             codes = chosen.codes(who, labels)
             if self._point is not None:
-                self._point.check(chosen.values)
+                self._check_point(self._point, chosen)
             offsets = self._checked_offsets(examples.offsets, chosen.n_outputs)
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)

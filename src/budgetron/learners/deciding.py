@@ -7,14 +7,17 @@ and saves it with the model.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron.decisions.operating_point import OperatingPoint
-from budgetron.errors import InputError, input_type_error, shown
-from budgetron.learners.input.classes import Classes
+from budgetron.errors import InputError, input_error, input_type_error, shown
+from budgetron.learners.input.classes import Classes, updated_classes
+
+_FRESH = "Assign point.fresh(), which has the same settings and has counted nothing."
 
 
 class Deciding:
@@ -29,7 +32,8 @@ class Deciding:
     def operating_point(self) -> OperatingPoint | None:
         """How `decide` turns margins into decisions: an `OperatingPoint`, or None.
 
-        Once it is set, it counts every example that is learned, by its margin before the update.
+        Once it is set, it counts every example that is learned, by its margin before the update. The model has a copy
+        of the point that is assigned.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron, OperatingPoint
@@ -50,13 +54,33 @@ class Deciding:
         self._point = None if point is None else self._adapted(point)
 
     def _adapted(self, point: OperatingPoint) -> OperatingPoint:
-        """Adapt a point without labels to this learner's kind of scores (probabilities or margins) and its labels."""
+        """Return a copy of a point for this learner: for its kind of scores (probabilities or margins), and its labels.
+
+        A point without labels has counted nothing and is adapted. Counts of another kind of scores or of other labels
+        would be useless, so a point with such counts is rejected.
+        """
+        has_probabilities = hasattr(self, "predict_proba")
         if point.labels is None:
             # A learner without probabilities decides by margins, which have another scale.
-            point = point.fresh(margins=not hasattr(self, "predict_proba"))
+            point = point.fresh(margins=not has_probabilities)
             if self._engine is not None and self._classes.settled:
                 point.begin(self._classes.values)
-        return point
+            return point
+        if point.log_odds != has_probabilities:
+            scores, others = ("probabilities", "margins") if has_probabilities else ("margins", "probabilities")
+            raise input_error(self._who, "operating_point", f"one that counts {scores}, as this learner gives them",
+                              f"one that counts {others}", _FRESH)  # fmt: skip
+        if self._engine is not None:
+            self._check_point(point, self._classes)
+        return deepcopy(point)
+
+    def _check_point(self, point: OperatingPoint, classes: Classes) -> None:
+        """Reject a point that cannot decide on these classes, or that has counted examples of other classes."""
+        point.check(classes.values)
+        # While a label is only guessed, the labels of the point may be the true ones.
+        if point.labels is not None and updated_classes(classes, point.labels).values.tolist() != point.labels.tolist():
+            raise input_error(self._who, "operating_point", f"one for the labels {shown(classes.values.tolist())}",
+                              f"one for {shown(point.labels.tolist())}", _FRESH)  # fmt: skip
 
     def change_operating_point(self, settings: dict[str, Any] | None) -> None:
         """Change the settings of `decide` (`threshold`, `costs`, `max_error`, `confidence`); None removes them.
@@ -104,6 +128,8 @@ class Deciding:
                 "OperatingPoint(threshold=...), or with costs or max_error."
             )
         if point.labels is None:
+            # Not `point` itself: the labels may still change, and a decision changes nothing in the model.
+            point = point.fresh()
             point.begin(self._classes.values)
         return point.decide_margins(margins)
 
