@@ -22,6 +22,7 @@ from typing import Any
 WORKLOADS = Path(__file__).with_name("workloads.py")
 GROUPS = (
     "dense", "budgets", "shared", "shared-many", "shared-graph", "sparse", "tasks", "graph", "singles", "files",
+    "starts",
 )  # fmt: skip
 Times = Mapping[str, Mapping[str, float]]
 
