@@ -143,15 +143,22 @@ def test_new_weights_of_a_resized_budgetron_begin_with_small_steps():
         np.testing.assert_allclose(squares[2 * n_old :], squares[: 2 * n_old].mean() / 4, rtol=1e-5)
 
 
-def test_fewer_task_rows_remain_in_a_smaller_budget():
-    rng = np.random.default_rng(6)
-    X, tasks = rng.normal(size=(4000, 5)), np.arange(4000) // 2
-    model = budgetron.Budgetron(budget="2 MiB").partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
-    rows = len(model._engine.state()["row_id"])
+def test_the_rows_of_the_tasks_updated_last_remain_in_a_smaller_budget():
+    """Every task has a row at first. The first tasks learn again at the end, so their rows count as new."""
+    rng, n_tasks = np.random.default_rng(6), 500
+    order = [*range(n_tasks), *range(20)]
+    X, tasks = rng.normal(size=(2 * len(order), 5)), [f"user {t}" for t in order for _ in range(2)]
+    model = budgetron.Budgetron(budget="2 MiB").partial_fit(X, X[:, 0] > 0, tasks=tasks)
+    before = model._engine.state()
+    ids, _ = model._engine.settings.graph.locate([f"user {t}" for t in order[20:]])
+    assert before["row_id"].tolist() == list(ids)  # the task that was updated last has the last row
     model.resize("1 MiB")
-    remaining = model._engine.state()["row_id"]
-    assert 0 < len(remaining) < rows and model.memory_bytes_ <= 2**20
-    model.partial_fit(X, X[:, 0] > 0, tasks=[f"user {t}" for t in tasks])
+    after, n_before = model._engine.state(), len(before["row_id"])
+    n_after = len(after["row_id"])
+    assert 20 < n_after < n_before and model.memory_bytes_ <= 2**20
+    for name in ("row_id", "row_common", "row_count", "row_values"):
+        np.testing.assert_array_equal(after[name], before[name][n_before - n_after :])
+    model.partial_fit(X, X[:, 0] > 0, tasks=tasks)
     assert model.memory_bytes_ <= 2**20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -64,12 +65,13 @@ def test_predictions_during_learning_are_those_of_a_model_between_two_blocks(lea
     threads = [threading.Thread(target=watch, args=(mine,)) for mine in seen]
     for thread in threads:
         thread.start()
+    wait_until(lambda: failures or all(seen))
     for block in blocks()[1:]:
         model.partial_fit(X[block], Y[block], tasks=TASKS[block])
     done.set()
     for thread in threads:
         thread.join()
-    assert not failures
+    assert not failures and all(seen)
     assert all(mine <= set(after) for mine in seen), "a prediction from the middle of a block"
     assert model.decision_function(PROBE, tasks=PROBE_TASKS).tobytes() == after[-1]
 
@@ -88,23 +90,32 @@ def test_learning_from_several_threads_loses_nothing(learner):
 
 
 def test_predictions_during_a_refit_are_those_of_one_of_the_models(learner):
-    model = made(learner).fit(X[:SIZE], Y[:SIZE], tasks=TASKS[:SIZE])
-    failures, done = [], threading.Event()
+    def refit(model, block):
+        return model.fit(X[block], Y[block], tasks=TASKS[block])
+
+    def margins(model):
+        return model.decision_function(PROBE, tasks=PROBE_TASKS).tobytes()
+
+    after = {margins(refit(made(learner), block)) for block in blocks()[:15]}
+    model = refit(made(learner), blocks()[0])
+    seen, failures, done = set(), [], threading.Event()
 
     def watch():
         try:
             while not done.is_set():
+                seen.add(margins(model))
                 assert set(model.predict(PROBE, tasks=PROBE_TASKS)) <= {0, 1}
         except Exception as error:
             failures.append(error)
 
     thread = threading.Thread(target=watch)
     thread.start()
+    wait_until(lambda: failures or seen)
     for block in blocks()[:15]:
-        model.fit(X[block], Y[block], tasks=TASKS[block])
+        refit(model, block)
     done.set()
     thread.join()
-    assert not failures
+    assert not failures and seen and seen <= after
 
 
 def test_n_jobs_changes_nothing_but_the_time(learner):
@@ -211,25 +222,31 @@ def test_a_thread_that_stops_waiting_blocks_no_other(monkeypatch):
 
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_each_piece_of_a_long_prediction_comes_from_a_state_between_two_blocks(engine):
-    """A long prediction releases the lock after each piece of 64 rows, so that learning can continue."""
+    """A long prediction releases the lock after each piece of 64 rows, so that learning can continue.
+
+    So while another thread learns, the pieces of one prediction come from several states of the model.
+    """
     model = made(Perceptron, engine).partial_fit(X[:SIZE], Y[:SIZE], classes=[0, 1])
-    rows = np.tile(X[:64], (8, 1))
+    rows = np.tile(X[:64], (100, 1))
     after = {model.decision_function(X[:64]).tobytes()}
-    stop, failures, seen = threading.Event(), [], set()
+    stop, failures, calls = threading.Event(), [], []  # for each call of decision_function, the set of its pieces
 
     def ask():
         try:
             while not stop.is_set():
                 margins = model.decision_function(rows)
-                seen.update(margins[start : start + 64].tobytes() for start in range(0, len(rows), 64))
+                calls.append({margins[start : start + 64].tobytes() for start in range(0, len(rows), 64)})
         except Exception as error:
             failures.append(error)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    for block in blocks()[1:6]:
+    for block in itertools.cycle(blocks()):
         model.partial_fit(X[block], Y[block])
         after.add(model.decision_function(X[:64]).tobytes())
+        if failures or len(calls) >= 50 or any(len(pieces) > 1 for pieces in calls):
+            break
     stop.set()
     thread.join()
-    assert not failures and seen <= after
+    assert not failures and set().union(*calls) <= after
+    assert max(map(len, calls)) > 1, "nothing was learned during a prediction"

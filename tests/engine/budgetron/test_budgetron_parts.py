@@ -237,10 +237,29 @@ def test_parts_without_weight_are_dropped_in_both_engines_alike(form, make_setti
 
 
 def test_the_only_part_is_never_dropped(make_settings, stream, learn):
+    """It has the whole weight, so it counts as used, whatever was counted before. The core rejects such a state."""
     settings = make_settings(frequencies=0, latent=0, bins=0, filters=[(1.0, 0.1, 0.0)])
+    X, codes, tasks = stream(60)
     engine = reference.Engine(settings)
-    X, codes, tasks = stream(20)
     learn(engine, X, codes, tasks)
+    state = engine.state() | {"n_seen": mixture.DROP_AFTER + 60, "part_idle": np.array([mixture.DROP_AFTER])}
+    engine = reference.Engine.restore(settings, state)
+    learn(engine, X[:1], codes[:1], tasks[:1])
+    assert engine.query("beliefs")["weight"].tolist() == [1.0]
+    assert engine.state()["part_idle"].tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_part_that_remains_alone_is_never_idle(kind, make_settings, stream, learn):
+    settings = make_settings(frequencies=0, latent=0, bins=0, filters=[(1.0, 0.1, 0.0), (1.0, 0.1, 0.0)])
+    X, codes, tasks = stream(60)
+    engine = kind(settings)
+    learn(engine, X, codes, tasks)
+    state = engine.state() | {"n_seen": mixture.DROP_AFTER + 60, "part_idle": np.array([mixture.DROP_AFTER, 0])}
+    engine = kind.restore(settings, state | {"belief_weight": np.array([1e-7, 1 - 1e-7])})
+    learn(engine, X, codes, tasks)
+    state = engine.state()
+    assert state["part_index"].tolist() == [1] and state["part_idle"].tolist() == [0]
     assert engine.query("beliefs")["weight"].tolist() == [1.0]
 
 
