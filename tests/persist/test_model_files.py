@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -130,6 +130,24 @@ def test_a_state_that_is_not_finite_is_rejected_when_saved(model, tmp_path):
     with pytest.raises(InputError) as error:
         model.save(tmp_path / "m")
     check_message(error, "coef", "finite")
+
+
+def test_a_graph_that_cannot_be_loaded_is_rejected_when_saved(model, tmp_path):
+    graph = graphs.from_similarity([[1.0, 0.5], [0.5, 1.0]], tasks=["a", "b"])
+    model.set_params(graph=graph).save(tmp_path / "m")
+    for value in (1e200, -1.0):  # no constructor makes such a graph
+        model.set_params(graph=replace(graph, dense=np.array([[value, 0.0], [0.0, 1.0]])))
+        with pytest.raises(InputError, match="this model cannot be saved: load: a task graph must be valid"):
+            model.save(tmp_path / "m")
+    assert budgetron.load(tmp_path / "m").graph == graph
+
+
+def test_an_operating_point_that_cannot_be_loaded_is_rejected_when_saved(tmp_path):
+    model = budgetron.Budgetron(budget=20)
+    model.operating_point = budgetron.OperatingPoint(max_error=0.1)
+    model.partial_fit([[0.0], [1.0], [2.0]], [0, 1, 0]).operating_point.begin(np.array([0, 1, 2]))
+    with pytest.raises(InputError, match=r"this model cannot be saved: .*decisions"):
+        model.save(tmp_path / "m")
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from budgetron.errors import input_error, input_type_error, shown
 from budgetron.graphs.explicit import DENSE_LIMIT, Explicit
 from budgetron.graphs.matrices import (
+    LARGEST,
     check_semidefinite,
     component_numbers,
     distinct_names,
@@ -233,7 +234,13 @@ def _from_checked(who: str, laplacian: Any, identity: bool, tasks: tuple[Hashabl
     # A small graph is inverted at once. A large one stores A and solves for single columns when they are needed.
     if size <= DENSE_LIMIT:
         full = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
-        return Explicit(tasks, component, dense=_inverse(full, component, identity))
+        inverse = _inverse(full, component, identity)
+        if not (abs(inverse) <= LARGEST).all():  # also if it is infinite or NaN
+            raise input_error(
+                who, "laplacian", f"a matrix whose pseudoinverse has entries up to {LARGEST:g} in magnitude",
+                f"one with entries up to {abs(full).max():.3g}", "Scale the matrix up.",
+            )  # fmt: skip
+        return Explicit(tasks, component, dense=inverse)
     sparse = csr_array(laplacian)
     if identity:
         return Explicit(tasks, component, matrix=csr_array(sparse + eye_array(size, format="csr")))
@@ -257,6 +264,7 @@ def _inverse(laplacian: Floats, component: Any, identity: bool) -> Floats:
             result[block] = np.linalg.inv(laplacian[block] + np.eye(len(block[0])))
         else:
             # Eigenvalues below the limit are rounding errors of the eigenvalue 0.
-            result[block] = np.linalg.pinv(laplacian[block], rcond=1e-12, hermitian=True)
+            with np.errstate(all="ignore"):  # the caller rejects a result that is too large
+                result[block] = np.linalg.pinv(laplacian[block], rcond=1e-12, hermitian=True)
     # Rounding in the inverse makes it slightly asymmetric.
     return (result + result.T) / 2

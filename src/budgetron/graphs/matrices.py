@@ -11,6 +11,7 @@ from budgetron.errors import InputError, input_error, input_type_error, shown
 from budgetron.graphs.task_ids import plain
 from budgetron.graphs.taskgraph import Floats, Ints
 
+LARGEST = 1e150  # the largest magnitude of an entry; its square does not overflow
 _ROUNDING = 1e-10  # relative tolerance of the tests for symmetry and definiteness, because of rounding errors
 
 
@@ -40,6 +41,9 @@ def symmetric(who: str, name: str, value: Any) -> Any:
             "NaN or infinity in it",
             "Write 0 where tasks are unrelated.",
         )
+    if (largest := float(abs(values).max(initial=0.0))) > LARGEST:
+        accepted = f"a matrix of entries up to {LARGEST:g} in magnitude"
+        raise input_error(who, name, accepted, f"an entry of magnitude {largest:.3g}", "Scale the matrix down.")
     difference = abs(matrix - matrix.T).max()
     if difference > _ROUNDING * abs(matrix).max():
         raise input_error(

@@ -145,8 +145,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to one file, replacing an existing file; `budgetron.load` reads it.
 
-        Parameters, settings, state, labels and columns are first checked as `load` checks them. Then the file is
-        replaced atomically.
+        Its content is first checked as `load` checks it. Then the file is replaced atomically.
         """
         from budgetron.learners.lifecycle.saved import content_of  # imported here because most processes never save
         from budgetron.persist import replace_file

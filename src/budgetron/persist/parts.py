@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from budgetron.persist import schema
 from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 Array = NDArray[Any]
-LARGEST = 1e150  # the largest absolute entry of a graph; its square does not overflow
+# The graphs that `check_graph` has accepted. Graphs are immutable, so it is enough to check each of them once.
+_accepted: WeakSet[graphs.TaskGraph] = WeakSet()
 
 
 def kernel_record(who: str, kernel: kernels.Kernel | None) -> schema.Kernel | None:
@@ -112,11 +114,19 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
         component = arrays["component"]
         in_range = component.min() >= 0 and component.max() < k
         require(in_range, "graph.component", f"component numbers from 0 to {k - 1}")
-        values = arrays["data"] if "data" in arrays else arrays["similarity"]
-        require((np.abs(values) <= LARGEST).all(), "the entries of a task graph", f"at most {LARGEST:g}", "larger ones")
         graph = graphs.from_description({"kind": "explicit", "tasks": tasks, "component": component, **description})
         require(math.isfinite(graph.c_g), "the similarities of a task graph", "finite", "NaN or infinity")
         return graph
+
+
+def check_graph(graph: graphs.TaskGraph, record: schema.Graph, arrays: Mapping[str, Array]) -> None:
+    """Reject the record and the arrays of a graph that `graph_of` would reject.
+
+    Restoring a graph of 100,000 tasks takes a second, and a durable model is saved again and again.
+    """
+    if graph not in _accepted:
+        graph_of(record, arrays)
+        _accepted.add(graph)
 
 
 def _clique(record: schema.Clique, tasks: list[Any] | None, arrays: Mapping[str, Array]) -> graphs.TaskGraph:

@@ -1,9 +1,9 @@
 """Conversion between a learner and the record of a model file.
 
 The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
-A learner restored from it continues bit for bit. `content_of` (for saving) validates parameters, settings, state,
-labels and columns like `model_of` (for loading), so that errors in them are found when the model is saved. Called by
-`Learner.save`, `load`, and by durable and distributed models.
+A learner restored from it continues bit for bit. `content_of` (for saving) validates parameters, settings, graphs,
+state, labels, the operating point and columns like `model_of` (for loading), so that errors in them are found when the
+model is saved. Called by `Learner.save`, `load`, and by durable and distributed models.
 """
 
 from __future__ import annotations
@@ -40,15 +40,21 @@ _KINDS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "
 
 def content_of(model: Any) -> bytes:
     """Return the bytes of a model file for a fitted model. The caller holds the model's lock."""
-    saved, arrays = _record(model)
+    graphs = _graphs(model)
+    saved, arrays = _record(model, graphs)
     text = schema.encode_record(saved)
     settings = model._engine.settings
     # Read the record back as `load` will: an error now is better than a file that cannot be opened later.
     try:
         decoded_record = schema.decode_record(text)
+        for number, (graph, record) in enumerate(zip(graphs, decoded_record.graphs, strict=True)):
+            parts.check_graph(graph, record, _with_prefix(arrays, f"graph.{number}."))
         settings = engines.settings_of(settings.rule, decoded_record.settings, settings.graph)
         engines.check_state(settings, _with_prefix(arrays, "state."))
-        _classes(decoded_record.labels)
+        classes = _classes(decoded_record.labels)
+        if decoded_record.point is not None:
+            counted = _with_prefix(arrays, "decisions.")
+            point_of(decoded_record.point, counted, classes.values, hasattr(model, "predict_proba"))
         if decoded_record.columns is not None:
             check_columns(decoded_record.columns, _with_prefix(arrays, "columns."), settings)
     except ModelFileError as error:
@@ -56,7 +62,13 @@ def content_of(model: Any) -> bytes:
     return pack(text, arrays)
 
 
-def _record(model: Any) -> tuple[ModelRecord, Arrays]:
+def _graphs(model: Any) -> list[TaskGraph]:
+    """Return the graph of the engine, and that of the constructor's parameter if `set_params` has changed it."""
+    graph = model._engine.settings.graph
+    return [graph, model.graph] if isinstance(model.graph, TaskGraph) and model.graph != graph else [graph]
+
+
+def _record(model: Any, graphs: list[TaskGraph]) -> tuple[ModelRecord, Arrays]:
     """Return everything that a model file contains: a record, and arrays by name."""
     who: Any = type(model).__name__
     # A subclass defined elsewhere has code that a file cannot contain, even if it has the name of a learner.
@@ -70,9 +82,6 @@ def _record(model: Any) -> tuple[ModelRecord, Arrays]:
             f"A class of your own is code, which model files do not contain. {PICKLE}",
         )
     settings = engine.settings
-    graphs = [settings.graph]
-    if isinstance(model.graph, TaskGraph) and model.graph != settings.graph:  # changed by set_params
-        graphs.append(model.graph)
     arrays = {f"state.{name}": array for name, array in engines.state_arrays(settings, engine.state()).items()}
     graph_records = []
     for number, graph in enumerate(graphs):
