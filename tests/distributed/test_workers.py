@@ -10,7 +10,9 @@ from streams import local_run, random_graph, stream
 
 import budgetron
 from budgetron import graphs, kernels
-from budgetron.distributed import ShardedModel
+from budgetron.distributed import ShardedModel, WorkersLost
+from budgetron.distributed.workers.worker_group import WorkerGroup
+from budgetron.distributed.workers.worker_pool import WorkerLost, WorkerPool
 from budgetron.errors import InputError
 
 KERNEL = kernels.Gaussian(gamma=0.4)
@@ -164,3 +166,43 @@ def test_attributes_of_a_sharded_model_are_those_of_its_shards():
         assert model.score(X, y, tasks=tasks) > 0.5
     with pytest.raises(InputError, match="or was closed"):
         model.predict(X, tasks=tasks)
+
+
+class SilentPool(WorkerPool):
+    """A pool whose workers own any shard, but one of them answers no other call."""
+
+    def __init__(self, silent, restarts):
+        self.silent, self.restarts = silent, restarts
+
+    def start_worker(self, name):
+        pass
+
+    stop_worker = close = start_worker
+
+    def send(self, name, method, *arguments):
+        return name, method
+
+    def result(self, future):
+        name, method = future
+        if name == self.silent and method != "own":
+            raise WorkerLost(name)
+        return name
+
+    def restart_worker(self, name, is_last):
+        return self.restarts
+
+
+def test_the_error_names_the_shards_whose_worker_is_lost():
+    group = WorkerGroup(SilentPool("worker-0", restarts=True), 6, 1, "ShardedModel")
+    group.begin(2, None)
+    lost = [shard for shard, owner in group.owner.items() if owner == "worker-0"]
+    assert 0 not in lost
+    assert len(lost) > 1
+    with pytest.raises(WorkersLost, match=f"no worker is left for shards {', '.join(map(str, lost))}[.] No"):
+        group.call_all("statistics")
+    with pytest.raises(WorkersLost, match=f"no worker is left for shard {lost[0]}[.] No"):
+        group.call_owner(lost[0], "statistics")
+    without_shards = WorkerGroup(SilentPool("worker-0", restarts=False), 0, 1, "ShardedModel")
+    without_shards.begin(1, None)
+    with pytest.raises(WorkersLost, match="no worker is left[.] No"):
+        without_shards.call_all("ping")

@@ -152,10 +152,11 @@ class WorkerGroup:
                     return self.pool.call(worker, method, shard, epoch, *arguments)
                 except WorkerLost:
                     self._recover(worker, {shard: epoch})
-        raise self._workers_lost(shard)
+        raise self._workers_lost([shard])
 
     def call_all(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every worker, and retry if one is lost. Only for calls that may be repeated."""
+        unanswered: list[int] = []  # the shards of the workers that were lost in the last attempt
         for _ in range(MAX_ATTEMPTS):
             with self._table_lock:
                 workers, epochs = list(self.workers), dict(self.epoch)
@@ -168,9 +169,10 @@ class WorkerGroup:
                     lost.append(worker)
             if not lost:
                 return answers
+            unanswered = [shard for shard, owner in self.owner.items() if owner in lost]
             for worker in lost:
                 self._recover(worker, {s: epochs[s] for s, owner in self.owner.items() if owner == worker})
-        raise self._workers_lost(0)
+        raise self._workers_lost(unanswered)
 
     def _send_batch(self, method: str, batch: list[ShardMessage]) -> list[tuple[list[int], str, Any]]:
         by_worker: dict[str, list[int]] = {}
@@ -221,7 +223,7 @@ class WorkerGroup:
                 return self.pool.call(worker, method, [self._with_epoch(message)])[0]
             except WorkerLost:
                 self._recover(worker, {message.shard: epoch})
-        raise self._workers_lost(message.shard)
+        raise self._workers_lost([message.shard])
 
     # ---- recovery
 
@@ -238,7 +240,7 @@ class WorkerGroup:
             if not self.pool.restart_worker(worker, is_last=self.workers == [worker]):
                 self._remove_from_tables(worker)
                 if not self.workers:
-                    raise self._workers_lost(next(iter(lost_epochs), 0))
+                    raise self._workers_lost(lost_epochs)
             targets = workers_of(self.n_shards, self.workers, self.pinned)
             for shard, owner in list(self.owner.items()):
                 if owner == worker:
@@ -247,9 +249,12 @@ class WorkerGroup:
                     except WorkerLost:
                         return  # the new owner is lost too: the next attempt recovers the shard
 
-    def _workers_lost(self, shard: int) -> WorkersLost:
+    def _workers_lost(self, shards: Iterable[int]) -> WorkersLost:
+        """Return the error for shards without a worker; without shards, the lost workers owned none."""
+        names = ", ".join(map(str, sorted(shards)))
+        shown_shards = f" for shard{'s' if ', ' in names else ''} {names}" if names else ""
         return WorkersLost(
-            f"{self._who}: no worker is left for shard {shard}. No acknowledged example is lost: open the directory "
+            f"{self._who}: no worker is left{shown_shards}. No acknowledged example is lost: open the directory "
             f"again with {self._who}.open. A block that was sent with a key can be sent again."
         )
 
