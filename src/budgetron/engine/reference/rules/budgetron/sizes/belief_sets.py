@@ -36,6 +36,9 @@ PLAIN = (1.0, 10.0, 0.0, 0.0, 0.0)
 """One more filter on an explicit graph, which ignores the graph."""
 SMALL_BUDGET_FILTERS = ((3.0, 0.1, 0.0), (1.0, 10.0, 0.0))
 """The filters of a small budget: the first sees Fourier features."""
+MEDIUM_BUDGET_FILTERS = (*SMALL_BUDGET_FILTERS, (1.0, 0.1, 0.0))
+"""The filters of a medium budget with tasks. The last is linear and expects tasks to be alike. It is the best belief on
+many streams, and cheap."""
 LATENT = 6
 """Dimensions of the points of tasks in `Latent`."""
 FOURIER_RATES, FOURIER_OWNS = (0.1, 0.3, 1.0), (0.1, 1.0, 0.1)
@@ -167,16 +170,27 @@ def with_one_bandwidth(settings: Settings) -> Settings:
     )
 
 
+def with_three_filters(settings: Settings) -> list[Settings]:
+    """Return the settings with three filters, with and without `Latent`; none for a stream without tasks."""
+    if not has_tasks(settings):
+        return []
+    few = _with_filters(settings, MEDIUM_BUDGET_FILTERS)
+    return [few.with_parameters(latent=settings.parameters.latent), few]
+
+
 def with_few_filters(settings: Settings) -> Settings:
     """Return the settings with one or two filters, and no `Latent`."""
-    parameters = settings.parameters
-    few = SMALL_BUDGET_FILTERS if has_tasks(settings) else SMALL_BUDGET_FILTERS[:1]
+    return _with_filters(settings, SMALL_BUDGET_FILTERS if has_tasks(settings) else SMALL_BUDGET_FILTERS[:1])
+
+
+def _with_filters(settings: Settings, filters: tuple[tuple[float, float, float], ...]) -> Settings:
+    """Return the settings with these filters, of which the first sees Fourier features, and no `Latent`."""
     settings = with_one_bandwidth(settings)
-    filters = [(prior, own if parameters.own else 0.0, floor) for prior, own, floor in few]
-    fourier_filter = None if parameters.fourier_filter is None else 0
+    parameters = settings.parameters
     return settings.with_parameters(
-        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=fourier_filter, plain_filter=None, latent=0
-    )
+        filters=[(prior, own if parameters.own else 0.0, floor) for prior, own, floor in filters], filter_rates=[],
+        filter_lapses=[], fourier_filter=None if parameters.fourier_filter is None else 0, plain_filter=None, latent=0,
+    )  # fmt: skip
 
 
 def with_hashed_biases_only(settings: Settings) -> Settings:

@@ -49,6 +49,7 @@ def planned(settings: Settings, limit: int) -> Settings | None:
     few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (columns + 1))
     groups: list[tuple[list[Settings], int]] = [
         (belief_sets.with_several_filters(settings), ENOUGH_ROWS),
+        (belief_sets.with_three_filters(settings), ENOUGH_ROWS),
         ([belief_sets.with_few_filters(settings)], few_rows),
         ([belief_sets.with_hashed_biases_only(settings)], ENOUGH_ROWS),
         ([belief_sets.with_diagonal_covariance(settings)], ENOUGH_ROWS),
