@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -109,5 +110,6 @@ def test_a_report_about_one_task_says_nothing_about_tasks(orders: Path, tmp_path
     page = tmp_path / "r.html"
     budgetron("run", orders, "--report", page, "-q")
     text = page.read_text(encoding="utf-8")
-    assert "nothing about tasks, since there is only one" in text and "tasks are alike" not in text
+    assert re.search(r"The weights say that [^.;]*\)\. They say nothing about tasks, since there is only one\.", text)
+    assert "tasks are alike" not in text
     assert "No column was recognised as the task" in text and "--task" in text

@@ -204,5 +204,5 @@ def test_the_error_names_the_shards_whose_worker_is_lost():
         group.call_owner(lost[0], "statistics")
     without_shards = WorkerGroup(SilentPool("worker-0", restarts=False), 0, 1, "ShardedModel")
     without_shards.begin(1, None)
-    with pytest.raises(WorkersLost, match="no worker is left[.] No"):
+    with pytest.raises(WorkersLost, match=r"no worker is left\. No"):
         without_shards.call_all("ping")

@@ -46,23 +46,22 @@ def beliefs(validation: Validation, model: Any) -> Section | None:
 
 
 def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
-    """Summarize the weights of the beliefs in a sentence."""
+    """Summarize the weights of the beliefs in a few sentences."""
     # The total weight of the beliefs with a property is the probability that the model gives to this property.
     unrelated = sum(weight for belief, weight in weighted if belief.apart)
     kinds = sum(weight for belief, weight in weighted if belief.learned)
     curved = sum(weight for belief, weight in weighted if belief.curved)
     moving = sum(weight for belief, weight in weighted if belief.adapting)
+    about_tasks = sum(weight for belief, weight in weighted if "tasks" in belief.words)
     related = ""
-    if n_tasks < 2:
-        related = "nothing about tasks, since there is only one"
-    elif (about_tasks := sum(weight for belief, weight in weighted if "tasks" in belief.words)) >= 0.5:
+    if n_tasks > 1 and about_tasks >= 0.5:
         shares = {
             "that there are kinds of tasks": kinds,
             "that tasks differ": unrelated,
             "that tasks are alike": about_tasks - kinds - unrelated,
         }
         most = max(shares, key=lambda words: shares[words])
-        related = f"{most} ({as_percent(shares[most], 0)})"
+        related = f"{most} ({as_percent(shares[most], 0)}), and "
     # The beliefs of a table of features assume nothing about tasks or the shape of the boundary.
     of_table = sum(weight for belief, weight in weighted if "of features" in belief.words)
     shape = (
@@ -72,6 +71,8 @@ def summary(weighted: list[tuple[Belief, float]], n_tasks: int) -> str:
     )
     text = "A belief is a model with certain assumptions; several are weighted by how well each predicts."
     if of_table < 0.5:
-        text += f" The weights say {f'{related}, and {shape}' if related else shape}."
+        text += f" The weights say {related}{shape}."
+        if n_tasks < 2:
+            text += " They say nothing about tasks, since there is only one."
     changing = f" {as_percent(moving, 0)} of the weight is on beliefs that expect the stream to keep changing."
     return text + (changing if moving > 0.2 else "")
