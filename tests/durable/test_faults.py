@@ -252,9 +252,12 @@ def test_an_interrupt_between_log_and_model_is_detected(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(StorageError, match="interrupted between the log and the model"):
         host.learn(*block)
+    (tmp_path / "copy").mkdir()
+    host.backup(tmp_path / "copy" / "host.sqlite")  # everything is in the log
     host.close()
-    with Host.open(tmp_path) as host:
-        assert same_model(host.model, learn_without_host(MODELS["random"], [*blocks(40), block])[0])
+    for folder in (tmp_path, tmp_path / "copy"):
+        with Host.open(folder) as host:
+            assert same_model(host.model, learn_without_host(MODELS["random"], [*blocks(40), block])[0])
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy import sparse
 
 import budgetron
 from budgetron.durable import Host, KeyReused, Request
+from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import Closed, InputError, UnknownLabel
 from budgetron.learners.lifecycle.saved import content_of
 
@@ -224,28 +227,45 @@ def test_restore_replaces_the_model(tmp_path):
         assert same_model(again.model, other)
 
 
-def test_a_backup_made_while_learning_is_consistent(tmp_path):
-    sent = blocks(400, size=4)
+def test_a_backup_made_while_learning_is_consistent(tmp_path, monkeypatch):
+    """Examples are learned without a pause; some of them after the call of `backup`, before and after the copy."""
+    sent, stop = blocks(400, size=4), threading.Event()
     host = Host.open(tmp_path / "a", MODELS["random"], snapshot_every=50)
-    for block in sent[:30]:
-        host.learn(*block)
-    stop = threading.Event()
 
     def learn():
-        for block in sent[30:]:
+        for block in itertools.cycle(sent):
+            if stop.is_set():
+                return
             host.learn(*block)
-        stop.set()
 
+    def wait_for_more():
+        position, end = host.position, time.monotonic() + 300
+        while host.position == position:
+            assert time.monotonic() < end, "nothing is learned during the backup"
+            time.sleep(0.001)
+
+    def copy_between_records(source, target):
+        wait_for_more()
+        copy_database(source, target)
+        wait_for_more()
+
+    monkeypatch.setattr("budgetron.durable.storage.sqlite_file.copy_database", copy_between_records)
+    (tmp_path / "b").mkdir()
     thread = threading.Thread(target=learn)
     thread.start()
-    (tmp_path / "b").mkdir()
-    host.backup(tmp_path / "b" / "host.sqlite")
-    thread.join()
-    host.close()
+    try:
+        wait_for_more()
+        first = host.position
+        host.backup(tmp_path / "b" / "host.sqlite")
+        last = host.position
+    finally:
+        stop.set()
+        thread.join()
+        host.close()
     with Host.open(tmp_path / "b") as copy:
-        done = copy.position
-        assert 30 <= done <= 100
-        assert same_model(copy.model, learn_without_host(MODELS["random"], sent[:done])[0])
+        assert first < copy.position < last
+        learned = itertools.islice(itertools.cycle(sent), copy.position)
+        assert same_model(copy.model, learn_without_host(MODELS["random"], learned)[0])
 
 
 def test_the_directory_stays_small(tmp_path):

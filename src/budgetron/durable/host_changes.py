@@ -120,5 +120,5 @@ class HostChanges(HostReads):
 
         To restore it, stop the process that owns the directory and run: budgetron restore PATH DIRECTORY
         """
-        self._state.check_open()
+        self._state.check_not_closed()
         self._state.log.copy_to(Path(path))

@@ -50,10 +50,16 @@ class HostState:
 
     # ---- whether it may be used
 
-    def check_open(self) -> None:
-        """Raise an error if the host was closed, or if log and model differ."""
+    def check_not_closed(self) -> None:
         if not self.is_open:
             raise Closed("Host: this host was closed. Open the directory again with Host.open.")
+
+    def check_open(self) -> None:
+        """Raise an error if the host was closed, or if log and model differ. The caller holds `commit_lock`.
+
+        Without the lock, log and model also differ while another thread learns.
+        """
+        self.check_not_closed()
         if not self.is_consistent:
             raise StorageError(
                 "Host: learning was interrupted between the log and the model. Close this host and open the directory "
