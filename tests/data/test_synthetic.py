@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from budgetron import data
+from budgetron import data, graphs
 from budgetron.data.synthetic import Shift, stream
 from budgetron.errors import InputError
 
@@ -183,7 +183,6 @@ class TestShift:
 
 class TestGraph:
     def test_cosines_are_those_of_the_graph(self) -> None:
-        graphs = pytest.importorskip("budgetron.graphs")
         graph = graphs.from_edges([("ann", "bob"), ("bob", "cid")], tasks=["dan"])
         dataset, answer = stream(400, d=30, graph=graph)
         laplacian = np.array([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 1, 0], [0, 0, 0, 0]])
@@ -197,18 +196,15 @@ class TestGraph:
             assert np.isclose(weights @ dataset.X[t], answer.scores[t])
 
     def test_the_complete_graph_equals_a_relatedness(self) -> None:
-        graphs = pytest.importorskip("budgetron.graphs")
         dataset, answer = stream(400, d=30, n_tasks=6, graph=graphs.complete())
         assert dataset.k == 6 and np.allclose(off_diagonal(answer.relatedness(0)), 0.5)
 
     def test_a_task_with_similarity_0_to_itself_is_rejected(self) -> None:
-        graphs = pytest.importorskip("budgetron.graphs")
         laplacian = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
         with pytest.raises(InputError, match=r"graph must be .* > 0 for every task i; got 0 for task 2"):
             stream(10, graph=graphs.from_laplacian(laplacian, identity=False))
 
     def test_an_explicit_graph_determines_the_number_of_tasks(self) -> None:
-        graphs = pytest.importorskip("budgetron.graphs")
         with pytest.raises(InputError, match="n_tasks must be 2, the number of tasks in the graph; got 5"):
             stream(10, n_tasks=5, graph=graphs.from_edges([("ann", "bob")]))
 
