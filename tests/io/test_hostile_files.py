@@ -89,7 +89,7 @@ class GeneratedFile(RawIOBase):
         return True
 
     def read(self, size=-1):
-        return next(self._pieces, b"")
+        return bytes(bytearray(next(self._pieces, b"")))  # a copy, so that a reader that keeps it uses memory
 
 
 def peak_memory(source, **more):
