@@ -197,6 +197,15 @@ def test_errors_about_the_directory_of_a_replicated_model_name_its_class(tmp_pat
         ReplicatedModel(Budgetron(100), replicas=2, directory=tmp_path / "live").partial_fit(X, y, tasks=tasks)
     with pytest.raises(InputError, match=r"^ReplicatedModel\.open: .* Use ReplicatedModel\.load\.$"):
         ReplicatedModel.open(tmp_path / "saved")
+    with pytest.raises(InputError, match=r"^ReplicatedModel: .* has no file .* URL of a ReplicatedModel\.$"):
+        ReplicatedModel.open(tmp_path / "nowhere")
+    replica = next((tmp_path / "saved").glob("shard-00001*"))
+    replica.write_bytes(replica.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"^ReplicatedModel: .* does not match its checksum"):
+        ReplicatedModel.load(tmp_path / "saved")
+    (tmp_path / "saved" / "sharded.json").write_text("{}")
+    with pytest.raises(InputError, match=r"^ReplicatedModel: .* is damaged"):
+        ReplicatedModel.load(tmp_path / "saved")
 
 
 def test_a_directory_with_a_model_cannot_be_started_again(tmp_path):

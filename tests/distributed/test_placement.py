@@ -45,7 +45,7 @@ def test_a_graph_is_restricted_to_components_without_cutting_them():
     graph = graphs.from_edges([(1, 2), (3, 4)], weights=[0.3, 2.0])
     part = graph.restricted(np.array([2, 3]))
     assert part.tasks == (3, 4) and part.similarity(3, 4) == graph.similarity(3, 4)
-    with pytest.raises(InputError, match="a union of whole components"):
+    with pytest.raises(InputError, match="indices must be those of all tasks of one or more components"):
         graph.restricted(np.array([1, 2]))
 
 

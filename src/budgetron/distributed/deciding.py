@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from budgetron.decisions import OperatingPoint
 from budgetron.distributed.directory.on_disk import OnDisk
 from budgetron.distributed.input_validation import InputValidator
-from budgetron.distributed.split.placement import WHO
 
 
 class ShardDeciding(OnDisk):
@@ -75,7 +74,7 @@ class ShardDeciding(OnDisk):
         if point.labels is None:
             point.begin(classes.values)
         has_margin = np.isfinite(margins if margins.ndim == 1 else margins[:, 0])
-        point.count_margins(margins[has_margin], classes.codes(WHO, np.asarray(labels))[has_margin])
+        point.count_margins(margins[has_margin], classes.codes(type(self).__name__, np.asarray(labels))[has_margin])
         return point
 
     def _count_rows(self, margins: NDArray[np.float64], labels: Any, learned: NDArray[np.bool_] | None) -> None:

@@ -59,8 +59,8 @@ class InputValidator:
     def __init__(
         self,
         learner: Any,
+        who: str,  # the class of the model, for messages
         check_shares: Callable[[InputValidator], object] = lambda validator: None,
-        who: str = "ShardedModel",
     ) -> None:
         if not isinstance(learner, Learner):
             raise input_type_error(who, "learner", "a learner of budgetron", shown(learner), "For example Budgetron().")

@@ -171,7 +171,7 @@ class ShardedModel(ShardLearning, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _get_validator(self) -> InputValidator:
         if not hasattr(self, "_validator"):
-            validator = InputValidator(self.learner, self._first_budgets, type(self).__name__)
+            validator = InputValidator(self.learner, type(self).__name__, self._first_budgets)
             self._check_parameters()
             self._validator = validator
             self._validation_lock = threading.Lock()

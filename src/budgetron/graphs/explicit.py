@@ -184,7 +184,7 @@ class Explicit(TaskGraph):
         present, component = np.unique(self.component[indices], return_inverse=True)
         if int(np.diff(self._starts)[present].sum()) != len(indices):
             got = f"{len(indices)} tasks that cut a component"
-            raise input_error("graph", "restricted", "a union of whole components", got)
+            raise input_error("graph.restricted", "indices", "those of all tasks of one or more components", got)
         if self.dense is not None:
             return Explicit(tasks, component.astype(np.int64), dense=self.dense[np.ix_(indices, indices)])
         rows = self.matrix[indices]

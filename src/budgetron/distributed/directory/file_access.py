@@ -29,8 +29,8 @@ def write_file(target: str, name: str, content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def read_file(source: str, name: str, digest: str | None = None) -> bytes:
-    """Read a file and verify its SHA-256, if one is given."""
+def read_file(source: str, name: str, who: str, digest: str | None = None) -> bytes:
+    """Read a file and verify its SHA-256, if one is given. `who` is the class of the model, for messages."""
     try:
         if _is_url(source):
             filesystem, folder = _filesystem(source)
@@ -38,12 +38,11 @@ def read_file(source: str, name: str, digest: str | None = None) -> bytes:
         else:
             content = read_bytes(Path(source) / name, MAX_BYTES)
     except FileNotFoundError:
-        message = (
-            f"ShardedModel.load: {source!r} has no file {name!r}. Pass a folder or URL that ShardedModel.save wrote."
-        )
-        raise InputFileMissing(message) from None
+        raise InputFileMissing(
+            f"{who}: {source!r} has no file {name!r}. Pass the folder or URL of a {who}."
+        ) from None
     if digest is not None and sha256(content).hexdigest() != digest:
-        raise ModelFileError(f"ShardedModel.load: {name} does not match its checksum. Load another copy.")
+        raise ModelFileError(f"{who}: {name} in {source!r} does not match its checksum. Load another copy.")
     return content
 
 
@@ -71,7 +70,7 @@ def _filesystem(target: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise MissingExtra(
-            error_message("ShardedModel", "the location", "a folder, or a URL if fsspec is installed", repr(target),
+            error_message("save and load", "the location", "a folder, or a URL if fsspec is installed", repr(target),
                           "Install it with pip install 'budgetron[ray]', or pass a folder.")
         ) from None  # fmt: skip
     filesystem, folder = url_to_fs(target)

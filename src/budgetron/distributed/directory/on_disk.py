@@ -108,17 +108,18 @@ class OnDisk(Introspection, ABC):
     def load(cls, source: Any, **options: Any) -> Self:
         """Load the model that `save` wrote. It learns and predicts exactly as the saved model would have.
 
-        A `ReplicatedModel` is an exception: what its replicas learned between the last exchange and the save is never
-        exchanged. Call `exchange` before you save it.
+        A `ReplicatedModel` is an exception: what its replicas learned between the last exchange and the save is not
+        exchanged, or only in part. Call `exchange` before you save it.
 
         `options` are parameters such as `workers` and `directory`. If `source` is a live directory, a copy of its
         current state is loaded, and the process that owns the directory is not disturbed.
         """
         source = str(source)
-        saved = record.read_record(source)
+        saved = record.read_record(source, cls.__name__)
         model = cls._from_record(source, saved, options)
         model._check_directory()
-        models = [hosted_model_from(read_file(source, file.name, file.digest)).model for file in saved.files]
+        contents = (read_file(source, file.name, saved.kind, file.digest) for file in saved.files)
+        models = [hosted_model_from(content).model for content in contents]
         # A live directory lists no files: its models are in the logs of the shards.
         model._begin(models or [load_copy(Path(source) / folder_of(shard)).model for shard in range(saved.shards)])
         return model
@@ -130,7 +131,7 @@ class OnDisk(Introspection, ABC):
         If another process has the directory open, that process can no longer write to it. `options` are parameters such
         as `workers` and `backend`.
         """
-        saved = record.read_record(str(directory))
+        saved = record.read_record(str(directory), cls.__name__)
         if saved.files:
             raise input_error(
                 f"{cls.__name__}.open", "directory", "a live directory", f"{str(directory)!r}, which save wrote",

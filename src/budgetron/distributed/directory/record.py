@@ -62,19 +62,22 @@ def write_record(target: str, record: DirectoryRecord) -> None:
     write_file(target, NAME, msgspec.json.encode(record))
 
 
-def read_record(source: str) -> DirectoryRecord:
-    """Read the record of a folder or URL. Raises `InputError` if there is none, or one of a newer format."""
+def read_record(source: str, who: str = "sharded model") -> DirectoryRecord:
+    """Read the record of a folder or URL. Raises `InputError` if there is none, or one of a newer format.
+
+    `who` is the class that the caller expects there, for messages.
+    """
     try:
-        record = msgspec.json.decode(read_file(source, NAME), type=DirectoryRecord)
+        record = msgspec.json.decode(read_file(source, NAME, who), type=DirectoryRecord)
     except msgspec.DecodeError as error:
         raise InputError(
-            f"{WHO}: {NAME} in {source!r} is damaged: {error}. Restore the file from a backup."
+            f"{who}: {NAME} in {source!r} is damaged: {error}. Restore the file from a backup."
         ) from None
     if not 1 <= record.format <= FORMAT:
-        raise input_error(WHO, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
+        raise input_error(who, NAME, f"of format {FORMAT} or earlier", str(record.format), "Use a newer budgetron.")
     if record.format == 1 and record.kind == "ReplicatedModel":
         # Format 1 stored the budget of each replica. The replicas keep it, so the total is the sum.
-        of_replica = budget_of(WHO, record.budget)
+        of_replica = budget_of(record.kind, record.budget)
         if of_replica.bytes is not None:
             record.budget = f"{of_replica.bytes * record.shards} B"
         elif of_replica.examples is not None:
@@ -92,11 +95,12 @@ def write_prototype(target: str, validator: InputValidator, stamp: str) -> Shard
 
 def read_validator(source: str, record: DirectoryRecord) -> InputValidator:
     """Read the prototype, and restore the validator with the learner as the caller created it."""
-    prototype = hosted_model_from(read_file(source, record.prototype.name, record.prototype.digest)).model
+    content = read_file(source, record.prototype.name, record.kind, record.prototype.digest)
+    prototype = hosted_model_from(content).model
     learner = type(prototype)(**prototype.get_params(deep=False))
     if "budget" in learner.get_params(deep=False):
         learner.set_params(budget=record.budget)
-    validator = InputValidator(learner)
+    validator = InputValidator(learner, record.kind)
     validator.prototype = prototype
     return validator
 

@@ -130,7 +130,9 @@ class ReplicatedModel(ShardedModel):
 
     def _start(self, models: list[Any] | None) -> None:
         super()._start(models)
-        # The baseline is not on disk, so after a restart the changes since the last exchange are not exchanged.
+        # The baseline is not on disk. After a restart, what filters have learned since the last exchange is therefore
+        # never exchanged. Of tables and bins, the smallest sums of all replicas are the baseline, so only what all
+        # replicas have learned about a key is left out (`keyed_weights.baseline`).
         self._baseline = Baseline.of(self._parts() if self.replicas > 1 else [])
         self.n_exchanges_ = 0
 
