@@ -89,10 +89,41 @@ def test_a_replacement_that_was_not_copied_is_not_counted_as_a_record_that_the_c
     host.before_answer = broken
     with pytest.raises(NotCopied):
         versions.activate("v1", "me")
+    with pytest.raises(NotCopied):  # a retry changes nothing, and it is not acknowledged either
+        versions.activate("v1", "me")
     host.before_answer = None
-    assert versions.activate("v1", "me") == host.position  # a retry changes nothing
+    assert versions.activate("v1", "me") == host.position
     learn(host, versions, 2)
-    assert versions.candidate.skipped == 0
+    assert versions.candidate.skipped == 0 and len(versions.versions.state.events) == 1
+    host.close()
+
+
+def test_a_promotion_that_was_not_copied_is_not_repeated_by_a_retry(tmp_path, forgetron):
+    host, versions = open_versions(tmp_path / "data")
+    learn(host, versions, 0)
+    versions.save("other", forgetron)
+    versions.begin("other", 0.0)
+    learn(host, versions, 1)
+    old, new = host.content(), versions.candidate.hosted.content()
+
+    def broken():
+        raise StorageError("the network is down")
+
+    host.before_answer = broken
+    for _ in range(2):
+        with pytest.raises(NotCopied):
+            versions.promote("me")
+        assert host.content() == new and versions.candidate is None
+    host.before_answer = None
+    assert versions.promote("me") == host.position
+    assert [event.action for event in versions.versions.state.events] == ["promote"]
+    assert versions.versions.state.promoting is None
+    versions.activate("other", "me")  # the file, which has not learned what the candidate has learned
+    assert host.content() == forgetron
+    versions.activate("replaced-2", "me")
+    assert host.content() == old
+    with pytest.raises(NoVersion):
+        versions.promote("me")
     host.close()
 
 

@@ -286,6 +286,9 @@ class ShardedHost:
         if self.hosted_model.is_fitted:
             self.model.snapshot()
 
+    def confirm(self) -> None:
+        """Do nothing: a model in shards has no copy."""
+
     @property
     def snapshot_record(self) -> NoReturn:
         raise _in_shards_error("has no single log")

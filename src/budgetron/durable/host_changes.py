@@ -115,6 +115,13 @@ class HostChanges(HostReads):
                 state.hosted = hosted
             state.confirm()
 
+    def confirm(self) -> None:
+        """Wait until the last commit is in the copy, if there is one. Raises `NotCopied` if it cannot be copied."""
+        state = self._state
+        with state.commit_lock:
+            state.check_writable()
+            state.confirm()
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a copy of the model, the log and the idempotency keys to one file, while learning continues.
 

@@ -82,6 +82,9 @@ class ModelHost(Protocol):
 
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None: ...
 
+    def confirm(self) -> None:
+        """Wait until the last commit is in the copy, if there is one. A retry of a change calls this."""
+
     def backup(self, path: Path) -> None: ...
 
     def close(self) -> None: ...

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from budgetron.distributed import InShards
 from budgetron.durable import Learned, ModelHost, NotCopied
 from budgetron.durable.hosted_model import hosted_model_from
-from budgetron.durable.versions import AUTOMATIC, CandidateState, NoVersion, Versions
+from budgetron.durable.versions import AUTOMATIC, CandidateState, Event, NoVersion, Versions
 from budgetron.errors import BudgetronError
 from budgetron.service.logs import log
 from budgetron.service.model.candidate import Candidate
@@ -90,9 +90,11 @@ class ModelVersions:
 
     def activate(self, version: str, who: str, action: str = "activate") -> int:
         """Replace the model by a version. The replaced model is saved, so that a rollback can return to it."""
-        content, state, host = self.versions.read(version), self.versions.state, self._host
-        if state.current == version and state.events[-1].position == host.position:
-            return host.position  # a retry: nothing was learned since
+        content, last = self.versions.read(version), self._last_replacement()
+        # A promoted version has learned more than the file of this version, so it is not the same model.
+        if last is not None and last.version == version and last.action != "promote":
+            self._host.confirm()  # the first attempt may have failed here
+            return last.position
         return self._replace(action, version, content, who)
 
     def rollback(self, who: str) -> int:
@@ -102,6 +104,11 @@ class ModelVersions:
             raise NoVersion("rollback: the model has not been replaced yet, so there is nothing to go back to. "
                             "Save versions with PUT /v1/versions/NAME, and activate one with POST.")  # fmt: skip
         return self.activate(previous, who, "rollback")
+
+    def _last_replacement(self) -> Event | None:
+        """Return the last replacement if nothing was committed since. Then the same request is a retry of it."""
+        events = self.versions.state.events
+        return events[-1] if events and events[-1].position == self._host.position else None
 
     def _replace(self, action: str, version: str, content: bytes, who: str) -> int:
         host, versions = self._host, self.versions
@@ -146,18 +153,28 @@ class ModelVersions:
 
     def end(self) -> None:
         self._current_candidate()
-        self._set_candidate(None)
-        self.versions.end_candidate()
+        self._end_candidate()
 
     def promote(self, who: str) -> int:
         """Make the candidate, with everything it has learned, the model in use."""
+        last = self._last_replacement()
+        if self.candidate is None and last is not None and last.action == "promote":
+            self._host.confirm()  # a retry: the first attempt may have failed here
+            return last.position
         candidate = self._current_candidate()
         candidate.follow()
         self.versions.set_state(promoting=self._host.position)
-        position = self._replace("promote", candidate.version, candidate.hosted.content(), who)
+        try:
+            position = self._replace("promote", candidate.version, candidate.hosted.content(), who)
+        except NotCopied:  # the model was replaced nevertheless
+            self._end_candidate()
+            raise
+        self._end_candidate()
+        return position
+
+    def _end_candidate(self) -> None:
         self._set_candidate(None)
         self.versions.end_candidate()
-        return position
 
     def _set_candidate(self, candidate: MaybeCandidate) -> MaybeCandidate:
         self.candidate = candidate
