@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 
 import pytest
 from ndjson_client import NDJSON, SHARDS, Stream, learn, seen
@@ -45,18 +44,27 @@ def test_a_bad_line_among_the_first_is_the_only_one_that_is_rejected(tmp_path, a
             assert model["seen"] == 12 and model["classes"] == ["ham", "spam"]
 
 
+def send_and_wait_for_pause(stream, lines, rejected):
+    """Send lines, then an invalid one with the number `rejected`, and wait until the service has reported it.
+
+    The service reports it when no line has come for a while. It has read all lines by then, and learns those that it
+    can.
+    """
+    stream.send([*lines, b"{\n"])
+    stream.read_until(b'"line":%d,' % rejected)
+
+
 @BOTH
 def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
     with running(tmp_path, *arguments) as service, service.client() as client:
         stream = Stream(service.url, "the stream")
         for number in (0, 2, 4):
-            stream.send([line(number)])
-            time.sleep(0.1)  # longer than the pause after which the service learns the lines that it has
+            send_and_wait_for_pause(stream, [line(number)], number + 2)
         assert seen(client) == 0
         stream.send([line(1)])
-        stream.read_until(b'"lines":[1,4]')
+        stream.read_until(b'"lines":[1,7]')
         stream.send([line(6)])
-        stream.read_until(b'"lines":[5,5]')  # lines are now learned at once
+        stream.read_until(b'"lines":[8,8]')  # lines are now learned at once
         stream.close()
         assert seen(client) == 5
 
@@ -64,12 +72,11 @@ def test_lines_that_come_slowly_wait_for_a_second_label(tmp_path, arguments):
 def test_a_stop_does_not_reject_lines_that_wait(tmp_path):
     service = Running(tmp_path, *LOCAL)
     stream = Stream(service.url, "the stream")
-    stream.send([line(0), line(2)])
-    time.sleep(0.1)  # the service has read the lines by then; both have the same label, so they wait for another one
+    send_and_wait_for_pause(stream, [line(0), line(2)], 3)  # both have the same label, so they wait for another one
     service.process.send_signal(signal.SIGTERM)
     stream.read_until(b'"done":false')
     last = json.loads(stream.received[stream.received.index(b'{"done"') :].split(b"\n")[0])
-    assert last["refused"] == 0 and last["unacknowledged_from"] == 1
+    assert last["refused"] == 1 and last["unacknowledged_from"] == 1
     stream.close()
     service.stop()
 
