@@ -7,33 +7,34 @@ CAUSES: dict[str, str | list[str]] = {
         "and converted once per block."
     ),
     "gaussian": "Stored rows that do not fit into the inner caches are read from memory, as for the yardstick.",
-    "shared": (
+    "shared": [
         "An eviction changes the weights of all tasks that have a row, at most `max_task_rows`. That is rows × B "
-        "multiplications, in addition to B² for the inverse Gram matrix and, with more than B rows, B² for the matrix "
-        "of the norms. 139 tasks, B = 500: the pass over the inverse Gram matrix takes 60 % of the core's time, "
-        "changing the rows and adding up their squares 21 %, and the rule itself, mostly choosing the example to "
-        "evict, 9 % (perf). The rows (560 KB) and the inverse Gram matrix (1 MB) do not fit into the second cache (1 "
-        "MB) together. Processes of this version and of version 0.1 took turns, on a machine with other work: eight "
-        "of each in one run and ten in another. With 139 tasks, version 0.1 takes 27.6 and 27.3 µs of processor time "
-        "per row (1.30 and 1.33 × the time of four tasks, medians of the two runs), and this version 26.9 and 26.7 µs "
-        "(1.31 and 1.29 ×). So 139 tasks are 2 to 3 % faster than in 0.1, and the ratio is at the target. A run of "
-        "`make bench` with earlier code once had 1.65 ×, which is not explained. Tried without gain: prefetching the "
-        "row that is one to three ahead, and non-temporal prefetches; twelve registers per row instead of eight; and, "
-        "in an earlier form of the loop, two to eight whole rows at a time. 1,000 tasks and more: evictions wait as "
-        "one vector per evicted slot, and are applied to all rows in one blocked product when there are 48 of them, "
-        "or when too many rows were updated since the last time. A slot that is evicted again needs no further "
-        "vector: of 32 evictions, about 18 are of different slots. The product runs at about nine tenths of the "
-        "processor's peak rate of multiply-adds. With 1,000 tasks it takes 28 % of the core's time, the pass over the "
-        "inverse Gram matrix 36 %, the matrix of the norms 15 %, the rule itself 8 %, and changing the waiting "
-        "vectors and the rows that were updated 4 %. With 10,000 rows, the product takes 54 %, the inverse Gram "
-        "matrix 23 % and the matrix of the norms 12 % (perf). Before, all 32 evictions of a batch were multiplied "
-        "separately. Processes of both builds took turns: the time per row with 1,000 tasks is 10 % less (2.29 → 2.10 "
-        "× four tasks, eight processes of each), with 10,000 rows 38 % less (149 → 93 µs), on a machine with other "
-        "work. Tried without gain: 16 to 64 slots and 32 to 128 updated rows with 1,000 tasks (within 5 % of each "
-        "other); tiles of six and eight rows, or of three and four registers; the same columns of 8 to 32 rows before "
-        "the next columns; shares that begin at cache lines. Not implemented: two evictions in one pass over the "
-        "matrix of the norms, which by our estimate would save 4 % with 1,000 tasks for about 40 lines of code."
-    ),
+        "multiplications, in addition to B² for the inverse Gram matrix and, with more than B rows, B² for the "
+        "matrix of the norms.",
+        "With 139 tasks and B = 500, the pass over the inverse Gram matrix takes 60 % of the core's time (perf). "
+        "Changing the rows and adding up their squares takes 21 %, and the rule itself, mostly choosing the "
+        "example to evict, 9 %. The rows (560 KB) and the inverse Gram matrix (1 MB) together do not fit into the "
+        "second cache (1 MB).",
+        "Processes of this version and of version 0.1 took turns, on a machine with other work. With 139 tasks, "
+        "version 0.1 takes 27.5 µs of processor time per row (1.30 to 1.33 × the time of four tasks), and this "
+        "version 26.8 µs (1.29 to 1.31 ×). So 139 tasks are 2 to 3 % faster than in 0.1, and the ratio is at the "
+        "target.",
+        "With 1,000 tasks and more, evictions wait as one vector per evicted slot. They are applied to all rows "
+        "in one blocked product when there are 48 of them, or when too many rows were updated since the last "
+        "time. A slot that is evicted again needs no further vector: of 32 evictions, about 18 are of different "
+        "slots. The product runs at about nine tenths of the processor's peak rate of multiply-adds.",
+        "With 1,000 tasks, the pass over the inverse Gram matrix takes 36 % of the core's time, the product 28 %, "
+        "the matrix of the norms 15 %, the rule itself 8 %, and changing the waiting vectors and the updated rows "
+        "4 %. With 10,000 rows, the product takes 54 %, the inverse Gram matrix 23 % and the matrix of the norms "
+        "12 % (perf).",
+        "Tried without gain with 139 tasks: prefetching the row that is one to three ahead, and non-temporal "
+        "prefetches; twelve registers per row instead of eight; two to eight whole rows at a time.",
+        "Tried without gain with 1,000 tasks: 16 to 64 slots and 32 to 128 updated rows (within 5 % of each "
+        "other); tiles of six and eight rows, or of three and four registers; the same columns of 8 to 32 rows "
+        "before the next columns; shares that begin at cache lines.",
+        "Not implemented: two evictions in one pass over the matrix of the norms. By our estimate this would save "
+        "4 % with 1,000 tasks, for about 40 lines of code.",
+    ],
     "shared-graph": (
         "Beside one product with A⁻¹, a mistake reads all rows twice: to distribute the weight of the evicted example, "
         "and for the inner products of the row that changes. A margin reads them once more."
