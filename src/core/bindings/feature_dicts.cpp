@@ -47,6 +47,8 @@ bool FeatureRow::read(nb::handle features, nb::dict columns) {
 }
 
 bool FeatureRow::look_up(nb::handle features, nb::dict columns, std::vector<nb::object>& missing) {
+  // Without the GIL, another thread could change a dict while it is read.
+  const nb::ft_object2_guard guard(features, columns);
   entries.clear();
   entries.reserve(static_cast<std::size_t>(PyDict_Size(features.ptr())));
   PyObject *key = nullptr, *value = nullptr;

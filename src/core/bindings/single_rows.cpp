@@ -160,6 +160,7 @@ struct Names {
 
 // Looks up the code of a label. Returns false if y is not one of the known labels.
 bool find_code(const nb::dict& codes, nb::handle y, std::int32_t& out) {
+  const nb::ft_object_guard guard(codes);  // without the GIL, another thread could change the dict while it is read
   PyObject* code = PyDict_GetItemWithError(codes.ptr(), y.ptr());
   if (code) {
     out = nb::cast<std::int32_t>(nb::handle(code));
