@@ -1,0 +1,19 @@
+"""The model and the blocks of the hosts that are copied in tests, the kinds of stores, and a restore of a copy."""
+
+from __future__ import annotations
+
+import pytest
+from host_streams import MODELS, blocks
+
+from budgetron.durable import Host, restore
+
+MODEL = MODELS["random"]
+BLOCKS = blocks(n=72, size=6)
+BOTH_STORES = pytest.mark.parametrize("url", ["directory", "fsspec"], indirect=True)  # see the fixture `url`
+
+
+def restored(url, folder, **point):
+    """The model file after a restore of the copy into a new folder."""
+    restore(url, folder, **point)
+    with Host.open(folder) as host:
+        return host.content()

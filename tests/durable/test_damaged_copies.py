@@ -1,0 +1,108 @@
+"""Writes to a copy that fail, and objects of a copy that are lost or damaged: nothing is lost unnoticed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from copied_blocks import BLOCKS, BOTH_STORES, MODEL, restored
+
+from budgetron.durable import DamagedLog, Host, Replicator, open_store, restore, verify
+from budgetron.durable.replication.history import plan, read_runs
+from budgetron.errors import StorageError
+
+
+@BOTH_STORES
+def test_a_write_that_arrived_although_it_reported_a_failure_is_accepted(tmp_path, url, monkeypatch):
+    store = open_store(url)
+    with Host.open(tmp_path / "owner", MODEL) as host:
+        replicator = Replicator(tmp_path / "owner", store)
+        host.learn(*BLOCKS[0])
+        replicator.copy()
+        put = type(store).put
+
+        def arrives_but_fails(self, name, content):
+            put(self, name, content)
+            raise StorageError("timeout")
+
+        for n in (1, 2):
+            host.learn(*BLOCKS[n])
+            monkeypatch.setattr(type(store), "put", arrives_but_fails)
+            with pytest.raises(StorageError, match="timeout"):
+                replicator.copy()
+            monkeypatch.undo()
+        replicator.copy()
+        assert not read_runs(store)[-1].missing
+        assert restored(url, tmp_path / "new") == host.content()
+
+
+@BOTH_STORES
+@pytest.mark.parametrize("arrives", [False, True])
+def test_after_a_failed_write_of_a_database_nothing_is_lost(tmp_path, url, monkeypatch, arrives):
+    store = open_store(url)
+    with Host.open(tmp_path / "owner", MODEL, snapshot_every=20) as host:
+        replicator = Replicator(tmp_path / "owner", store)
+        put, failed = type(store).put, []
+
+        def no_base(self, name, content):
+            is_base = "-base-" in name
+            if arrives or not is_base:
+                put(self, name, content)
+            if is_base:
+                failed.append(name)
+                raise StorageError("the disk is full")
+
+        for n, block in enumerate(BLOCKS):
+            host.learn(*block)
+            monkeypatch.setattr(type(store), "put", no_base if n % 3 else put)
+            try:
+                replicator.copy()
+            except StorageError:
+                continue
+            assert plan(store).position == replicator.position == host.position
+            assert not read_runs(store)[-1].missing
+        assert failed
+        monkeypatch.undo()
+        replicator.copy()
+        assert restored(url, tmp_path / "new") == host.content()
+
+
+def test_a_lost_database_is_noticed(tmp_path, url, copied):
+    store = open_store(url)
+    before, latest = read_runs(store)[-2:]
+    last = before.last_object.last_record
+    assert before.base.epoch == latest.base.epoch
+    store.delete(latest.base.path)
+    for point in ({}, {"at": time.time()}):
+        with pytest.raises(DamagedLog, match=f"after record {last} is missing"):
+            restore(url, tmp_path / "new", **point)
+    with pytest.raises(DamagedLog, match=r"^copy: .* is incomplete"):
+        verify(url)
+    for segment in latest.segments:  # then the whole run is missing
+        store.delete(segment.path)
+    with pytest.raises(DamagedLog, match=f"after record {last} is missing"):
+        restore(url, tmp_path / "new")
+    restore(url, tmp_path / "new", position=last)
+    for run in read_runs(store):
+        store.delete(run.base.path)
+    with pytest.raises(DamagedLog, match="its database is missing"):
+        restore(url, tmp_path / "another")
+
+
+def test_a_damaged_copy_is_noticed(tmp_path, url, copied):
+    store = open_store(url)
+    run = read_runs(store)[-1]
+    path = run.segments[1].path
+    content = store.get(path)
+    store.put(path, content[:-40] + b"x" + content[-39:])
+    with pytest.raises(DamagedLog, match="does not match its checksum"):
+        restore(url, tmp_path / "new")
+    store.delete(path)
+    with pytest.raises(DamagedLog, match=f"after record {run.segments[0].last_record} is missing"):
+        restore(url, tmp_path / "new")
+    with pytest.raises(DamagedLog, match=f"--at {run.segments[0].last_record}$"):
+        restore(url, tmp_path / "new", at=time.time())
+    with pytest.raises(DamagedLog, match=r"^copy: .* is incomplete"):
+        verify(url)
+    restore(url, tmp_path / "new", at=run.base.at / 1000)
+    restore(url, tmp_path / "new", position=run.segments[0].last_record)
