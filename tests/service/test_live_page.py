@@ -13,6 +13,7 @@ from budgetron.service.http import api_keys
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 TASKS = [*(f"user {number}" for number in range(20)), HOSTILE]
+LABELS = ".card:nth-child(2) small"
 WIDTHS = "() => document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -99,14 +100,18 @@ def test_the_page_shows_the_service_at_work(opened, service, least_contrast, wid
 def test_the_page_follows_what_is_learned_until_it_is_paused(opened, service):
     page = opened(service)
     page.wait_for_selector("#main:not([hidden])")
-    labels = page.locator(".card:nth-child(2) small")
+    labels = page.locator(LABELS)
     before = labels.inner_text()
     learn_examples(service, 200, seed=1)
     wait_for_other_text(labels, before)
     page.get_by_role("button", name="Pause").click()
     before = labels.inner_text()
-    learn_examples(service, 200, seed=2)
-    page.wait_for_timeout(1500)  # milliseconds, in which a page that is not paused would be updated
+    other = opened(service)  # is not paused, so it shows when the paused page could have been updated
+    other.wait_for_selector("#main:not([hidden])")
+    for seed in (2, 3):
+        shown = other.locator(LABELS).inner_text()
+        learn_examples(service, 200, seed)
+        wait_for_other_text(other.locator(LABELS), shown)
     assert labels.inner_text() == before
     page.get_by_role("button", name="Continue").click()
     wait_for_other_text(labels, before)

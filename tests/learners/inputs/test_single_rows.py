@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
+import time
 from types import MappingProxyType
 
 import numpy as np
@@ -195,7 +196,9 @@ def test_a_row_waits_for_a_thread_that_holds_the_model():
     thread = threading.Thread(target=learn)
     with model._guard:
         thread.start()
-        assert not learned.wait(0.05)  # long enough for `learn_one`, which takes microseconds
+        while not (learned.is_set() or model._guard.waiting):
+            time.sleep(0.001)
+        assert not learned.is_set()
         model.learn_one(X[1], 0)  # the thread that holds the lock does not wait for it
         assert model.n_seen_ == 61
     thread.join()
