@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -16,7 +17,8 @@ import numpy as np
 from budgetron.client import Client, ServiceFailed, ServiceRefused, Unreachable
 
 TRANSIENT_STATUSES = (401, 503, 507)  # statuses while keys change, the service restarts, or the disk is full
-# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the one before.
+# The service reuses an answer of /readyz for a second. During a long commit, it reports the outcome of the one before:
+# `Probe.oldest_state` adds the time that requests take.
 READY_AGE = 2.0
 
 
@@ -48,6 +50,7 @@ class Sender(threading.Thread):
         self.error = None
         self.is_paused = threading.Event()
         self._client, self._token = None, None
+        self.attempts = deque(maxlen=1000)  # [begin, end] of the last attempts to send; the end is None until then
 
     def run(self):
         try:
@@ -88,12 +91,16 @@ class Sender(threading.Thread):
         self.until_answered(lambda client: self.send_once(client, item))
 
     def send_once(self, client, item):
-        if item.id is None:
-            answer = client.learn(item.row, item.label, item.task, key=item.key)
-            item.position, item.margin = answer.position, answer.margins[0]
-        else:
-            answer = client.feedback(item.id, item.label)
-            item.position, item.margin = answer["position"], answer["margin"]
+        self.attempts.append([time.monotonic(), None])
+        try:
+            if item.id is None:
+                answer = client.learn(item.row, item.label, item.task, key=item.key)
+                item.position, item.margin = answer.position, answer.margins[0]
+            else:
+                answer = client.feedback(item.id, item.label)
+                item.position, item.margin = answer["position"], answer["margin"]
+        finally:
+            self.attempts[-1][1] = time.monotonic()
 
     def send_again(self, after):
         """Forget the acknowledgements of records after this position, and send their examples again."""
@@ -138,7 +145,7 @@ class Probe(Sender):
             answer = httpx.get(self.day.url + "/readyz", timeout=60)
         except httpx.TransportError:
             return
-        states = self.day.history.between(asked - READY_AGE, time.monotonic())
+        states = self.day.history.between(self.oldest_state(asked), time.monotonic())
         self.answers[answer.status_code] += 1
         allowed = {"ready", "changing"} if answer.status_code == 200 else {"full", "changing"}
         assert states & allowed, (answer.text, states)
@@ -155,11 +162,20 @@ class Probe(Sender):
         except (ServiceFailed, ServiceRefused, Unreachable):
             learned = False
             self._queue.append(item)
-        states = self.day.history.between(asked - READY_AGE, time.monotonic())
+        states = self.day.history.between(self.oldest_state(asked), time.monotonic())
         same_key = key_changes % 2 == 0 and key_changes == self.day.key_changes
         if states in ({"ready"}, {"full"}) and same_key:
             assert learned == (answer.status_code == 200), (learned, answer.text)
             self.n_checked_by_label += 1
+
+    def oldest_state(self, asked):
+        """The time of the oldest state that an answer may report.
+
+        A commit that is in progress takes at most as long as the request that waits for it.
+        """
+        since, now = asked - READY_AGE, time.monotonic()
+        attempts = [attempt for sender in (*self.day.senders, self) for attempt in list(sender.attempts)]
+        return since - max((end or now) - begin for begin, end in [(now, now), *attempts] if (end or now) >= since)
 
     def new_item(self):
         row = self.rng.normal(size=3).round(6).tolist()

@@ -131,7 +131,11 @@ class Sender(threading.Thread):
 
 
 def run(folder, kills, seed=0, between=(0.02, 0.5)):
-    """Kill the service `kills` times, then compare. Returns statistics of the run."""
+    """Kill the service `kills` times, then compare. Returns statistics of the run.
+
+    Every second process has acknowledged an example before it is killed, however slow the machine is; the others are
+    killed at any moment.
+    """
     rng = random.Random(seed)
     options = ("--snapshot-every", 25)  # so frequent that some kills interrupt a snapshot or the trimming of the log
     service = LaunchedService(folder, MODEL, *options)
@@ -141,8 +145,15 @@ def run(folder, kills, seed=0, between=(0.02, 0.5)):
     senders = [Sender(number, service.url) for number in range(SENDERS)]
     for sender in senders:
         sender.start()
+
+    def n_acknowledged():
+        return sum(len(sender.acknowledged) for sender in senders)
+
     replayed = 0
-    for _ in range(kills):
+    for number in range(kills):
+        if number % 2:
+            before = n_acknowledged()
+            until(lambda before=before: any(sender.error for sender in senders) or n_acknowledged() > before)
         time.sleep(rng.uniform(*between))
         service.end(signal.SIGKILL)
         replayed += service.start()
