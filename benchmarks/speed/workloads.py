@@ -193,7 +193,7 @@ def files() -> Iterator[Row]:
         from budgetron import io
     except ImportError:  # its name in version 0.1
         from budgetron import streams as io  # type: ignore[attr-defined, no-redef]
-    records = mixed_records(100_000)  # the first 4,096 rows take longer, because types are inferred from them
+    records = mixed_records(40_000)  # the first 4,096 rows take longer, because types are inferred from them
     with tempfile.TemporaryDirectory() as folder:
         lines, table = Path(folder) / "mixed.ndjson", Path(folder) / "mixed.csv"
         lines.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -256,7 +256,7 @@ def starts() -> Iterator[Row]:
     def run(program: str, *arguments: str) -> int:
         return subprocess.run([sys.executable, "-c", program, *arguments], stderr=subprocess.DEVNULL).returncode
 
-    yield Row("a process that imports budgetron and learns one example", lambda: run(FIRST_EXAMPLE), 1, 7)
+    yield Row("a process that imports budgetron and learns one example", lambda: run(FIRST_EXAMPLE), 1, 3)
     with tempfile.TemporaryDirectory() as folder:
         for learner in ("RandomBudgetPerceptron", "Budgetron"):
             crashed = Path(folder) / learner
@@ -268,7 +268,7 @@ def starts() -> Iterator[Row]:
                     if run(RESTART, copy, learner):
                         raise RuntimeError(f"the restart with {learner} failed")
 
-            yield Row(f"a process that replays a log of 5,000 rows after a crash, {learner}", restart, 1, 7)
+            yield Row(f"a process that replays a log of 5,000 rows after a crash, {learner}", restart, 1, 3)
 
 
 GROUPS = {
