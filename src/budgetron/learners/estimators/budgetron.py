@@ -160,7 +160,7 @@ class Budgetron(ComparableTasks, Learner):
 
         It is large where little was learned: far from all examples, for a new task, or where the beliefs differ. A
         probability near ½ may mean that the label is random, or that the model knows nothing; the standard deviation
-        tells which.
+        tells which. It is that of the mixture of the beliefs, without their learned combination.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
@@ -206,8 +206,8 @@ class Budgetron(ComparableTasks, Learner):
         """Return how similar the tasks' functions are: a (k, k) matrix, the correlation of f_i and f_j.
 
         1 for tasks whose functions are proportional, 0 for unrelated tasks, −1 for opposed ones. It is computed from
-        the linear weights of the tasks, averaged over the beliefs and without the constant, for inputs scaled to
-        variance 1. A task that was never seen has the shared weights, as in a prediction.
+        the linear weights of the tasks, without the constant, for inputs scaled to variance 1. They are a weighted sum
+        over the beliefs. A task that was never seen has the shared weights, as in a prediction.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron
