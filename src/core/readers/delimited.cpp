@@ -165,7 +165,7 @@ class Scanner {
   }
 
   // Adds a record, whose fields are in fields_, to the columns or to the bad records. `end` is the position of its newline or the end of the
-  // text, and `content_end` the same without a carriage return before it.
+  // text, and `content_end` the position of a carriage return before it, or `end`.
   bool add_record(std::size_t begin, std::size_t content_end, std::size_t end, std::int64_t lines) {
     if (!is_ascii_without_nul(data_ + begin, content_end - begin)) {
       if (std::memchr(data_ + begin, 0, content_end - begin)) return reject(begin, content_end, end, lines, RecordError::nul, 0);

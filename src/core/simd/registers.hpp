@@ -49,7 +49,7 @@ template <class V, class At>
 BUDGETRON_INLINE V zero_below(double limit, const V& x, At at) {
   return where_at_most(magnitude(x), at.all(limit), at.all(0.0), x);
 }
-constexpr double kLargestFlushed = 0x1.56e1fc2f8f358p-997;  // the next number below 1e-300, the limit of flushed() (vector_loops.hpp)
+constexpr double kLargestFlushed = 0x1.56e1fc2f8f358p-997;  // flushed() sets what is below 1e-300 to 0; this is the largest such number
 
 // smaller(), larger() and + as function objects, to pass as arguments.
 constexpr auto least_of_two = [](const auto& a, const auto& b) { return smaller(a, b); };
@@ -74,8 +74,9 @@ struct Chains {
   }
 };
 
-// Calls visit(j, chain) for registers that together cover n numbers; each begins at number j. n is at least the number of lanes. If n is
-// no multiple of kChains · lanes, the last registers overlap, so some numbers are visited more than once.
+// Calls visit(j, chain) for registers that together cover n numbers. j is the first number of a register, and `chain` the number of the
+// accumulator to use. n is at least the number of lanes. If n is no multiple of kChains · lanes, the last registers overlap, so some numbers are
+// visited more than once.
 template <class Visit>
 BUDGETRON_INLINE void visit_registers(size_t n, Visit visit) {
   constexpr size_t w = Pack<double>::lanes;

@@ -5,7 +5,8 @@
 Records are ordered by their number and not by time, so a wrong clock does no harm. Every write checks the owner's epoch
 inside its transaction, so a former owner cannot write.
 
-`Host` calls this under its commit lock; it is not safe for several threads. It must not touch the model.
+`Host` calls the log under its commit lock, because the log is not safe for several threads; only `copy_to` needs no
+lock. The log must not touch the model.
 """
 
 from __future__ import annotations

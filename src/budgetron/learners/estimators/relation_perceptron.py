@@ -2,8 +2,9 @@
 
     on a mistake of task i:   w_j ← w_j + y C_ji x for every task j;   then C is computed again from all w
 
-C_ji says how much task j learns from a mistake of task i. This is the rule of Saha et al.; "spectral" relations use C
-for predictions instead.
+C_ji says how much task j learns from a mistake of task i. This is the rule of Saha et al. (2011). The default,
+"spectral", is another rule: only w_i is updated, and C combines the weights of the tasks in a prediction.
+
 The rule is in `src/core/rules/relation_perceptron/`, and in NumPy in
 `budgetron/engine/reference/rules/relation_perceptron.py`.
 """
@@ -45,12 +46,13 @@ class RelationPerceptron(LinearWeights, Learner):
     rate : float, default=0.01
         The step size η of C, for ``"logdet"`` and ``"von-neumann"``.
     start : int, default=100
-        The number of examples after which C is learned. Until then all tasks are independent. ``"spectral"`` does not
-        use it.
+        C is learned only after this many examples. Until then all tasks are independent. ``"spectral"`` does not use
+        it.
     power : float, default=2.0
         The p of ``"spectral"``, from 1 (independent tasks) to 64. A larger p ties tasks together more strongly.
     n_tasks : int or None, default=None
-        The number of tasks k, which scales steps and C as published. None counts the tasks with at least one mistake.
+        The number of tasks k, which scales steps and C as in the paper. With None, steps are not scaled, and k is the
+        number of tasks with at least one mistake.
         ``"spectral"`` does not use it.
     as_printed : bool, default=False
         Use the update exactly as it is printed in the paper: C is not normalised, and it is inverted for
@@ -67,7 +69,7 @@ class RelationPerceptron(LinearWeights, Learner):
     classes_, n_features_in_
         The labels and the number of features. The first block of examples fixes them.
     n_seen_, n_mistakes_ : int
-        The numbers of examples learned so far, and of wrong predictions before an update.
+        The number of examples learned so far; and how many of them were predicted wrongly before they were learned.
     memory_bytes_ : int
         All bytes allocated for the model.
 

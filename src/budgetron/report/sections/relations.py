@@ -22,8 +22,7 @@ from budgetron.report.parts import Section, figure, paragraph, table
 from budgetron.report.sections.graph_drawing import draw_graph
 
 MAX_TASKS = 24  # more rows of a matrix do not fit on a screen
-_PROBES = 200  # the number of stored examples on which the tasks' margins are compared
-_MAX_EDGES = 400  # more lines would hide each other
+_PROBES = 200  # the tasks' margins are compared on at most so many stored examples
 _MAX_WITH_NUMBERS = 12  # with more tasks, a matrix shows only shades and no numbers
 
 Floats = NDArray[np.float64]
@@ -74,9 +73,13 @@ def _graph_sentences(graph: TaskGraph, validation: Validation, shown: int) -> st
     """Describe the graph in a few sentences."""
     text = f"The graph is {graph!r}."
     parts = len(graph.components(list(validation.per_task)))
-    text += f" The tasks are in {as_count(parts)} components of it." if parts > 1 else " It connects all tasks."
+    if parts > 1:
+        text += f" The tasks are in {as_count(parts)} components of it."
+    elif validation.others is None:
+        text += " It connects all tasks."
     if shown < len(validation.per_task) or validation.others is not None:
-        text += f" The {shown} tasks with the most examples are shown."
+        counted = "" if validation.others is None else f" of the first {as_count(len(validation.per_task))}"
+        text += f" The {shown} tasks with the most examples{counted} are shown."
     return text
 
 
@@ -94,8 +97,6 @@ def _assumptions(
         caption += f" The similarity between any two tasks is {others[0]:.2f}; that of a task with itself is 1."
     else:
         caption += " Thicker lines are heavier edges."
-    if len(edges) == _MAX_EDGES:
-        caption += f" Only the {_MAX_EDGES} heaviest edges are drawn."
     parts = [figure("The graph", draw_graph(names, edges, sizes, caption), caption)]
     if not all_equal:
         caption = (
@@ -145,13 +146,13 @@ def _similarities(graph: TaskGraph, chosen: list[Hashable]) -> Floats:
 
 
 def _edges(graph: TaskGraph, chosen: list[Hashable], similarity: Floats) -> list[tuple[int, int, float]]:
-    """Return the edges of the graph, heaviest first. For a graph in closed form, return the similar pairs."""
+    """Return the edges of the graph, heaviest first; the pairs of similar tasks if the graph has no edges."""
     weights = similarity
     if isinstance(graph, Explicit):
         edge_weights = _edge_weights(graph, graph.locate(chosen)[0])
         weights = similarity if edge_weights is None else edge_weights
     pairs = [(i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i) if weights[i, j] > 1e-9]
-    return sorted(pairs, key=lambda pair: -pair[2])[:_MAX_EDGES]
+    return sorted(pairs, key=lambda pair: -pair[2])
 
 
 def _edge_weights(graph: Explicit, task_ids: NDArray[np.int64]) -> Floats | None:

@@ -78,8 +78,10 @@ def _examples(body: LearnRequest, limit: int) -> list[LabelledExample]:
         return [LabelledExample(body.features, body.label, body.task, body.weight, body.offset)]
     single_fields = (body.features, body.label, body.weight, body.offset)
     if body.task is not None or any(field is not UNSET for field in single_fields):
-        raise input_error("learn", "the body", accepted, "both")
+        raise input_error("learn", "the body", accepted, 'fields of a single example beside "examples"')
     if not 1 <= len(body.examples) <= limit:
-        raise input_error("learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)),
-                          "Divide them among several requests, or send a stream of NDJSON.")  # fmt: skip
+        divide = "Divide them among several requests, or send a stream of NDJSON." if body.examples else ""
+        raise input_error(
+            "learn", '"examples"', f"1 to {limit} examples", str(len(body.examples)), divide
+        )
     return body.examples

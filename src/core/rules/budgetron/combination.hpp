@@ -1,5 +1,5 @@
 // Combines the margins of the beliefs linearly, beside the mixture. The mixture is about as good as the best belief. Beliefs that are wrong on
-// different examples can together be better than the best of them, such as one on linear features and one on bins.
+// different examples, such as one on linear features and one on bins, can together be better than the best of them.
 //
 //   x_b = l_b - m,   z = m + sum_b beta_b x_b
 //   g = [y] - p(z),  u_b = sum_c g_c x_bc                       [y]: 1 for the true class y and 0 for the others
@@ -7,13 +7,13 @@
 //
 // m is the margin of the mixture, l_b that of belief b, and z that of the combination. With more than two classes, all three are log
 // probabilities, one per class, and z is normalised. A belief that sleeps has x_b = 0. w is the weight of the example; above 1 it counts as 1.
-// All beta begin at 0, so the combination begins as the mixture. P is their covariance; this is the online Newton step (Hazan, Agarwal and
+// All beta begin at 0, so the combination begins as the mixture. P is the covariance of beta. The update is the online Newton step (Hazan, Agarwal and
 // Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007). P grows a little at every step, so that beta
 // keeps following beliefs that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink in
 // proportion.
 //
 // The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (mixture.hpp). So the combination
-// costs at most ln 2 of log loss where it does not help.
+// costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because the mixture shares 1e-4 of the weight.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +40,10 @@ class Combination {
     both_[1] = 1;
   }
 
-  // The size of the working memory of margins() and learn(), in numbers: x of every belief, m and z, and their log probabilities.
+  // The size of the working memory of margins() and learn(), in numbers: x of every belief; m and z; and the log probabilities of m and z.
   static std::size_t scratch_size(std::size_t beliefs, std::size_t outputs) { return beliefs * outputs + 2 * (outputs + std::max<std::size_t>(2, outputs)); }
 
-  // Computes the average of m and z. `logs` are the log probabilities of the beliefs in `awake`, in that order.
+  // Computes the margin of the average probabilities of m and z. `logs` are the log probabilities of the beliefs in `awake`, in that order.
   void margins(const double* logs, const Vec<std::size_t>& awake, const double* m, double* scratch, double* out) const {
     if (awake.size() == 1) {
       std::copy_n(m, outputs_, out);
@@ -89,8 +89,8 @@ class Combination {
     limit_variances();
   }
 
-  // Writes the coefficient of each belief in `awake` in the average of m and z, if m is taken as sum_b w_b l_b. The weights `w` of the mixture
-  // and the coefficients both have a sum of 1.
+  // Approximates the prediction as sum_b c_b l_b over the beliefs in `awake`, and writes c: m is taken as sum_b w_b l_b, and the margins of m and
+  // z are averaged instead of their probabilities. The weights `w` of the mixture and c both have a sum of 1.
   void coefficients(const std::vector<double>& w, const Vec<std::size_t>& awake, double* out) const {
     double sum = 0;
     for (const std::size_t b : awake) sum += beta_[b];
