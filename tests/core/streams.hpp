@@ -227,7 +227,7 @@ void for_each_config(Use use) {
             c.rule = "linear_perceptron";
             if (kind == 1) c.parameters.set("norm", 3.0);
           } else {
-            if (graph != 1) continue;  // this rule learns the relations between tasks, so it takes no graph
+            if (graph != 1) continue;  // this rule learns the relations between tasks, so it takes only the disconnected graph
             c.rule = "relation_perceptron";
             c.parameters.set("relations", std::uint64_t{(kind - 2) % 5});
             c.parameters.set("start", std::uint64_t{10});

@@ -1,4 +1,4 @@
-"""Scorers of scikit-learn with routed tasks: they predict with the tasks of each fold, or fail with the remedy."""
+"""`budgetron.scorer` predicts with the tasks of each fold; scikit-learn's own scorers raise an error with a remedy."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Deciding:
     def _check_point(self, point: OperatingPoint, classes: Classes) -> None:
         """Reject a point that cannot decide on these classes, or that has counted examples of other classes."""
         point.check(classes.values)
-        # While a label is only guessed, the labels of the point may be the true ones.
+        # If only one label has been seen, the other is a guess, and the point may know the true one.
         if point.labels is not None and updated_classes(classes, point.labels).values.tolist() != point.labels.tolist():
             raise input_error(self._who, "operating_point", f"one for the labels {shown(classes.values.tolist())}",
                               f"one for {shown(point.labels.tolist())}", _FRESH)  # fmt: skip

@@ -84,7 +84,7 @@ def test_nullable_and_object_columns_that_hold_numbers_are_accepted():
 
 @LIBRARIES
 @pytest.mark.parametrize("column", ["user", 2, -1])
-def test_the_task_column_by_name_or_place_keeps_the_other_names(library, column):
+def test_a_task_column_given_by_name_or_position_is_no_feature(library, column):
     users = ["ann", "bob"] * 20
     frame = library.DataFrame({**COLUMNS, "user": users})
     model = fitted(frame, task_column=column)

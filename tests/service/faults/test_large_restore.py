@@ -1,4 +1,7 @@
-"""A model file may be large and its upload slow: only a long pause or a size above one gibibyte ends the upload."""
+"""A model file may be large, and its upload slow.
+
+Only a long pause, a very low speed, or a size above one gibibyte ends the upload.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from budgetron.learners.inspection.explanation import Explanation, NearestExampl
 if TYPE_CHECKING:
     from budgetron.learners.learner import Learner
 
-SOURCES = 3  # the sources of weights: shared by all tasks, the task's own, and of related tasks
+SOURCES = 3  # where weights come from: all tasks, the task itself, or related tasks
 
 
 def explain(model: Learner, x: Any, task: Any, offset: Any, label: Any, names: Any, nearest: Any) -> Explanation:

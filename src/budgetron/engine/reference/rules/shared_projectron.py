@@ -144,7 +144,7 @@ class SharedProjectron(BudgetProjectron):
     @classmethod
     def with_capacity(cls, settings: Settings, capacity: int, limit: int, nonzeros: float) -> Settings:
         settings = super().with_capacity(settings, capacity, limit, nonzeros)
-        # Rows get half of the bytes: they are as long as the capacity, so both grow together.
+        # Rows get half of the bytes, and the stored examples the other half.
         row, share = cls._row_bytes(settings), limit // 2
         settings = memory.with_task_rows(settings, row, share, limit)
         batch, rows = cls._batch_bytes(settings), settings.parameters.max_task_rows
