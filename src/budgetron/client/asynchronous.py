@@ -45,8 +45,8 @@ class AsyncClient:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
         With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
-        The prediction then says in its field `ask` whether its label is worth asking for; if so, it has an `id` and is
-        in the `queue`.
+        With it, the prediction's field `ask` says whether its label is worth asking for. If the label is worth asking
+        for, the prediction has an `id`, and `queue` lists it.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = await self._call(call)
@@ -80,7 +80,7 @@ class AsyncClient:
         key: str | None = None,
         classes: Any = None,
     ) -> Answered:
-        """Learn one example. It is on disk when this returns. `key` is an idempotency key; a random one if left out."""
+        """Learn one example. It is on disk when this returns. `key` is an idempotency key, by default a random one."""
         examples = next(calls.batches(
             [features], [label], None if task is None else [task], 1, None if offset is None else [offset]
         ))
@@ -109,7 +109,10 @@ class AsyncClient:
         return answer
 
     async def correct(self, position: int, label: Any, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Correct a label that is still in the log: example `row` of record `position`, which `learn` returned."""
+        """Correct a label that is still in the log: that of example `row` in record `position`.
+
+        `learn` returns the position. `row` counts from 0, and may be left out if the record has one example.
+        """
         call = calls.correction(self._settings, position, row, label, False, reason)
         answer: dict[str, Any] = await self._call(call)
         return answer
@@ -126,7 +129,7 @@ class AsyncClient:
         return corrections
 
     async def queue(self) -> dict[str, Any]:
-        """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
+        """The predictions whose labels are worth asking for, the least confident first. Send labels with `feedback`."""
         return await self._get("queue")
 
     # ---- statistics
@@ -152,7 +155,7 @@ class AsyncClient:
             async for line in answer.aiter_lines():
                 if line.startswith("event: "):
                     event = line[7:]
-                elif line.startswith("data: ") and event == "live":  # alarms of drift are events, too
+                elif line.startswith("data: ") and event == "live":  # drift alarms are events too, and are left out
                     yield msgspec.json.decode(line[6:])
 
     # ---- administration
@@ -165,7 +168,10 @@ class AsyncClient:
         max_error: float | None = None,
         confidence: float | None = None,
     ) -> dict[str, Any]:
-        """Set how the model turns scores into decisions; see `OperatingPoint`. Returns the point, with thresholds."""
+        """Set how the model turns scores into decisions. Returns the operating point, with its thresholds.
+
+        See `OperatingPoint` for the arguments.
+        """
         values = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
         answer: dict[str, Any] = await self._call(calls.operating_point(self._settings, values))
         point: dict[str, Any] = answer["operating_point"]
@@ -211,12 +217,16 @@ class AsyncClient:
 
     async def rollback(self) -> int:
         """Return to the model before the last activation, promotion or rollback."""
-        # The version is named, because a retry of a plain rollback would undo the rollback.
+        # Name the version to return to: a retry of POST rollback would undo the rollback.
         name = (await self.versions())["rollback"]
         return await self._change("POST", "rollback" if name is None else calls.version_path(name))
 
     async def begin_candidate(self, version: str, share: float = 0.0) -> dict[str, Any]:
-        """Run a version beside the model in use. It predicts for a share of the tasks; with 0 it is only compared."""
+        """Run a version beside the model in use, as the candidate.
+
+        The candidate learns the same labels and predicts for a `share` of the tasks. With a share of 0 it is only
+        compared with the model in use.
+        """
         call = calls.candidate(self._settings, version, share)
         answer: dict[str, Any] = await self._call(call)
         return answer
@@ -229,7 +239,10 @@ class AsyncClient:
         return await self._change("POST", "promote")
 
     async def copy(self) -> dict[str, Any]:
-        """Where the model is copied to, the last copied record, and whether this service is the owner or a standby."""
+        """The state of the model's copy: its URL, the last copied record, and the role of this service.
+
+        The role is owner, standby, former owner or none.
+        """
         return await self._get("copy")
 
     async def take_over(self) -> int:

@@ -24,7 +24,7 @@ BATCH = 512  # examples per request: large enough that the cost of a request and
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP request. It is safe to retry: labels have idempotency keys, and all other requests are idempotent."""
+    """One HTTP request. It is safe to retry, because the service recognises repeated labels and changes."""
 
     method: str
     path: str
@@ -92,8 +92,8 @@ def predict_many(
 
 
 def _options(remember: bool, explain: bool, ask: float | None) -> dict[str, Any]:
-    # `explain` and `ask` are left out unless they are used, because an earlier service rejects fields that it does not
-    # know. Every version knows `remember`.
+    # Send `explain` and `ask` only if they are used, because services of earlier versions do not know these fields and
+    # reject them. All versions know `remember`.
     return {"remember": remember} | ({"explain": True} if explain else {}) | ({} if ask is None else {"ask": ask})
 
 
@@ -174,7 +174,7 @@ def _offset_json(offset: Any) -> Any:
 
 
 def batches(X: Any, y: Any, tasks: Any, size: int, offset: Any = None) -> Iterator[list[dict[str, Any]]]:
-    """Batches of `size` examples, from a table or any iterable, of which only one batch is read ahead."""
+    """Yield batches of `size` examples from a table or any iterable. A batch is read only when it is needed."""
     if not is_integer(size) or size < 1:
         raise input_error("Client", "batch", "an integer >= 1", shown(size))
     examples = _examples(X, y, tasks, offset)
@@ -189,7 +189,7 @@ def _examples(X: Any, y: Any, tasks: Any, offset: Any) -> Iterator[dict[str, Any
     labels = _endless_none() if y is None else y
     row_tasks = _endless_none() if tasks is None else tasks
     offsets = _endless_none() if offset is None else offset
-    # Generators have no length to check; `zip` ends with the shortest of them.
+    # Check the lengths of lists and arrays. Generators have no length; `zip` below ends with the shortest of them.
     sized = [values for values in (y, tasks, offset) if hasattr(values, "__len__")]
     if hasattr(X, "__len__") and any(len(values) != _length(X) for values in sized):
         accepted, got = f"as long as X, {_length(X)}", f"lengths {[len(values) for values in sized]}"

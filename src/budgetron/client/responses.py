@@ -44,8 +44,8 @@ class Prediction(msgspec.Struct, frozen=True):
 class Answered(msgspec.Struct, frozen=True):
     """The acknowledgement of learned examples: they are on disk as record `position` of the log.
 
-    `learned` is the number of examples, `margins` are their margins before learning. `repeated` is true if the service
-    had already learned them under this idempotency key, and has not learned them again.
+    `learned` is the number of examples, and `margins` are their margins before learning. `repeated` is true if the
+    service had learned the examples before, under the same idempotency key. It did not learn them again.
     """
 
     position: int
@@ -55,7 +55,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class ServiceError(BudgetronError):
-    """An error response: the service's message, with the HTTP `status`, and the error `kind` for programs."""
+    """An error response of the service: its message, its HTTP `status`, and the `kind` of the error for programs."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -72,7 +72,7 @@ class ServiceRefused(ServiceError, InputError):
 class ServiceFailed(ServiceError, OperationalError):
     """The service failed (5xx, 408 or 429). The request itself may be correct.
 
-    If a later attempt might have succeeded, the request was retried first.
+    The client has retried the request, unless a retry cannot help, as after an internal error (500).
     """
 
 

@@ -9,8 +9,8 @@
             attempts.on_no_response(error)
     return attempts.answer
 
-The loop ends with an answer, or raises the last error after all retries. Only requests that are safe to repeat may
-use it.
+The loop ends with an answer, or raises the last error after all retries. Use it only for requests that are safe to
+repeat.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 from budgetron.client.calls import Call, ClientSettings
 from budgetron.client.responses import Unreachable, error_of
 
-# Statuses after which a retry may succeed: the service is busy, restarting, or short of disk space.
+# Statuses after which a retry may succeed. The service is busy, restarting or short of disk space, or the client was
+# too slow or exceeded a rate.
 RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504, 507})
 _MAX_WAIT = 10.0  # seconds
 
@@ -50,7 +51,7 @@ class Retries:
             raise self._error
 
     def on_response(self, response: Any) -> None:
-        """Handle a response: decode it, keep an error for a retry, or raise an error that a retry would not change."""
+        """Handle a response: decode an answer, store an error that a retry may solve, or raise any other error."""
         if response.status_code == 200:
             self.answer, self._is_answered = self._call.decode(response.content), True
             return
@@ -60,7 +61,7 @@ class Retries:
         self._retry_after = response.headers.get("retry-after")
 
     def on_no_response(self, error: Exception) -> None:
-        """Handle a failed connection or a timeout: keep the error, which is raised after the last retry."""
+        """Handle a failed connection or a timeout: store the error, to raise it after the last retry."""
         self._retry_after = None
         attempts = self._settings.retries + 1
         self._error = Unreachable(
@@ -72,7 +73,7 @@ class Retries:
 def _wait(attempt: int, retry_after: str | None) -> float:
     """Seconds before the next attempt, from the header Retry-After or by exponential backoff.
 
-    The random factor keeps clients that failed together from retrying together.
+    The random factor prevents clients that failed at the same time from retrying at the same time.
     """
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), _MAX_WAIT)

@@ -33,8 +33,8 @@ class Client:
     timeout : float, default=30.0
         Seconds to wait for a response.
     retries : int, default=6
-        How often a call is retried if there is no response or the service is busy. The waits between retries double.
-        Labels are sent with idempotency keys, so that no retry learns a label twice.
+        How often a call is retried if there is no response, or if the service is busy. The waits between retries
+        double, up to 10 seconds, unless the service says how long to wait. No retry learns a label twice.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Client:
         """Predict one example: a row of numbers, a sparse row, or a dict. `remember` gives it an `id` for feedback.
 
         With `explain`, the prediction has `reasons`. `ask` is the share of predictions for which you can get a label.
-        The prediction then says in its field `ask` whether its label is worth asking for; if so, it has an `id` and is
-        in the `queue`.
+        With it, the prediction's field `ask` says whether its label is worth asking for. If the label is worth asking
+        for, the prediction has an `id`, and `queue` lists it.
         """
         call = calls.predict(self._settings, features, task, offset, remember, explain, ask)
         prediction: Prediction = self._call(call)
@@ -94,7 +94,7 @@ class Client:
         key: str | None = None,
         classes: Any = None,
     ) -> Answered:
-        """Learn one example. It is on disk when this returns. `key` is an idempotency key; a random one if left out."""
+        """Learn one example. It is on disk when this returns. `key` is an idempotency key, by default a random one."""
         examples = next(calls.batches(
             [features], [label], None if task is None else [task], 1, None if offset is None else [offset]
         ))
@@ -113,8 +113,9 @@ class Client:
     ) -> NDArray[np.float64]:
         """Learn many examples in order, `batch` per request. Returns the margins before learning.
 
-        X, y and tasks may be iterables that are too long for the memory: a batch is sent when it is full, and released
-        when it is acknowledged. Only the margins stay. An error ends the call; earlier batches have been learned.
+        X, y and tasks may be generators of more examples than fit in memory. Only one batch and the margins are in
+        memory: a batch is sent when it is full, and released when it is acknowledged. If a batch fails, the call raises
+        an error. The batches before it have been learned.
         """
         margins: list[Any] = []
         for examples in calls.batches(X, y, tasks, batch, offset):
@@ -127,7 +128,10 @@ class Client:
         return answer
 
     def correct(self, position: int, label: Any, row: int | None = None, *, reason: str = "") -> dict[str, Any]:
-        """Correct a label that is still in the log: example `row` of record `position`, which `learn` returned."""
+        """Correct a label that is still in the log: that of example `row` in record `position`.
+
+        `learn` returns the position. `row` counts from 0, and may be left out if the record has one example.
+        """
         call = calls.correction(self._settings, position, row, label, False, reason)
         answer: dict[str, Any] = self._call(call)
         return answer
@@ -144,7 +148,7 @@ class Client:
         return corrections
 
     def queue(self) -> dict[str, Any]:
-        """The predictions whose labels are worth asking for, the least confident first. Label them with `feedback`."""
+        """The predictions whose labels are worth asking for, the least confident first. Send labels with `feedback`."""
         return self._get("queue")
 
     # ---- statistics
@@ -170,7 +174,7 @@ class Client:
             for line in answer.iter_lines():
                 if line.startswith("event: "):
                     event = line[7:]
-                elif line.startswith("data: ") and event == "live":  # alarms of drift are events, too
+                elif line.startswith("data: ") and event == "live":  # drift alarms are events too, and are left out
                     yield msgspec.json.decode(line[6:])
 
     # ---- administration
@@ -183,7 +187,10 @@ class Client:
         max_error: float | None = None,
         confidence: float | None = None,
     ) -> dict[str, Any]:
-        """Set how the model turns scores into decisions; see `OperatingPoint`. Returns the point, with thresholds."""
+        """Set how the model turns scores into decisions. Returns the operating point, with its thresholds.
+
+        See `OperatingPoint` for the arguments.
+        """
         values = {"threshold": threshold, "costs": costs, "max_error": max_error, "confidence": confidence}
         answer: dict[str, Any] = self._call(calls.operating_point(self._settings, values))
         point: dict[str, Any] = answer["operating_point"]
@@ -229,12 +236,16 @@ class Client:
 
     def rollback(self) -> int:
         """Return to the model before the last activation, promotion or rollback."""
-        # The version is named, because a retry of a plain rollback would undo the rollback.
+        # Name the version to return to: a retry of POST rollback would undo the rollback.
         name = (self.versions())["rollback"]
         return self._change("POST", "rollback" if name is None else calls.version_path(name))
 
     def begin_candidate(self, version: str, share: float = 0.0) -> dict[str, Any]:
-        """Run a version beside the model in use. It predicts for a share of the tasks; with 0 it is only compared."""
+        """Run a version beside the model in use, as the candidate.
+
+        The candidate learns the same labels and predicts for a `share` of the tasks. With a share of 0 it is only
+        compared with the model in use.
+        """
         call = calls.candidate(self._settings, version, share)
         answer: dict[str, Any] = self._call(call)
         return answer
@@ -247,7 +258,10 @@ class Client:
         return self._change("POST", "promote")
 
     def copy(self) -> dict[str, Any]:
-        """Where the model is copied to, the last copied record, and whether this service is the owner or a standby."""
+        """The state of the model's copy: its URL, the last copied record, and the role of this service.
+
+        The role is owner, standby, former owner or none.
+        """
         return self._get("copy")
 
     def take_over(self) -> int:

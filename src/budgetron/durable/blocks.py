@@ -1,19 +1,21 @@
 """Encode blocks of examples and their margins as bytes for the log, and decode them.
 
     [version, kind, shape, arrays, records, y, tasks, classes, weights]      in msgpack
-    [2, …, weights, shape of the offsets, offsets]                           with another model's scores
+    [2, …, weights, shape of the offsets, offsets]                           if the examples have offsets
+
+Offsets are another model's scores of the examples.
 
 `kind` is "dense", "csr", "records" (raw dicts, which the model's columns encode), "forget" (a task to forget), or
 "point" (the settings of an operating point, which turns scores into decisions; version 3). Arrays are little-endian
-bytes with their dtype. An array of numbers as tasks or labels is written in this way, too. Other tasks and labels are
-written as in a model file, so they may be any plain hashable value. The byte layouts are a file format: they must not
-change without a migration.
+bytes with their dtype. Tasks and labels that are an array of numbers are written in the same way. Other tasks and
+labels are written one by one, as in a model file, so they may be any plain hashable value. The byte layouts are a file
+format: they must not change without a migration.
 
-Examples are converted here once (`validation.convert`), before they are logged. A model learns a block as decoded from
-these bytes, never the caller's own arrays, so a replay of the log after a crash learns exactly what the first call
-learned. (A shard learns the block that its coordinator has checked; the bytes in its log have the same values.) Decoded
-arrays are not converted again, only checked against the model (`Learner.check`). Raw records are encoded by the columns
-of the model when it learns them.
+Examples are converted here once (`validation.convert`), before they are logged. A model then learns the arrays that are
+decoded from the logged bytes, never the caller's own arrays. So a replay of the log after a crash learns exactly what
+the first call learned. A shard is the exception: it learns the block that its coordinator has checked, and logs the
+same values. Decoded arrays are not converted again, only checked against the model (`Learner.check`). Raw records are
+encoded by the columns of the model when it learns them.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 VERSION = 1
 WITH_OFFSETS = 2
-"""A separate version: an earlier budgetron, which does not know offsets, rejects the block instead of ignoring them."""
+"""The version of blocks with offsets. An earlier budgetron, which does not know offsets, rejects this version."""
 WITH_POINT = 3
-"""The version of blocks of kind "point", for the same reason."""
+"""The version of blocks of kind "point". An earlier budgetron rejects it, too."""
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,10 @@ def encode_forget(task: Any) -> bytes:
 def encode_point(settings: Mapping[str, Any] | None, continues: bool) -> bytes:
     """Encode the request to set the model's operating point, or to remove it if `settings` is None.
 
-    `continues` says whether the model has an operating point already. If so, the new one takes over its counts. This is
-    logged because a correction may replay the log from the beginning, with a new model that has the operating point of
-    the current model from the start. A record with `continues` False first removes that operating point.
+    `continues` says whether the model already has an operating point. If so, the new operating point takes over the
+    counts of the old one. If not, a replay of the record first removes the operating point of the model. This is needed
+    for a correction that replays the log from its beginning: its new model starts with the operating point of the
+    current model.
     """
     content = {} if settings is None else {"settings": dict(settings), "continues": continues}
     return _pack(_EncodedBlock(version=WITH_POINT, kind="point", records=[content]))

@@ -1,8 +1,9 @@
 """Corrections: change the label of an example that is still in the log, or withdraw the example.
 
-The model is computed again in memory: from the last snapshot before the record, or from a new model if there is none,
-and with the changed record. Then one transaction writes the changed record, the new model as a snapshot, and a line of
-the audit trail. After a crash, all of these are on disk or none. Snapshots that contain the wrong example are deleted.
+The model is computed again in memory. The last snapshot before the record is loaded; if there is none, a new model is
+created. This model learns the later records of the log again, with the changed record among them. Then one transaction
+writes the changed record, the computed model as a snapshot, and a line of the audit trail. After a crash, either all
+three are on disk or none. Snapshots that contain the wrong example are deleted.
 
 `Host.correct` and `Host.withdraw` call this under the commit lock. Meanwhile, learning waits, and predictions use the
 old model. The stored answers to idempotency keys do not change, so a retry of the corrected request learns nothing.
@@ -155,7 +156,9 @@ class Corrections:
             raise input_error(WHO, "position", f"the number of a record, from 1 to {log.position}", shown(position))
         row = log.db.one("SELECT block, crc FROM log WHERE number = ?", (int(position),))
         if row is None and log.db.one("SELECT 1 FROM log WHERE number < ?", (int(position),)):
-            raise _not_learned(position)  # not trimmed, because an earlier record is still there; so it was rejected
+            # The log is trimmed from its beginning. An earlier record is still there, so this one was not trimmed: the
+            # model rejected it.
+            raise _not_learned(position)
         if row is None:
             raise NotInLog(
                 error_message(WHO, "position", "a record that is still in the log", f"{position}, part of a snapshot",

@@ -2,11 +2,11 @@
 
 Learning: a block is appended to the log and forced to disk, then learned, then acknowledged. Calls that wait at the
 same time share one commit. If the model rejects a block, its bytes are deleted from the log. If the process ends before
-that, the replay rejects the block in the same way.
+this deletion, the next recovery replays the block, and the model rejects it again.
 
 Recovery: the newest intact snapshot is loaded, and the log after it is replayed block by block. The first block is
-acknowledged only after the first snapshot is written, so acknowledged blocks are never replayed with a model that
-depends on the arguments of `Host.open`.
+acknowledged only after the first snapshot is written. So recovery of acknowledged blocks always starts from a snapshot,
+and does not depend on the arguments of `Host.open`.
 
 `budgetron serve` and the workers of `budgetron.distributed` use this class. It must never acknowledge a block that is
 not on disk, and never learn a block that is not logged.
@@ -131,8 +131,8 @@ class Host(HostChanges):
         y, tasks : one label and one task per row
         key : str, optional
             An idempotency key. A second call with the same key and rows returns the first answer and learns nothing, so
-            a call that failed or timed out can be retried. Each snapshot deletes the keys before the last 100,000, and
-            more of them if their answers take more than 64 MiB.
+            a call that failed or timed out can be retried. Each snapshot deletes all but the last 100,000 keys. It
+            deletes more if their answers take more than 64 MiB.
         classes : labels, optional
             All labels that may occur; needed with the first block if it does not contain them all.
         sample_weight : one weight per row, optional
@@ -153,9 +153,9 @@ class Host(HostChanges):
     def learn_many(self, requests: Sequence[Request], in_order: bool = False) -> list[Learned | Exception]:
         """Learn several requests in as few commits as possible. Each commit costs one fsync.
 
-        Only two requests of one stream need two commits. Returns one acknowledgement or exception per request: a
-        rejected request does not affect the others. With `in_order`, nothing is learned after the first request that
-        the model rejects.
+        All requests share one commit, except that two requests of one stream need two commits. Returns one
+        acknowledgement or exception per request. A rejected request does not affect the others, unless `in_order` is
+        True: then nothing is learned after the first request that the model rejects.
         """
         entries: list[Entry | Exception] = []
         for request in requests:
@@ -241,15 +241,16 @@ class Host(HostChanges):
         try:
             state.write_snapshot_if_due()
         except Exception as error:
-            # If the first snapshot fails, nothing may be acknowledged, not even a retry. A later one only raises an
-            # error if this host has lost its directory; on a full disk it is tried again with the next commit.
+            # If the first snapshot fails, nothing may be acknowledged, not even a retry. A later snapshot that the disk
+            # refuses raises no error here: the next commit tries again. It raises one if, for example, this host has
+            # lost its directory.
             for entry in entries:
                 if not isinstance(entry.answer, Exception):
                     entry.answer = error
         try:
             state.confirm()
         except StorageError as error:
-            for entry in entries:  # also retries, whose first attempt may have failed for the same reason
+            for entry in entries:  # includes retries, because the first attempt may also have failed here
                 if isinstance(entry.answer, Learned):
                     entry.answer = error
 
@@ -311,9 +312,9 @@ class Host(HostChanges):
     def check_ready(self) -> None:
         """Raise the error that `learn` would raise now: a full disk, a later owner, a removed directory, a closed host.
 
-        To find out, this writes 16 KiB, or as many bytes as the last commit if that failed, and retries a failed
-        snapshot. If a commit in progress takes longer than half a second, the outcome of the commit before it is
-        reported instead.
+        This writes 16 KiB to the disk. If the last commit failed, it writes at least as many bytes as that commit had.
+        If the last snapshot failed, this writes the snapshot again. If another commit holds the lock for longer than
+        half a second, nothing is written, and the error of the last finished commit, if any, is raised.
         """
         if not self._state.commit_lock.acquire(timeout=_LOCK_TIMEOUT):
             if (error := self._state.writes_refused or self._state.log.write_error) is not None:

@@ -1,8 +1,8 @@
 """`HostedModel`: a learner together with the columns that encode raw records for it.
 
 `Host`, recovery and the service learn and predict through it. A model with columns (trained by `budgetron run`) takes
-raw records. Encoding a block updates the running means of the columns, so these are restored if the model rejects the
-block.
+raw records. Encoding a block for learning updates the running means of the columns. If the model then rejects the
+block, the old means are restored.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class HostedModel:
             return np.empty(0)
         if logged.kind != "records":
             return self._check_and_learn(logged.examples, logged.classes)
-        if self.columns is None:  # the model was replaced while this block waited
+        if self.columns is None:  # the request was encoded for a model with columns, which has been replaced since
             raise input_error("Host", "X", "rows of numbers for a model without columns", "raw records",
                               "The model was replaced; send numbers or dicts of features.")  # fmt: skip
         before = deepcopy(self.columns)

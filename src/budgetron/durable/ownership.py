@@ -1,14 +1,15 @@
 """The directory of a host, and the two small files beside the database: `lock`, and `acknowledged`.
 
-Directories and files are created for their owner only. The next owner deletes temporary files of a killed process,
-because copies of a model must not outlive a request to forget a task.
+Directories and files can be read only by the user who created them. The next process that opens the directory deletes
+the temporary files of a killed process: they may contain copies of the model, and must not keep the data of a task that
+is forgotten later.
 
 `lock` is locked through the operating system, which releases it when the process ends for any reason.
 
-`acknowledged` holds the number of the last record that was committed and may be acknowledged. It is written after each
-commit and not forced to disk, so after a crash it may be behind the database. It is ahead of the database only if the
-disk lost a commit for which fsync had succeeded. SQLite cannot detect such a loss, because a truncated write-ahead file
-is valid, too.
+`acknowledged` holds the number of the last record that was committed. It is written after each commit and not forced to
+disk, so after a crash it may be behind the database. It is ahead of the database only if the disk lost a commit for
+which fsync had succeeded. SQLite alone cannot detect such a loss, because its write-ahead file is also valid when its
+end is missing.
 
 Used by `Host`, by its log, and by `ShardedHost`. Nothing here reads or writes the database.
 """
@@ -84,7 +85,7 @@ class AcknowledgedMark:
 
     def write(self, number: int) -> None:
         content = struct.pack("<Q", number)
-        with contextlib.suppress(OSError):  # On a full disk it stays behind the database, which is harmless.
+        with contextlib.suppress(OSError):  # If the write fails, the mark stays behind the database, which is harmless.
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, content + struct.pack("<I", zlib.crc32(content)))
 

@@ -81,11 +81,11 @@ def from_snapshot(log: Log, snapshots: Snapshots, make_model: Callable[[], Any] 
 def replay(log: Log, recovery: Recovery) -> None:
     """Learn the records that came after the snapshot.
 
-    The model may reject records of the last commit, if the process ended before it could delete their bytes. Rejected
-    records of earlier commits have no bytes. If the model rejects a record of an earlier commit, the log is damaged.
+    The next commit deletes the bytes of the records that the model rejected. So only records of the last commit may be
+    rejected here. If the model rejects a record of an earlier commit, the log is damaged.
     """
     rejected = log.unwritten.rejected
-    rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last one was rejected
+    rejected_batch, reason = 0, ""  # the commit of the rejected records, and why the last of them was rejected
     for record in log.records_after(recovery.position):
         if rejected and record.batch != rejected_batch:
             raise damaged_log(log.path, f"record {rejected[0]} was learned before, but is rejected now ({reason})")

@@ -28,13 +28,13 @@ MAX_KEY_LENGTH = 200
 
 @dataclass(frozen=True)
 class StreamRows:
-    """The positions of a request's rows in a stream that may be sent again. `Request.key` names the stream.
+    """The positions of a request's rows in a stream whose rows may be sent again. `Request.key` names the stream.
 
     Parameters
     ----------
     places : array of int
-        One position per row, such as a line number or an offset. Positions rise along the stream, within a request and
-        from one request to the next. A row that is sent again has the same position.
+        One position per row, such as a line number or an offset in a file. Positions rise within a request and from one
+        request to the next. A row that is sent again has the same position.
     digests : bytes, optional
         Eight bytes per row, from `row_digest` or `row_digests`. With them, a different row at the same position is
         rejected instead of skipped.
@@ -86,9 +86,9 @@ def row_digests(X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, of
 class Request:
     """The arguments of one call of `learn`: labelled examples that are learned together or rejected together.
 
-    `key` is the idempotency key. Without `rows` it names this request alone. With `rows` it names a stream, and the
-    examples are some rows of that stream. `block` has the same examples if they have already been checked: the
-    coordinator of a sharded model does this for its shards.
+    `key` is the idempotency key. Without `rows`, the key names this request alone. With `rows`, the key names a stream,
+    and the examples are some rows of that stream. `block` has the same examples if they have already been checked: the
+    coordinator of a sharded model checks them for its shards.
     """
 
     X: Any
@@ -109,15 +109,15 @@ class Learned:
     Attributes
     ----------
     position : int
-        The number of the record in the log; of the last one, if several records have rows of this request.
+        The number of the record in the log. If several records have rows of this request, the number of the last.
     margins : array
         The margins of the rows just before they were learned. NaN for rows that were learned before this call, if their
         margins have been deleted or come from a model with another number of classes.
     repeated : bool
         Whether the request had been learned before under the same idempotency key.
     classes : array or None
-        The labels that the margins belong to. None if they come from a model with another number of classes, which has
-        been replaced since.
+        The labels that the margins belong to. None if the margins come from an earlier model, which was replaced, and
+        the current model has another number of classes.
     n_before : int
         How many rows, counted from the first, had been learned before this call.
     """

@@ -4,11 +4,11 @@
     versions/candidate-POSITION    the candidate, as it was after record POSITION of the host
     versions/state.json            the version in use, the version before it, the candidate, and past changes
 
-A file is written before `state.json` names it, and the file of a candidate is deleted after `state.json` names another
-one or none. `state.json` is replaced atomically, so a crash leaves the state before or after a change. Models are only
-bytes here.
+A candidate is a version that is tried on part of the tasks, before it replaces the model in use. A file is written
+before `state.json` names it. The file of a candidate is deleted after `state.json` names another candidate or none.
+`state.json` is replaced atomically, so a crash leaves the state before or after a change.
 
-The service uses this (`budgetron.service.model`).
+The service uses this module (`budgetron.service.model`). Models are only bytes here.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Versions:
         return sorted(versions, key=lambda version: (-version.at, version.name))
 
     def save(self, name: str, content: bytes) -> None:
-        """Store a model file under a new name. The same content under the same name is accepted again."""
+        """Store a model file under a new name. Saving the same content under the same name again does nothing."""
         if not _NAME.fullmatch(name) or name == STATE or name.startswith("candidate-"):
             accepted = (
                 '1 to 64 letters, digits, ".", "_" and "-" that begin with a letter or digit, but not state.json and '
@@ -138,14 +138,14 @@ class Versions:
     # ---- the model in use
 
     def save_replaced(self, content: bytes, position: int) -> str:
-        """Save the model that is about to be replaced. Only the last few of these versions stay."""
+        """Save the model that is about to be replaced. Returns its name. Only the last few of these versions stay."""
         name = f"{AUTOMATIC}{position}"
         old = [version.name for version in self.names() if version.name.startswith(AUTOMATIC) and version.name != name]
         for version in old[_MAX_AUTOMATIC - 1 :]:
             if version != self.state.previous:
                 with suppress(InputError):
                     self.delete(version)
-        with suppress(InputError):  # saved already, by an attempt that failed later
+        with suppress(InputError):  # another version has this name, or there are already MAX_VERSIONS versions
             self.save(name, content)
         return name
 

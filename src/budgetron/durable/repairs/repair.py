@@ -42,7 +42,7 @@ def repair(directory: str | os.PathLike[str]) -> Replacement | None:
             old = Log(stage / "old", checked=False)
             try:
                 recovery = _last_good_state(old)
-                # A number that was acknowledged must not be used again, even if its record is lost.
+                # The number of an acknowledged record must not be used again, even if the record is lost.
                 last = max(old.position, old.mark.read(), recovery.position)
                 position = _write(stage / "new", old, recovery, last)
             finally:
@@ -55,7 +55,7 @@ def repair(directory: str | os.PathLike[str]) -> Replacement | None:
 
 def _last_good_state(old: Log) -> Recovery:
     recovery = from_snapshot(old, Snapshots(old), None)
-    # The replay stops at the first damaged record. The model up to there is the last good state.
+    # The replay stops at the first damaged record. The model before that record is the last good state.
     with suppress(DamagedLog):
         replay(old, recovery)
     return recovery
@@ -104,7 +104,10 @@ def copy_trail(old: SqliteFile, new: SqliteFile) -> None:
 
 
 def rows_around_damage(db: SqliteFile, query: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The readable rows of an ordered query: from the first up to a damaged page, then from the last back to it."""
+    """The readable rows of an ordered query.
+
+    Reads forwards from the first row. If a page is damaged, also reads backwards from the last row to that page.
+    """
     for direction in ("ASC", "DESC"):
         with suppress(DamagedLog):
             yield from db.rows(f"{query} {direction}", values)

@@ -41,11 +41,11 @@ def restore(
     directory : path
         The directory of the host. It may be damaged, empty or missing.
     position : int, optional
-        The last record of the restored state; by default the last one there is.
+        The last record of the restored state; by default the last record of the backup.
     at : float, optional
-        A time in seconds since 1970; the last state that was copied until then is restored. For copies only.
+        A time in seconds since 1970. The last state that had been copied by this time is restored. For copies only.
 
-    Record numbers continue after the old ones, so that none is used twice.
+    The restored log continues with new record numbers, so that no number is used twice.
     """
     directory = Path(directory)
     # A folder without a database is most likely the folder of several models.
@@ -62,7 +62,8 @@ def restore(
             last_good = log.position
             last = max(last_good, copy_end or 0, _last_record(directory))
             log.take_over(None)
-            # The owner of a copy may have used more numbers since, so the restored log continues with much higher ones.
+            # After its last copy, the owner of a copy may have used more record numbers. So a log that is restored from
+            # a copy continues with much higher numbers.
             examples = _renumber(log, last + 1 if copy_end is None else unused_number(last))
             new_position = log.position
         except DamagedLog as error:
@@ -70,8 +71,8 @@ def restore(
         finally:
             log.close()
         old_database = put_in_place(stage / NAME, directory, "replaced", new_position)
-        # A directory that has versions keeps them: in most cases the copy was made of this directory, and its versions
-        # are not newer.
+        # If the directory has versions, the versions of the copy are not fetched. Usually the copy was made of this
+        # directory, so its versions are not newer.
         if is_copy(backup) and not (directory / FOLDER).exists():
             fetch_versions(open_store(backup), directory)
     return Replacement(new_position, examples, last_good, last, old_database)
@@ -95,7 +96,7 @@ def _fetch(source: str, stage: Path, position: int | None, at: float | None) -> 
 
 
 def _renumber(log: Log, number: int) -> int:
-    """Make the state of a log a snapshot of record `number`. Returns how many examples the model has learned."""
+    """Write the model as a snapshot with the record number `number`. Returns how many examples it has learned."""
     if not log.snapshots:  # nothing has been learned yet
         with log.writing():
             log.set_owner("position = ?", number)

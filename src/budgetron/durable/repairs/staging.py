@@ -56,7 +56,9 @@ def copy_host(directory: Path, folder: Path) -> None:
     """Copy the database of a host, which may be in use, and its mark: the number of the last acknowledged record."""
     make_private(folder)
     mark = directory / MARK
-    if mark.is_file():  # copied first, because the database may grow, and its copy must not be behind the mark
+    # Copy the mark first. The host may commit between the two copies, and a mark that is ahead of the database means
+    # damage.
+    if mark.is_file():
         shutil.copyfile(mark, folder / MARK)
     if not (directory / NAME).is_file():
         raise damaged_log(directory / NAME, "it is missing")
@@ -81,7 +83,7 @@ def copy_log(source: Path, target: Path) -> None:
 
 @contextmanager
 def reported_as(folder: Path, directory: Path) -> Iterator[None]:
-    """Replace the folder of the copy by the directory itself in error messages about damage."""
+    """In error messages about damage, name the original directory instead of the temporary folder with its copy."""
     try:
         yield
     except DamagedLog as error:

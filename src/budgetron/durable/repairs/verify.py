@@ -1,6 +1,7 @@
-"""Verify the directory of a host, or a backup: make the same checks as opening it, without changing anything.
+"""Verify the directory of a host, a backup, or a copy: make the same checks as opening it, without changing anything.
 
-`budgetron verify` calls this. It works on a copy, so it does not disturb a host that has the directory open.
+`budgetron verify` calls this. `verify` works on a temporary copy of the files, so it does not disturb a host that has
+the directory open.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from budgetron.durable.storage.snapshots import Snapshots
 
 @dataclass(frozen=True)
 class Verification:
-    """An intact log. `unusable` says which snapshot is damaged, if the one before it can be used instead."""
+    """An intact log.
+
+    If the newest snapshot is damaged and the one before it can be used instead, `unusable` describes the damage.
+    """
 
     position: int
     examples: int  # how many the model has learned

@@ -1,6 +1,7 @@
 """Read the records that were added to the database of a host since the last copy.
 
-`Replicator` calls this. It uses its own connection, so the host does not wait. It reads committed records only.
+`Replicator` calls `read_changes`. It opens its own connection, so the host does not wait, and reads only committed
+records.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from budgetron.durable.errors import storage_errors
 from budgetron.durable.replication.objects import CopiedRecord
 
-SEGMENT_BYTES = 16 * 2**20  # a segment ends with the block that exceeds this; the other records go to further segments
+SEGMENT_BYTES = 16 * 2**20  # a segment ends with the first block that makes it larger than this
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Changes:
 
     copied: CopyPosition
     oldest: int  # the older snapshot, the earliest state that the database can be cut back to
-    end: int  # the last record of the database; beyond `copied.position` if not everything fitted into a segment
+    end: int  # the last record of the database; after `copied.position` if one segment could not hold all records
     follows: bool = False  # whether the records lead from the last copy to this state without a gap
     rejected: list[int] = field(default_factory=list)
     records: list[CopiedRecord] = field(default_factory=list)
@@ -53,19 +54,20 @@ def read_changes(database: Path, since: CopyPosition | None) -> Changes | None:
             rejected = [number for (number,) in db.execute(query, (since.batch, since.position))]
             records, batch = _records(db, since)
             last = records[-1].number if records else since.position
-            # Otherwise there is a gap: the log was trimmed beyond the last copy, and only a new base can close it.
             if last == position or records:
                 copied = CopyPosition(last, batch, snapshot, corrections)
                 return Changes(copied, oldest, position, True, rejected, records)
+            # The log no longer has the record after the last copy, because it was trimmed. Only a new base closes this
+            # gap.
         row = db.execute("SELECT batch FROM log WHERE number = ?", (position,)).fetchone()
         copied = CopyPosition(position, position + 1 if row is None else row[0], snapshot, corrections)
         return Changes(copied, oldest, position)
 
 
 def _records(db: sqlite3.Connection, since: CopyPosition) -> tuple[list[CopiedRecord], int]:
-    """The consecutive records after the last copy, about `SEGMENT_BYTES` at most.
+    """The consecutive records after the last copy, up to the first that makes them larger than `SEGMENT_BYTES`.
 
-    Also returns the first record of the commit that the last one of them belongs to.
+    Also returns `batch`: the first record of the commit that the last of these records belongs to.
     """
     query = (
         "SELECT log.number, log.batch, log.block, answer.key, answer.digest, stream.key, stream.first, stream.last, "

@@ -56,7 +56,7 @@ class VersionCopier:
 
     def copy(self) -> None:
         """Copy the changes. The caller has checked that it owns the copy."""
-        with suppress(FileNotFoundError):  # a version was deleted meanwhile: the next call copies without it
+        with suppress(FileNotFoundError):  # a version was deleted meanwhile: the next call copies the others
             files = self._files()
             if files != self._copied:
                 self._copy(files)

@@ -6,11 +6,12 @@ process writes its claim with the next epoch and then lists all claims. If anoth
 one, the process withdraws its own and fails. Of two processes that claim at the same time, at most one keeps its claim.
 The store therefore needs no locks and no conditional writes.
 
-The owner lists the claims before each copy, and stops when there is a higher epoch. A write in progress at that moment
-goes to the folder of the old epoch, which the new owner has read to its end and does not read again.
+The owner lists the claims before each copy, and stops when there is a higher epoch. A write of the former owner that is
+still in progress goes to the folder of the old epoch. There it does no harm, because the new owner continues from the
+last object that it has read of the old epoch, and ignores later ones.
 
-DIRECTORY is a random number that the data directory stores in the file `copy-owner`. After a restart the same directory
-may claim the copy again; any other directory needs an explicit takeover.
+DIRECTORY is a random number that the data directory stores in the file `copy-owner`. After a restart, a process with
+the same data directory may claim the copy again. A process with another directory must ask for a takeover.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`Follower`: a warm standby. It learns the records of a copy (`replicator`) as they are added, and can take over.
 
-It has its own directory. While it can read the copy, its model in memory and its database on disk are at most one poll
-behind, so a takeover has to read only the last records. The service starts one with `--standby-of`.
+A follower has its own directory. While it can read the copy, its model in memory and its database on disk are at most
+one poll behind the copy. So a takeover has to read only the last records. The service starts a follower with
+`--standby-of`.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ class Follower:
     Parameters
     ----------
     directory : path
-        The directory of the standby itself. If it has a database, that is renamed, or deleted if a standby built it.
+        The directory of the standby itself. If it already has a database, the database is renamed. If a standby built
+        that database, it is deleted instead.
     store : Store
     every : float
         Seconds between two polls of the copy. 0 means 1.
     snapshot_every : int
         As for `Host.open`.
     silence : float, optional
-        Seconds without a write of the owner after which `on_silence` is called; the owner writes at least every few
-        seconds, even if nothing changes. None: never.
+        `on_silence` is called when the owner has not written to the copy for this many seconds. The owner writes at
+        least every few seconds, even if nothing changes. With None, `on_silence` is never called.
     on_silence : callable, optional
         Called once, in the thread of the follower.
     """
@@ -112,7 +114,7 @@ class Follower:
             self._applied = (epoch, head.run, head.number)
 
     def _new_objects(self, epoch: int, head: Head) -> list[ObjectName] | None:
-        """The segments after the last learned one; None if there is a gap before them or before the head."""
+        """The segments after the last learned one, up to the head. None if their records have a gap."""
         if epoch != self._applied[0]:
             return None
         objects: list[ObjectName] = []

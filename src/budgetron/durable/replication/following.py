@@ -45,11 +45,11 @@ class FollowingHost(Host):
                         log.note_rejected(entry.number)
                         state.snapshots.count(1)
                     else:
-                        self._learn(entry, None)  # rejects the same records as the other host: both models are equal
+                        self._learn(entry, None)  # the models are equal, so both hosts reject the same records
             state.write_snapshot_if_due()
 
     def replace_database(self, database: Path) -> None:
-        """Continue with a database rebuilt from the copy, because the records so far do not lead to its state."""
+        """Continue with a database that was rebuilt from the copy. Needed if records after the last one are missing."""
         state = self._state
         with state.commit_lock:
             state.check_open()
@@ -70,7 +70,7 @@ class FollowingHost(Host):
                 state.hosted = recover(state.log, state.snapshots, None).hosted
 
     def renumber(self) -> None:
-        """Continue with a record number that the other host cannot have used, even for records that it did not copy."""
+        """Continue with a record number that the other host has not used, not even for records that it did not copy."""
         state = self._state
         with state.commit_lock:
             state.check_open()

@@ -27,7 +27,7 @@ from budgetron.errors import input_error
 
 @dataclass(frozen=True)
 class Run:
-    """A base and the segments that follow it. `missing` says whether objects after these are lost."""
+    """A base and the segments that follow it. `missing` says whether objects after these segments are lost."""
 
     base: ObjectName
     segments: tuple[ObjectName, ...]
@@ -45,7 +45,7 @@ class Plan:
     base: ObjectName
     segments: tuple[ObjectName, ...]
     position: int
-    last_used: int  # the highest record number of the copy, also of other states
+    last_used: int  # the highest record number in the whole copy, which may be after `position`
 
 
 def epochs(store: Store) -> list[int]:
@@ -77,8 +77,9 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last_number:
-        # The end of the run is an object that no other object names as its previous one. Objects of failed writes are
-        # not named either, but a later object contains their records again. So the end has the highest record.
+        # The last object of the run is one that no other object names as its previous one. Nobody names the objects of
+        # failed writes either, but a later object contains their records again. So the last object is the one with the
+        # highest record among the objects that are not named.
         ends = set(names) - {name.previous for name in names.values()}
         last_number = max(ends, key=lambda number: names[number].last_record, default=0)
     base = next((name for name in names.values() if name.kind != LOG), None)
@@ -102,18 +103,18 @@ def read_runs(store: Store) -> list[Run]:
     Objects that a former owner wrote after another one took over are left out, and so are runs whose base is lost.
     """
     runs: list[Run | None] = []  # None for a run whose base is lost
-    current = last_head(store)  # goes back from the latest epoch to the one that it continues, and so on
+    current = last_head(store)  # the loop goes from the latest epoch back to the epoch that it continues, and so on
     while current is not None:
         epoch, head = current
         numbers = [int(name) for name in store.names(epoch_folder(epoch)) if name.isdecimal()]
-        # A folder without objects is that of a failed write or of a deleted run, so nothing of it is lost.
+        # A folder without objects belongs to a failed write or to a deleted run, so no object is lost there.
         earlier = [run for run in sorted(numbers) if run < head.run and store.names(run_folder(epoch, run))]
         of_epoch = [read_run(store, epoch, run, 0) for run in earlier]
         runs = [*of_epoch, read_run(store, epoch, head.run, head.number), *runs]
         if not head.parent or (parent := read_head(store, head.parent)) is None:
             break
-        # The parent counts only up to the object that the later epoch continued from, not up to its own head: its owner
-        # may have written more objects after it had lost the copy.
+        # Read the parent epoch only up to the object that the later epoch continues. The parent's own head may be
+        # later, because its owner may have written more objects after another process had taken over.
         parent.run, parent.number = head.parent_run, head.parent_number
         current = head.parent, parent
     for n, (run, after) in enumerate(pairwise(runs)):

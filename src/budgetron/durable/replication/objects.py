@@ -1,18 +1,19 @@
 """The objects of a copy: their names, and their bytes, which end with a SHA-256.
 
-A run is a folder with one database, the base, and the segments of the log that follow it. The names contain everything
-that is needed to find a point in time, so listings are enough for that:
+A run is a folder with a base, which is a copy of the database, and the segments of the log that follow it. To find a
+point in time, a reader only lists the names of the objects, because they contain all that is needed:
 
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
 
 A number is never used again, even if its write failed, because the object may have been stored nevertheless. Each name
-contains the number of the previous object, so a reader skips the objects of failed writes, and notices a missing one.
+contains the number of the previous object. So a reader can skip the objects of failed writes, and notices when an
+object is missing.
 
-A base has the kind "start" if the records of the run before do not lead to it: it is the first base of an epoch, or
-follows a correction, a restore, or a log that was trimmed before it was copied. Other bases have the kind "base". The
-first record of a base is that of its older snapshot, the oldest state that it can be cut back to. The byte layout is a
-file format: it must not change without a new version.
+A base has the kind "start" if the records of the run before do not lead to it. This is the case for the first base of
+an epoch, after a correction or a restore, and if the log was trimmed before it was copied. Other bases have the kind
+"base". The first record in the name of a base is that of its older snapshot, the oldest state that the base can be cut
+back to. The byte layout is a file format: it must not change without a new version.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class CopiedRecord(msgspec.Struct, array_like=True):
 class Segment(msgspec.Struct, array_like=True):
     """Consecutive records of the log.
 
-    `rejected` are records of earlier segments that the model turned out to reject. Readers do not need them, because
-    their model rejects the same records.
+    `rejected` are numbers of records of earlier segments. The host noticed only after copying them that its model
+    rejects them. Readers do not need these numbers, because their model rejects the same records.
     """
 
     version: int

@@ -1,7 +1,7 @@
 """Turn a state of a copy into the database of a host, and cut a database back to an earlier record.
 
-`restore`, `verify` and `Follower` call this for a new folder. `restore` and `Follower` then put the finished database
-in place.
+`restore`, `verify` and `Follower` call these functions on a temporary folder. `restore` and `Follower` then put the
+finished database in place.
 """
 
 from __future__ import annotations

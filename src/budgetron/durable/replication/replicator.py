@@ -1,7 +1,7 @@
 """`Replicator`: copies the database of a host to a store, every second or before each acknowledgement.
 
-It reads the database through its own connection, so a slow store does not delay learning, unless every acknowledgement
-waits for the copy (`every=0`). It never writes to the database.
+A `Replicator` reads the database through its own connection and never writes to it. So a slow store does not delay
+learning, unless every acknowledgement waits for the copy (`every=0`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Replicator:
         self._parent = parent
         self._versions = VersionCopier(directory, store, self.claim.epoch)
         self._copied: CopyPosition | None = None
-        # The current run; its last object number used, last object written, and number of segments.
+        # The number of the current run. Of this run: the number used last, the number of the object written last, and
+        # how many segments it has. If a write failed, the number used last has no object.
         self._run = self._number = self._previous = self._segments = 0
         self._head_due = False  # whether an object was written that the head does not include yet
         self._head_position = 0  # the last record that the head includes; readers ignore later ones
@@ -151,7 +152,7 @@ class Replicator:
                 self._put_head()
 
     def copy_versions(self) -> None:
-        """Copy the named versions of the model. Not part of `copy`, so that no label waits for a large file."""
+        """Copy the named versions of the model. This is not part of `copy`, so that no label waits for a large file."""
         try:
             self._versions.copy()
         except BudgetronError as error:
@@ -181,8 +182,8 @@ class Replicator:
     def _put_base(self, kind: str) -> bool:
         """Begin a run with a copy of the database.
 
-        With the kind BASE, the records since the last segment are also added to the previous run, so that each of them
-        can be restored. If that turns out to be impossible, the kind becomes START.
+        With the kind BASE, the records since the last segment are also added to the previous run, so that the state
+        after each of them can be restored. If these records have a gap, the kind becomes START.
         """
         file = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -201,7 +202,7 @@ class Replicator:
         finally:
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{file}{suffix}").unlink(missing_ok=True)
-        # Count the run before the write: if it fails, the next attempt must begin another run.
+        # Count the run before the write: if the write fails, the next attempt must begin another run.
         self._run, self._number, self._previous, self._segments, self._copied = self._run + 1, 0, 0, 0, None
         self._put(kind, base.oldest, base.copied.position, content)
         self._copied = base.copied

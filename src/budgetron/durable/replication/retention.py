@@ -10,9 +10,10 @@ from budgetron.durable.replication.store import Store
 
 
 def prune(store: Store, keep: float) -> None:
-    """Delete all runs before the newest run that began more than `keep` seconds ago.
+    """Delete the runs that are too old for a restore within the last `keep` seconds.
 
-    That run itself is needed for a restore to the beginning of the retention time.
+    The newest run that began more than `keep` seconds ago is kept, because a restore to the beginning of the retention
+    time needs it. All runs before it are deleted.
     """
     limit = (time.time() - keep) * 1000
     old = [run.base for run in read_runs(store) if run.base.at <= limit]

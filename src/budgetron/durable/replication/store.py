@@ -2,9 +2,9 @@
 
 Such URLs begin with s3://, gs://, sftp:// or memory://, for example.
 
-Objects never change, with two exceptions per epoch: the small object `head` says how far the copy goes, and is replaced
-with every copy; the list of versions is replaced when they change. A store must guarantee two things: a reader sees an
-object completely or not at all, and a listing shows every finished write.
+Objects never change, with two exceptions per epoch. The small object `head` says how far the copy goes, and is replaced
+with every copy. The list of model versions is replaced when the versions change. A store must guarantee two things: a
+reader sees an object completely or not at all, and a listing shows every finished write.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DirectoryStore:
         path = self._root / name
         with _errors(self.url):
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # rmdir fails while the folder has other objects, so the last one removes it
+            with suppress(OSError):  # removes an empty folder; rmdir fails while the folder has other objects
                 path.parent.rmdir()
 
     def under(self, folder: str) -> DirectoryStore:

@@ -1,7 +1,7 @@
 """Convert idempotency keys that earlier versions stored to the tables of `key_tables`.
 
-`EarlierKeys` is the base class of `IdempotencyKeys`. A directory of any earlier version must open, and a retry must
-learn nothing twice.
+`EarlierKeys` is the base class of `IdempotencyKeys`. A directory that any earlier version wrote must open. A retry of a
+request that was learned by the earlier version must learn nothing twice.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ class EarlierKeys(KeyTables):
     """Conversions of earlier keys. They need an open transaction."""
 
     def has_message_keys(self, key: str) -> bool:
-        """Whether an earlier version stored keys "KEY/FIRST" for this call; see `convert_message_keys`."""
+        """Whether an earlier version stored keys of the form "KEY/FIRST" for this KEY; see `convert_message_keys`."""
         query = "SELECT EXISTS (SELECT 1 FROM answer WHERE key >= ? AND key < ?)"
         return bool(self._db.one(query, (f"{key}/", f"{key}/{LAST_CHARACTER}"))[0])
 
     def convert_message_keys(self, key: str, places: NDArray[np.int64]) -> None:
-        """Convert the keys "KEY/FIRST" of earlier versions, one per message to a shard, to blocks of the stream KEY.
+        """Convert the keys "KEY/FIRST" of earlier versions to blocks of the stream KEY.
 
-        `places` are the positions of all rows that the shard gets from this call. A message had consecutive
-        rows of the shard, so its first position and its number of margins tell which rows it had.
+        Earlier versions stored one such key per message to a shard. FIRST is the position of the message's first row.
+        `places` are the positions of all rows that the shard gets from this call. A message had consecutive rows of the
+        shard, so FIRST and the number of stored margins tell which rows it had.
         """
         prefix = f"{key}/"
         query = "SELECT key, number, margins FROM answer WHERE key >= ? AND key < ? AND margins IS NOT NULL"

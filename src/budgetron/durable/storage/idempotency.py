@@ -5,8 +5,8 @@ A key names one of two things:
     a request   The same key with the same rows gets the first answer. With different rows it raises `KeyReused`.
     a stream    Rows that may be sent again from the beginning, divided into requests in any way. Each row has a
                 position, a number that rises along the stream. Rows up to the last learned position are skipped,
-                whichever request they are in. Different rows at the same positions raise `KeyReused`, if both requests
-                had digests of their rows.
+                whichever request they are in. If the same position comes again with a different row, `KeyReused` is
+                raised. This needs digests of the rows in both requests.
 
 `key_tables` has the tables. A key is written in the transaction that logs its rows, so both are stored or neither is.
 Old keys are deleted (`KeyTables.forget`). The log of a `Host` and the journal of a `ShardedHost` both use these tables.
@@ -31,7 +31,7 @@ from budgetron.errors import InputError, input_error, shown
 
 @dataclass
 class UnwrittenData:
-    """Rejected records, and margins for keys. They are known only after a commit, and written with the next one."""
+    """Rejected records, and margins of records with keys. Both are known after a commit, and written with the next."""
 
     rejected: list[int] = field(default_factory=list)
     answers: dict[int, bytes] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class IdempotencyKeys(EarlierKeys):
         """Return the entries with new rows, and remove from them the rows that were learned before.
 
         Every other entry gets its answer here: the stored answer to the first request, or an error such as `KeyReused`.
-        The exception is a second request with the same key in this commit: it gets the answer of the first
-        (`Entry.duplicate_of`).
+        There is one exception. If two requests of this commit have the same key, the second is linked to the first
+        (`Entry.duplicate_of`) and gets the answer of the first later.
         """
         new: list[Entry] = []
         first_of_key: dict[str, Entry] = {}
@@ -126,7 +126,7 @@ class IdempotencyKeys(EarlierKeys):
             positions = consecutive if places is None else np.frombuffer(places, dtype="<i8")
             index = np.minimum(np.searchsorted(positions, row_places), len(positions) - 1)
             in_block = positions[index] == row_places
-            # Digests tell a retry from other rows under the same key. Blocks of earlier versions have none.
+            # Digests distinguish a retry from other rows at the same positions. Blocks of earlier versions have none.
             if digests is not None and rows.digests:
                 now, before = np.frombuffer(rows.digests, dtype="<u8"), np.frombuffer(digests, dtype="<u8")
                 if (now[in_block] != before[index[in_block]]).any():

@@ -70,17 +70,18 @@ class KeyTables:
     def forget(self, max_keys: int, max_bytes: int, last_record: int | None = None) -> None:
         """Delete the oldest keys, so that at most `max_keys` keys and `max_bytes` bytes of answers remain per table.
 
-        The position up to which a stream was learned takes few bytes and is stored longer, so that a long stream still
-        resumes correctly. Blocks of streams after record `last_record` are not deleted: `restore` can go back to any of
-        these records, and then needs to know where each stream was.
+        When blocks of a stream are deleted, `stream_forgotten` stores the position up to which they were learned. It
+        takes few bytes and is stored longer, so that a long stream still resumes correctly. Stream blocks after record
+        `last_record` are not deleted: `restore` can go back to any of these records, and then needs to know where each
+        stream was.
         """
         for table, size in (
             ("answer", "length(margins)"),
             ("stream_block", "coalesce(length(margins), 0) + coalesce(length(digests), 0)"),
         ):
             # `by_count` is the newest record that is not among the latest `max_keys`. `by_bytes` is the newest record
-            # whose answer together with all later ones takes more than `max_bytes`. Everything up to the higher of the
-            # two numbers is deleted.
+            # whose answer, together with all later answers, takes more than `max_bytes`. `last` is the higher of these
+            # two numbers. Everything up to `last` is deleted.
             by_count = f"SELECT number FROM {table} ORDER BY number DESC LIMIT 1 OFFSET ?"
             by_bytes = (
                 f"SELECT max(number) FROM (SELECT number, sum({size}) OVER (ORDER BY number DESC) AS bytes_from_here "

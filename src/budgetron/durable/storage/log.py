@@ -1,4 +1,4 @@
-"""The write-ahead log of a host: one SQLite database in WAL mode, every commit forced to disk.
+"""The write-ahead log of a host: one SQLite database in WAL mode. Every commit is forced to disk.
 
 `log_schema` describes the tables.
 
@@ -65,8 +65,8 @@ class Log:
             if checked:
                 self.keys.check()
             undo.pop_all()
-        # Rejections and margins are known only after the commit that logged the records. They are written with the next
-        # commit, which saves an fsync. After a crash, the replay computes them again.
+        # Rejections and margins are known only after the commit that logged the records. To save an fsync, they are
+        # written with the next commit. After a crash, the replay computes them again.
         self.unwritten = UnwrittenData()
         self.write_error: StorageError | None = None  # why the last commit failed
         self._failed_bytes = 0  # how many bytes that commit would have written
@@ -120,8 +120,8 @@ class Log:
     def append(self, entries: Sequence[Entry], replacing: bool = False) -> None:
         """Number the entries and write them with their idempotency keys, in one commit that is forced to disk.
 
-        With `replacing`, stored keys are replaced. A standby needs this for keys that the owner has deleted because of
-        their age, and then accepted again as new ones.
+        With `replacing`, an entry replaces the stored key of the same name. A standby needs this: the owner may have
+        deleted an old key and then accepted it again as a new one, while the standby still stores the old one.
         """
         for number, entry in enumerate(entries, self.position + 1):
             entry.number = number
@@ -198,7 +198,7 @@ class Log:
         )
         last = max(start, gaps_until)
         for number, batch, crc, block, answer_missing in self.db.rows(query, (start,)):
-            # Before the first snapshot, gaps are normal (`log_schema`).
+            # Before the first snapshot, rejected records are deleted, so gaps are normal (`log_schema`).
             if self.snapshots and number > gaps_until and number != last + 1:
                 raise damaged_log(self.path, f"record {last + 1} is missing")
             if zlib.crc32(block or b"", number & 0xFFFFFFFF) != crc:

@@ -20,11 +20,11 @@ from budgetron.durable.storage.sqlite_file import SqliteFile
 NAME = "host.sqlite"
 TRAIL_CHECKSUM = "checksum(number, position, place, old, new, CAST(who AS BLOB), CAST(reason AS BLOB), at)"
 OWNER_CHECKSUM = "checksum(epoch, position, snapshot, previous)"
-# A rejected record keeps its number and loses its bytes. Its checksum is then the number: the CRC-32 of a record is
-# seeded with its number (`Log.append`), and the CRC-32 of no bytes is the seed.
+# A rejected record keeps its number and loses its bytes. The CRC-32 of a record is seeded with its number
+# (`Log.append`), and the CRC-32 of no bytes is the seed. So the checksum of a record without bytes is its number.
 CLEAR_RECORD = "UPDATE log SET block = NULL, crc = number & 4294967295 WHERE number = ?"
-# Before the first snapshot nothing was acknowledged, so rejected records are deleted, and gaps in the numbers are no
-# sign of damage.
+# Before the first snapshot nothing was acknowledged. Until then, rejected records are deleted completely, so gaps in
+# the numbers are no sign of damage.
 DROP_RECORD = "DELETE FROM log WHERE number = ? AND (SELECT snapshot FROM owner) IS NULL"
 _SNAPSHOT_COLUMNS = """
 ALTER TABLE owner ADD COLUMN snapshot INTEGER;
@@ -53,7 +53,10 @@ def _to_format_2(db: SqliteFile) -> None:
 
 
 def _to_format_3(db: SqliteFile) -> None:
-    """Add checksums and the numbers of the snapshots. Add a cleared record for each rejected one, which was deleted."""
+    """Add checksums, the numbers of the snapshots, and a cleared record for each rejected one.
+
+    Format 2 deleted rejected records. Without their numbers, the log would seem to have lost records.
+    """
     db.executescript(CHECKSUM_SCHEMA + _SNAPSHOT_COLUMNS)
     KeyTables(db).write_checksums()
     numbers = [number for (number,) in db.rows("SELECT DISTINCT number FROM snapshot ORDER BY number DESC LIMIT 2")]

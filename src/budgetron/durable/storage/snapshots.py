@@ -1,10 +1,10 @@
 """The snapshots of a host: model files in the database of the log, and when a new one is due.
 
-The database has at most two snapshots, and the log after the older one, so that recovery can start from either. Before
-the second snapshot, and after a correction, the log also has earlier records. A snapshot and the trimming of the log
-are one transaction.
+The database has at most two snapshots. Recovery can start from either of them, because the log has all records after
+the older one. Before the second snapshot, and after a correction, the log also has earlier records. One transaction
+writes a snapshot and trims the log.
 
-`Host` and `recovery` call this. It treats the model as bytes.
+`Host` and `recovery` call this module. It treats the model as bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from budgetron.durable.storage.key_tables import MAX_KEY_BYTES, MAX_KEYS
 from budgetron.durable.storage.log import Log
 
-MAX_LOG_BYTES = 64 * 2**20  # a log of this size makes a snapshot due, even if it has few examples
+MAX_LOG_BYTES = 64 * 2**20  # if the log since the last snapshot has this size, a snapshot is due
 _PART_BYTES = 16 * 2**20  # per row; SQLite holds a value in memory, and limits it to 1 GB
 
 
@@ -86,7 +86,7 @@ class Snapshots:
         with log.writing():
             log.write_unwritten()
             self._put(number, content)
-            self._trim(number)  # a replay must not start from the old model
+            self._trim(number)  # recovery must not start from a snapshot of the old model
             log.set_owner("position = ?, snapshot = ?, previous = NULL", number, number)
         log.note_written(number)
         self._start_counting([number])
