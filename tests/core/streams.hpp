@@ -282,7 +282,8 @@ void for_each_config(Use use) {
               if (!c.sparse || frequencies) {
                 count("full_covariance", full_covariance);
                 count("latent", 3);
-                if (parts == 4) count("plain_filter", 1);
+                if (parts == 4) count("plain_filter", 0);
+                count("short_rows", rows ? 3 : 0);
                 c.parameters.set("filters", std::vector<double>{1, 0.1, 0, 3, 10, 0.1, 3, 0.1, 0, 3, 0.1, 0});
                 if (rows) c.parameters.set("filter_rates", std::vector<double>{2, 0, 0, 0});
                 if (rows && c.n_outputs == 1) c.parameters.set("filter_lapses", std::vector<double>{0.1, 0.2, 0, 0.05});

@@ -332,7 +332,8 @@ def test_a_small_file_that_asks_for_much_memory_is_rejected(name, files, tmp_pat
 
 def test_a_small_budgetron_file_that_asks_for_much_memory_is_rejected(files, tmp_path):
     """Rows of tasks and frequencies are allocated when needed, within `max_bytes`; all other arrays are in the file."""
-    for name, value in (("filter_frequencies", 2**16), ("own_cells", 2**40), ("fourier_cells", 2**40)):
+    sizes = {"filter_frequencies": 2**16, "own_cells": 2**40, "fourier_cells": 2**40, "short_rows": 2**40}
+    for name, value in sizes.items():
         content = with_change(files["budgetron"], set_field(value, "settings", "parameters", name))
         check_rejected(tmp_path / "m", content)
     many = with_change(files["budgetron"], set_field(2**20, "settings", "parameters", "frequencies"))

@@ -45,7 +45,7 @@ def small_settings(
                        "frequent_columns": [column for column in frequent if column < d]}  # fmt: skip
     if not is_sparse or frequent:
         parameters |= {"filters": [(1.0, 0.1, 0.0), (3.0, 10.0, 0.1), *[(3.0, 0.1, 0.0)] * 3], "latent": 3,
-                  "full_covariance": full_covariance}  # fmt: skip
+                  "full_covariance": full_covariance, "short_rows": 2 if own else 0}  # fmt: skip
         if shared and bins:
             parameters |= {"bins": bins, "bin_pairs": True, "bin_cells": 24 if own else 0}
         if frequencies:
@@ -58,7 +58,7 @@ def small_settings(
             lapses = [0.1, 0.2, 0.0, 0.05, 0.0] if n_outputs == 1 else []
             parameters |= {"filter_rates": [2.0, 0.0, 0.0, 0.0, 0.0], "filter_lapses": lapses}
         if not clique:
-            parameters["plain_filter"] = 1
+            parameters["plain_filter"] = 0
     return make_settings(
         rule="budgetron", kernel=None, graph=graph, n_features=d, n_outputs=n_outputs, sparse=is_sparse, dtype=dtype,
         capacity=1, **(parameters | more),

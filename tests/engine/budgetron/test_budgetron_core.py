@@ -25,8 +25,9 @@ from budgetron.engine import native, reference
 pytestmark = pytest.mark.skipif(not native.available, reason="built without a compiler")
 ROUNDED, EXACT = 1e-5, 1e-9
 FORMS = {
-    "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"full_covariance": False}, "linear": {"frequencies": 0},
-    "mixed": {"mixed": True}, "mixed-linear": {"mixed": True, "frequencies": 0},
+    "dense": {}, "float32": {"dtype": "float32"}, "diagonal": {"full_covariance": False},
+    "linear": {"frequencies": 0, "short_rows": 0}, "short-rows": {"frequencies": 0}, "mixed": {"mixed": True},
+    "mixed-linear": {"mixed": True, "frequencies": 0, "short_rows": 0},
     "sparse": {"is_sparse": True}, "sparse-float32": {"is_sparse": True, "dtype": "float32"},
     "frequent": {"is_sparse": True, "frequent": (0, 2, 3)},
     "frequent-float32": {"is_sparse": True, "frequent": (0, 2), "dtype": "float32", "mixed": True},

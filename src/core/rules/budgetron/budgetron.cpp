@@ -74,7 +74,7 @@ void Budgetron::make_dense_parts(const Config& config) {
   const bool shared = config.parameters.flag("shared", true), own = config.parameters.flag("own", true), full_covariance = config.parameters.flag("full_covariance", true);
   const std::size_t columns = columns_ + 1, rank = config.parameters.count("latent", 0);
   const std::size_t none = std::size_t{1} << 20, fourier_filter = config.parameters.count("fourier_filter", none);
-  const std::size_t plain_filter = config.parameters.count("plain_filter", none), cells = config.parameters.count("fourier_cells", 0);
+  const std::size_t plain_filter = config.parameters.count("plain_filter", none), cells = config.parameters.count("fourier_cells", 0), short_rows = config.parameters.count("short_rows", 0);
   const std::size_t limit = config.parameters.count("max_filter_frequencies", 0);
   const std::vector<double> filter_rates = config.parameters.array("filter_rates"), lapses = config.parameters.array("filter_lapses");
   // `filters` has three numbers per filter: prior, own and floor (see FilterBelief). The filters from index `fourier_filter` on see Fourier
@@ -82,9 +82,10 @@ void Budgetron::make_dense_parts(const Config& config) {
   for (std::size_t k = 0; 3 * k < filters.size(); ++k) {
     const bool sees_fourier = fourier_filter != none && k >= fourier_filter && k < fourier_filter + fourier_.banks();
     const std::size_t bank = sees_fourier ? k - fourier_filter : 0;
+    const bool expects_different_tasks = filters[3 * k + 1] > 1 && k != plain_filter;
     const std::size_t frequencies = sees_fourier && shared ? config.parameters.count(bank ? "bank_frequencies" : "filter_frequencies", 0) : 0;
     add_part<Filter>("filter" + std::to_string(k), FilterBelief{filters[3 * k], filters[3 * k + 1], filters[3 * k + 2], k < filter_rates.size() ? filter_rates[k] : 0.0, k < lapses.size() ? lapses[k] : 0.0},
-                     Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank});
+                     Filter::Shape{outputs(), columns, frequencies, frequencies ? limit : 0, full_covariance, shared, own, sees_fourier ? cells : 0, k == plain_filter, bank, expects_different_tasks && !sees_fourier ? short_rows : 0});
   }
   if (rank && shared && own) add_part<Latent>(rank, outputs(), columns, full_covariance);
   const std::vector<double> owns = config.parameters.array("owns");
@@ -185,8 +186,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
   std::uint8_t flags = mistaken(example, s, direction) ? kMistake : 0;
   if (example.weight == 0) return flags;
   const double omega = std::min(example.weight, kMaxWeight);
-  rows_.add_missing(example.task, parts_, work.seen, n_seen_);
-  rows_.find(example.task, parts_, work.related.data(), work.priors.data(), work.seen);
+  rows_.add_missing(example.task, parts_, work.related.data(), work.seen, n_seen_);
   calibration_.learn(work.combined.data(), work.calibrated.data(), example.label, omega);
   combination_.learn(work.awake, work.combination.data(), example.label, omega);
   mixture_.learn(work.logs.data(), work.awake, outputs(), example.label, omega);
@@ -196,6 +196,7 @@ std::uint8_t Budgetron::update(const Example& example, Scratch& s) {
     if (parts_[p]->learn(work.seen, f, example.label, omega)) flags |= kUpdated;
     f += parts_[p]->count() * outputs();
   }
+  rows_.end_missing(example.task, parts_, work.related.data(), work.priors, work.seen);
   use_bytes_when_due(drop_idle());
   if (has_columns()) scaler_.learn(work.seen.row);
   return flags;
@@ -260,7 +261,7 @@ void Budgetron::end_reserve() noexcept {
 
 namespace {
 const Registered registered("budgetron",
-                            {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
+                            {"shared", "own", "clustered", "cluster_share", "filters", "filter_rates", "filter_lapses", "fourier_filter", "fourier_cells", "short_rows", "plain_filter", "full_covariance", "filter_frequencies", "frequencies",
                              "bandwidth", "bandwidths", "bank_frequencies", "latent", "rates", "owns", "frequent_columns", "first_rows", "limit", "rows_beyond_limit", "table_rates", "keeps", "signs", "own_cells", "cells", "pairs", "max_task_rows", "max_frequencies", "max_filter_frequencies", "rows_may_grow", "bins", "bin_pairs", "bin_cells"},
                             make_counted<Budgetron>);
 

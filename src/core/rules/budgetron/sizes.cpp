@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kDropAfter = 5000;    // a part is dropped after this many idle examples
 constexpr double kEnoughWeight = 0.9;        // parts with Fourier features may grow once they have this share of the weight; see use_bytes()
 constexpr std::int64_t kFirstReview = 128;   // sizes are reviewed after 128, 256, 512 ... examples
-constexpr std::size_t kPartOverhead = 640;   // bytes that the plan counts for a part in addition to its arrays
+constexpr std::size_t kPartOverhead = 768;   // bytes that the plan counts for a part in addition to its arrays
 constexpr std::size_t kStepsBytes = 4 * sizeof(double);  // working memory of Steps, per output
 constexpr std::int64_t kReclaimAfter = 4096;  // after this many examples, the bytes of unused frequencies may become rows for more tasks
 

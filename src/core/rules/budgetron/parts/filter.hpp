@@ -17,7 +17,8 @@
 //
 // In a filter with cells, the only own weight of a task is its bias. A cell of a hashed array holds the bias for each output and one variance,
 // which is the cheapest kind of own weights. Tasks with the same hash share a cell. A plain filter ignores the graph: a task uses only its
-// own weights and the shared ones, so that a wrong graph costs little accuracy.
+// own weights and the shared ones, so that a wrong graph costs little accuracy. A filter may have short rows, which keep the own weights of tasks
+// while they have no row.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,7 @@
 #include "rules/budgetron/features/hashing.hpp"
 #include "rules/budgetron/parts/covariance.hpp"
 #include "rules/budgetron/parts/part.hpp"
+#include "rules/budgetron/parts/short_rows.hpp"
 #include "rules/budgetron/parts/steps.hpp"
 
 namespace budgetron {
@@ -204,11 +206,12 @@ class Filter final : public Part {
     std::size_t cells = 0;
     bool plain = false;
     std::size_t bank = 0;
+    std::size_t short_rows = 0;
   };
 
   Filter(Bytes& bytes, std::string name, FilterBelief belief, Shape shape)
       : name_(std::move(name)), belief_(belief), shape_(shape), kind_(SharedWeights::kind_of(shape.full_covariance && belief.rate == 0, shape.frequencies > 0)), shared_(bytes, shape.outputs, shape.columns, kind_), steps_(bytes, shape.outputs),
-        cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0) {
+        cells_(bytes, shape.own ? shape.cells * (shape.outputs + 1) : 0), short_rows_(bytes, shape.own ? shape.short_rows : 0, row_width()) {
     for (std::size_t k = shape.outputs; k < cells_.size(); k += shape.outputs + 1) cells_[k] = static_cast<float>(own_prior());
     if (!shape.shared) return;
     shared_.extend(shape.columns, belief.prior);
@@ -216,9 +219,10 @@ class Filter final : public Part {
   }
 
   std::size_t row_width() const override { return has_rows() ? (shape_.outputs + 1) * shape_.columns : 0; }
-  void begin_row(double* row, std::int64_t) const override {
-    if (has_rows()) own(row).begin(own_prior());
+  void begin_row(double* row, std::int64_t task_id) const override {
+    if (has_rows() && !short_rows_.read(task_id, row + row_offset)) own(row).begin(own_prior());
   }
+  void end_row(const double* row, std::int64_t task_id) noexcept override { short_rows_.write(task_id, row + row_offset); }
 
   void margins(const Seen& e, double* f) const override {
     for (std::size_t o = 0; o < shape_.outputs; ++o) {
@@ -273,6 +277,7 @@ class Filter final : public Part {
     return grows ? shape_.frequency_limit : frequencies_;
   }
   void forget(std::int64_t task_id) noexcept override {
+    short_rows_.forget(task_id);
     if (cells_.empty()) return;
     std::fill_n(cell(task_id), shape_.outputs, 0.0f);
     cell(task_id)[shape_.outputs] = static_cast<float>(own_prior());
@@ -291,7 +296,7 @@ class Filter final : public Part {
   // Includes the features of the filter's bank, unless it is bank 0, which all parts share.
   std::size_t bytes(std::size_t frequencies) const override {
     const std::size_t width = shape_.shared ? shape_.columns + 2 * frequencies : 0;
-    return SharedWeights::bytes(width, shape_.outputs, kind_) + sizeof(float) * ((shape_.bank && shape_.shared ? 2 * frequencies : 0) + cells_.size());
+    return SharedWeights::bytes(width, shape_.outputs, kind_) + sizeof(float) * ((shape_.bank && shape_.shared ? 2 * frequencies : 0) + cells_.size()) + short_rows_.bytes();
   }
 
   // Without shared weights, their arrays are saved as empty arrays.
@@ -299,6 +304,7 @@ class Filter final : public Part {
     state.integers[name_ + "_frequencies"] = {static_cast<std::int64_t>(frequencies_), static_cast<std::int64_t>(shape_.frequencies)};
     shared_.save(state, name_);
     state.reals[name_ + "_cells"].assign(cells_.begin(), cells_.end());
+    short_rows_.save(state, name_);
   }
   void load(const State& state) override {
     set_frequencies(saved_frequencies(state, name_ + "_frequencies", 0));
@@ -307,6 +313,7 @@ class Filter final : public Part {
     const auto& cells = state.reals.at(name_ + "_cells");
     if (cells.size() != cells_.size()) throw std::invalid_argument("saved model: wrong number of cells");
     std::transform(cells.begin(), cells.end(), cells_.begin(), [](double x) { return static_cast<float>(x); });
+    short_rows_.load(state, name_);
   }
 
  private:
@@ -360,6 +367,7 @@ class Filter final : public Part {
   SharedWeights shared_;
   Steps steps_;
   Vec<float> cells_;
+  ShortRows short_rows_;
   std::size_t frequencies_ = 0;  // in use; shape_.frequencies is the number that the filter may use
 };
 

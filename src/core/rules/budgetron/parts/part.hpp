@@ -102,8 +102,10 @@ class Part {
 
   virtual std::size_t count() const { return 1; }      // number of beliefs
   virtual std::size_t row_width() const { return 0; }  // how many numbers it stores per task
-  // Writes the prior of a task to this part's numbers in the row of the task.
+  // Writes what this part knows of a task without a row to its numbers in a new row: the prior, or what end_row() has kept.
   virtual void begin_row(double* /*row*/, std::int64_t /*task_id*/) const {}
+  // Keeps this part's numbers of a row that is not stored, or no longer, in a short row, if it has any.
+  virtual void end_row(const double* /*row*/, std::int64_t /*task_id*/) noexcept {}
   // Clears the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too.
   virtual void forget(std::int64_t /*task_id*/) noexcept {}
 

@@ -4,19 +4,21 @@
 // interaction matrix of the tasks). With clusters, it uses the common row of its cluster and the row of its task. Otherwise it uses only the
 // row of its task.
 //
-// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part.
+// A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior of every part, except
+// of the one that has a short row for it (short_rows.hpp).
 //
 // If the limit of rows is reached, rows that were updated often are kept, because they have learned most. A row counts its updates, up to 15.
 // A task that needs a row looks at the least recently updated one. If its count is 0, the task takes its place. Otherwise the count falls by 1,
-// the row moves to the end of the queue, and the task gets no row this time: what it learns from the example is lost, except for the shared
-// weights. With slightly more tasks than rows, evicting the least recently updated row each time would lose the weights of all tasks again
-// and again.
+// the row moves to the end of the queue, and the task gets no row this time: what it learns from the example is lost, except for shared
+// weights and short rows. With slightly more tasks than rows, evicting the least recently updated row each time would lose the weights of all
+// tasks again and again.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 
@@ -90,8 +92,8 @@ class TaskRows {
     out[n++] = {has_cluster ? std::sqrt(1.0 - cluster_share_) : 1.0, task.id, nullptr, true};
   }
 
-  // Finds the rows of an example. For rows that do not exist yet, it writes the prior to `priors`. Scoring only reads the rows, but learning
-  // writes to them through the same pointers. That is why const is cast away, here and nowhere else.
+  // Finds the rows of an example. For rows that do not exist yet, it writes what the parts know of the task to `priors`. Scoring only reads the
+  // rows, but learning writes to them through the same pointers. That is why const is cast away, here and nowhere else.
   void find(Task task, const Parts& parts, Related* related, double* priors, Seen& seen) const {
     if (width_ == 0) return;
     std::size_t missing = 0;
@@ -110,26 +112,17 @@ class TaskRows {
     if (!seen.mine) seen.mine = row_of({task.id, false});
   }
 
-  // Called before learning. Adds rows that do not exist yet, if it can, and marks all rows of the example as updated. Existing rows are marked
-  // first, so that a new row of this example evicts none of them.
-  void add_missing(Task task, const Parts& parts, const Seen& seen, std::int64_t now) {
+  // Called before learning, after find(). Stores the rows that do not exist yet, if it can, and marks all rows of the example as updated. Existing
+  // rows are marked first, so that a new row of this example evicts none of them.
+  void add_missing(Task task, const Parts& parts, Related* related, Seen& seen, std::int64_t now) {
     if (width_ == 0) return;
-    const auto for_each_name = [&](auto use) {
-      bool mine = false;
-      for (std::size_t j = 0; j < seen.n_related; ++j) {
-        const RowTable::Name name = name_of(j, seen);
-        mine |= name.id == task.id && !name.common;
-        use(name);
-      }
-      if (!mine) use(RowTable::Name{task.id, false});
-    };
-    for_each_name([&](RowTable::Name name) {
+    for_each_row(task, related, seen, [&](RowTable::Name name, double*) {
       const auto at = rows_.find(name);
       if (at == RowTable::kNone) return;
       rows_.touch(at, now);
       rows_.row(at).count = std::min(rows_.row(at).count + 1, kMaxCount);
     });
-    for_each_name([&](RowTable::Name name) {
+    for_each_row(task, related, seen, [&](RowTable::Name name, double*& row) {
       if (rows_.find(name) != RowTable::kNone) return;
       if (rows_.at_limit()) {
         const auto oldest = rows_.oldest();
@@ -138,12 +131,24 @@ class TaskRows {
           rows_.touch(oldest, now);
           return;
         }
+        for (const auto& part : parts) part->end_row(rows_.values(oldest), rows_.row(oldest).name.id);
         rows_.drop(oldest);
       }
       const auto at = rows_.add(name, 0);
-      for (const auto& part : parts) part->begin_row(rows_.values(at), name.id);
+      std::copy_n(row, width_, rows_.values(at));
+      if (seen.mine == row) seen.mine = rows_.values(at);
+      row = rows_.values(at);
       rows_.touch(at, now);
       rows_.row(at).count = 1;
+    });
+  }
+
+  // Called after learning. Rows in `priors` are not stored; a part may keep what it has learned in a short row.
+  void end_missing(Task task, const Parts& parts, Related* related, const Vec<double>& priors, Seen& seen) {
+    if (width_ == 0) return;
+    for_each_row(task, related, seen, [&](RowTable::Name name, double* row) {
+      if (!std::less<>()(row, priors.data()) && std::less<>()(row, priors.data() + priors.size()))
+        for (const auto& part : parts) part->end_row(row, name.id);
     });
   }
 
@@ -218,6 +223,17 @@ class TaskRows {
       part->row_offset = width_;
       width_ += part->row_width();
     }
+  }
+  // Calls `use` with the name and the row of every task whose row an example uses.
+  template <class Use>
+  void for_each_row(Task task, Related* related, Seen& seen, Use use) const {
+    bool mine = false;
+    for (std::size_t j = 0; j < seen.n_related; ++j) {
+      const RowTable::Name name = name_of(j, seen);
+      mine |= name.id == task.id && !name.common;
+      use(name, related[j].row);
+    }
+    if (!mine) use(RowTable::Name{task.id, false}, seen.mine);
   }
   RowTable::Name name_of(std::size_t related, const Seen& e) const { return {e.related[related].id, clustered_ && !e.related[related].own}; }
 

@@ -58,6 +58,8 @@ class Parameters(RuleParameters, frozen=True):
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # Hashed cells for the own biases of tasks in each filter on Fourier features; 0: own weights are in task rows.
     fourier_cells: Count = 0
+    # Short rows for tasks without a row, in each linear filter that expects tasks to differ.
+    short_rows: Count = 0
     plain_filter: Count | None = None  # index of the filter that ignores the graph
     full_covariance: bool = field(default=True, name="whole")  # whether filters store a full covariance matrix
     filter_frequencies: Annotated[int, Meta(ge=0, le=2**16)] = 0  # frequencies of `fourier_filter`
@@ -116,7 +118,8 @@ def _dense_parts(settings: Settings) -> list[Part]:
         covariance = shapes.has_full_covariance(parameters, k)
         rate, lapse = shapes.filter_rate(parameters, k), shapes.filter_lapse(parameters, k)
         assumed = FilterBelief(prior, own_prior, floor, rate, lapse)
-        parts.append(Filter(k, assumed, *sizes, covariance, shared, own, cells, plain, bank or 0))
+        short_rows = shapes.short_rows(settings, k)
+        parts.append(Filter(k, assumed, *sizes, covariance, shared, own, cells, plain, bank or 0, short_rows))
     if parameters.latent and shared and own:
         parts.append(Latent(parameters.latent, outputs, columns, parameters.full_covariance))
     cells, sizes = (

@@ -11,7 +11,7 @@ from budgetron.engine import first_rows
 from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Integers
 from budgetron.engine.reference.rules.budgetron import calibration, combination
-from budgetron.engine.reference.rules.budgetron.parts import task_rows
+from budgetron.engine.reference.rules.budgetron.parts import short_rows, task_rows
 from budgetron.engine.reference.rules.budgetron.parts.adagrad_and_bayes import TOTAL_MASS
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
@@ -115,6 +115,8 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
         require((variances >= lowest).all(), f"state.{name}", "with variances that are not negative")
     for name in (name for name in arrays if name.startswith("filter") and name.endswith("_cells")):
         require((arrays[name][:, -1] >= 0).all(), f"state.{name}", "with variances that are not negative")
+    for name in (name for name in arrays if name.endswith("_short_count")):
+        _verify_short_rows(settings, arrays, name.removesuffix("_count"))
     start, shapes_of_all = 0, shapes.shapes_of(settings)
     for k in part_indices:
         width, own = shapes_of_all[k].row_width, shapes.dense_columns(settings) + 1
@@ -122,6 +124,19 @@ def _verify_variances(settings: Settings, arrays: Arrays) -> None:
             variances = arrays["row_values"][:, start + width - own : start + width]
             require((variances >= 0).all(), "state.row_values", "with variances that are not negative")
         start += width
+
+
+def _verify_short_rows(settings: Settings, arrays: Arrays, name: str) -> None:
+    """Reject short rows that learning cannot produce."""
+    values, owners, counts = arrays[name], arrays[f"{name}_owner"], arrays[f"{name}_count"]
+    are_counts = ((counts >= 0) & (counts <= short_rows.MAX_COUNT)).all()
+    require(are_counts, f"state.{name}_count", f"counts from 0 to {short_rows.MAX_COUNT}")
+    variances = values[:, values.shape[1] - shapes.dense_columns(settings) - 1 :]
+    require((variances >= 0).all(), f"state.{name}", "with variances that are not negative")
+    used = owners != short_rows.FREE
+    if used.any():
+        are_at_home = short_rows.slots_of(owners[used], len(owners)) == np.flatnonzero(used)
+        require(are_at_home.all(), f"state.{name}_owner", "tasks, each in its slot")
 
 
 def _diagonal(n: int) -> Integers:

@@ -33,7 +33,7 @@ from budgetron.engine.reference.rules.budgetron.features.fourier_features import
 )
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.mixture import NEGLIGIBLE
-from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, WithoutRows, source_of
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient
 
 MIN_SQUARE = np.float32(1e-30)
@@ -51,14 +51,14 @@ def adagrad(w: NDArray[np.float32], squares: NDArray[np.float32], g: Array, rate
     w += np.float32(rate) * g / np.sqrt(squares)
 
 
-class FourierAdaGrad:
+class FourierAdaGrad(WithoutRows):
     """The belief with step size `rate` (λ) and own share `own` (ρ).
 
     `cells` is the number of own weights of all tasks. If that is less than one run, there are no own weights.
     """
 
     # Own weights are in one array for all tasks, so this part needs no numbers in the rows of tasks.
-    count, row_width, at = 1, 0, 0
+    count = 1
     is_linear = False
     sees_entries = False
 
@@ -101,9 +101,6 @@ class FourierAdaGrad:
     def bytes(self, frequencies: int) -> int:
         width = (self.columns + 2 * frequencies) * self.shared + self.own_w.shape[1]
         return 8 * self.outputs * width
-
-    def begin_row(self, row: Array, task_id: int) -> None:
-        pass
 
     def forget(self, task_id: int) -> None:
         if self.starts:

@@ -45,6 +45,7 @@ from budgetron.engine.reference.rules.budgetron.parts.part import (
     Seen,
     Terms,
     WithoutFrequencies,
+    WithoutRows,
     source_of,
 )
 
@@ -65,7 +66,7 @@ def n_pairs(columns: int) -> int:
     return columns * (columns - 1) // 2
 
 
-class BinnedColumns(WithoutFrequencies):
+class BinnedColumns(WithoutFrequencies, WithoutRows):
     """`edges` (E) is a multiple of 8. `cells` is the number of own weights of all tasks; 0 if tasks have none.
 
     In code: `slots` has a row per bin, with the mass of each class, the weights and their G; `own` and `pairs` have
@@ -73,8 +74,6 @@ class BinnedColumns(WithoutFrequencies):
     """
 
     name = "bins"
-    # This part has no numbers in the rows of tasks.
-    row_width, at = 0, 0
     is_linear = False
     sees_entries = False
 
@@ -94,9 +93,6 @@ class BinnedColumns(WithoutFrequencies):
     @property
     def is_ready(self) -> bool:
         return self.rows == self.edges.shape[1]
-
-    def begin_row(self, row: Array, task_id: int) -> None:
-        pass
 
     def forget(self, task_id: int) -> None:
         if self.cells:

@@ -12,6 +12,7 @@ an explicit graph, whose interaction matrix is A. P is a full matrix, or only it
 With `frequencies`, φ also has random Fourier features, and P and Pφ are computed in float32; own weights use only the
 linear features. In a filter with `cells`, the only own weight of a task is its bias. A cell of a hashed array holds the
 bias for each output and one variance, which is the cheapest kind of own weights. Tasks with the same hash share a cell.
+A filter may have `short_rows`, which keep the own weights of tasks while they have no row.
 A `plain` filter ignores the graph: a task uses its own weights, but not those of related tasks. So a wrong graph costs
 little accuracy.
 
@@ -40,6 +41,7 @@ from budgetron.engine.reference.examples.rows import Array
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
+from budgetron.engine.reference.rules.budgetron.parts.short_rows import ShortRows
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, not_random, step
 from budgetron.engine.saved_state import triangle
 
@@ -97,7 +99,7 @@ class Filter:
 
     def __init__(self, index: int, belief: FilterBelief, outputs: int, columns: int, frequencies: int,
                  frequency_limit: int, full_covariance: bool, shared: bool, own: bool, cells: int = 0,
-                 plain: bool = False, bank: int = 0) -> None:  # fmt: skip
+                 plain: bool = False, bank: int = 0, short_rows: int = 0) -> None:  # fmt: skip
         self.name = f"filter{index}"
         self.belief, self.outputs, self.columns = belief, outputs, columns
         self.max_frequencies, self.frequency_limit = frequencies, frequency_limit
@@ -115,6 +117,7 @@ class Filter:
         self.plain, self.bank = plain, bank
         self.cells = np.zeros((cells if own else 0, outputs + 1), dtype=np.float32)
         self.cells[:, -1] = self.own_prior
+        self.short_rows = ShortRows(self.name, short_rows if own else 0, self.row_width)
 
     def set_frequencies(self, count: int) -> None:
         more, n = 2 * (count - self.frequencies), self.theta.shape[1]
@@ -127,9 +130,14 @@ class Filter:
         # All parts share the features of bank 0. The features of another bank are counted for the only filter that sees
         # them.
         features = 4 * 2 * frequencies if self.bank and self.shared else 0
-        return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self.cells.nbytes
+        return shared_bytes(width, self.outputs, self.full_covariance, self.single) + features + self._hashed_bytes
+
+    @property
+    def _hashed_bytes(self) -> int:
+        return self.cells.nbytes + self.short_rows.nbytes
 
     def forget(self, task_id: int) -> None:
+        self.short_rows.forget(task_id)
         if len(self.cells):
             cell = self.cell_of(task_id)
             cell[:-1], cell[-1] = 0, self.own_prior
@@ -172,9 +180,17 @@ class Filter:
         return part[:split].reshape(self.outputs, self.columns), part[split:]
 
     def begin_row(self, row: Array, task_id: int) -> None:
-        if self.row_width:
+        if not self.row_width:
+            return
+        known = self.short_rows.read(task_id)
+        if known is not None:
+            row[self.at : self.at + self.row_width] = known
+        else:
             v, s = self.own_of(row)
             v[:], s[:] = 0.0, self.own_prior
+
+    def end_row(self, row: Array, task_id: int) -> None:
+        self.short_rows.write(task_id, row[self.at : self.at + self.row_width])
 
     def margins(self, e: Seen) -> Array:
         f = self.theta @ self.features(e) if self.shared else np.zeros(self.outputs)
@@ -279,7 +295,8 @@ class Filter:
         n = self.theta.shape[1]
         P = self.P[np.tril_indices(n)] if self.full_covariance and self.shared else self.P
         return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
-                f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies])}  # fmt: skip
+                f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies]),
+                **self.short_rows.state()}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         used, self.max_frequencies = np.asarray(state[f"{self.name}_frequencies"]).tolist()
@@ -287,6 +304,7 @@ class Filter:
             self.set_frequencies(used)
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
+        self.short_rows.restore(state)
         P = np.array(state[f"{self.name}_covariance"])
         if self.full_covariance and self.shared:
             n = self.theta.shape[1]
@@ -298,4 +316,4 @@ class Filter:
 
     @property
     def nbytes(self) -> int:
-        return self.theta.nbytes + self.P.nbytes + self.cells.nbytes
+        return self.theta.nbytes + self.P.nbytes + self._hashed_bytes

@@ -72,6 +72,9 @@ class Latent(WithoutFrequencies):
         u[:] = START / 32 * gaussian(mixed(mix64(np.int64(task_id)), hashes))
         c[:], w[:], s[:] = np.eye(self.rank), 0.0, PRIOR * OWN
 
+    def end_row(self, row: Array, task_id: int) -> None:
+        pass
+
     def margins(self, e: Seen) -> Array:
         u, _, w, _ = self.own_of(e.own_row)
         a = self.theta @ e.linear  # (rank + 1, outputs)

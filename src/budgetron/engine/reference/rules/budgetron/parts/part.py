@@ -74,7 +74,10 @@ class Part(Protocol):
         """
 
     def begin_row(self, row: Array, task_id: int) -> None:
-        """Write this part's prior into its numbers of a new row."""
+        """Write what this part knows of a task without a row into a new row: its prior, or what `end_row` has kept."""
+
+    def end_row(self, row: Array, task_id: int) -> None:
+        """Keep this part's numbers of a row that is not stored, or no longer, in a short row, if it has any."""
 
     def forget(self, task_id: int) -> None:
         """Clear the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too."""
@@ -103,6 +106,18 @@ class Part(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+
+class WithoutRows:
+    """The members of a part that stores no numbers in the rows of tasks."""
+
+    row_width, at = 0, 0
+
+    def begin_row(self, row: Array, task_id: int) -> None:
+        pass
+
+    def end_row(self, row: Array, task_id: int) -> None:
+        pass
 
 
 class WithoutFrequencies:

@@ -64,6 +64,7 @@ from budgetron.engine.reference.rules.budgetron.parts.part import (
     Seen,
     Terms,
     WithoutFrequencies,
+    WithoutRows,
     source_of,
 )
 
@@ -99,7 +100,7 @@ class Entries:
     size: Array  # |x|; 1 for the constant
 
 
-class HashedTable(WithoutFrequencies):
+class HashedTable(WithoutFrequencies, WithoutRows):
     """One belief per rate. `signs[b]` says whether belief b uses only the signs of the features.
 
     `keeps[b]` is the share of G that belief b keeps at each step of a weight. Rows with more than `pairs` features have
@@ -107,8 +108,6 @@ class HashedTable(WithoutFrequencies):
     """
 
     name = "table"
-    # This part has no numbers in the rows of tasks: its own weights are in the table.
-    row_width, at = 0, 0
     is_linear = True
     sees_entries = True
 
@@ -125,9 +124,6 @@ class HashedTable(WithoutFrequencies):
         self.bias, self.bias_squares = np.zeros((beliefs, outputs)), np.zeros((beliefs, outputs))
         self.bayes, self.bayes_squares = np.full(beliefs, 0.5), np.ones(beliefs)
         self.mean_squares = first_mean_squares(self.count, outputs)
-
-    def begin_row(self, row: Array, task_id: int) -> None:
-        pass
 
     def forget(self, task_id: int) -> None:
         """Clear nothing: a cell has no record of its feature and its task, so it is not known which are the task's."""

@@ -7,8 +7,8 @@ queue: an updated row moves to the end.
 If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
 updates, up to 15. A task that needs a row looks at the first row of the queue. If its count is 0, the task takes its
 place. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time: what it learns from
-the example is lost, except for the shared weights. With slightly more tasks than rows, evicting the least recently
-updated row each time would lose the weights of all tasks again and again.
+the example is lost, except for shared weights and short rows. With slightly more tasks than rows, evicting the least
+recently updated row each time would lose the weights of all tasks again and again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TaskRows:
         return spare % self.row_bytes
 
     def peek(self, key: RowKey) -> Array:
-        """Return the row, or a new one with the prior of every part. A new row is not stored before `keep`."""
+        """Return the row, or a new one with what the parts know of the task. `keep` may store it later."""
         row = self.rows.get(key)
         if row is None:
             row = np.zeros(self.width)
@@ -81,7 +81,10 @@ class TaskRows:
         return row
 
     def keep(self, rows: dict[RowKey, Array]) -> None:
-        """Store the rows of one example if there is room, and move them to the end of the queue."""
+        """Store the rows of one example if there is room, and move them to the end of the queue.
+
+        A part may keep what it has learned of the other tasks in short rows.
+        """
         if self.width == 0:
             return
         for key in rows:
@@ -89,9 +92,17 @@ class TaskRows:
             if key in self.rows:
                 self.rows.move_to_end(key)
                 self.counts[key] = min(self.counts[key] + 1, MAX_COUNT)
-        for key, row in rows.items():
-            if key not in self.rows and self._has_room():
-                self.rows[key], self.counts[key] = row, 1
+        missing = [key for key in rows if key not in self.rows]
+        for key in missing:
+            if self._has_room():
+                self.rows[key], self.counts[key] = rows[key], 1
+        for key in missing:
+            if key not in self.rows:
+                self._end(key, rows[key])
+
+    def _end(self, key: RowKey, row: Array) -> None:
+        for part in self.parts:
+            part.end_row(row, key[0])
 
     def _has_room(self) -> bool:
         """Return whether a row may be added, after evicting another one if necessary and possible."""
@@ -102,7 +113,8 @@ class TaskRows:
             self.counts[first] -= 1
             self.rows.move_to_end(first)
             return False
-        del self.rows[first], self.counts[first]
+        self._end(first, self.rows.pop(first))
+        del self.counts[first]
         return True
 
     def forget(self, task_id: int) -> None:

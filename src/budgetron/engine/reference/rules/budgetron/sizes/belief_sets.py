@@ -88,7 +88,7 @@ def with_all_beliefs(settings: Settings, kernel: bool) -> Settings:
         full_covariance=full_covariance,
         frequencies=1 if kernel else 0, rates=list(FOURIER_RATES) if kernel else [],
         owns=list(FOURIER_OWNS) if kernel else [],
-        latent=LATENT if parameters.shared and tasks else 0,
+        latent=LATENT if parameters.shared and tasks else 0, short_rows=1 if tasks else 0,
         max_filter_frequencies=most_filter_frequencies(settings) if kernel else 0,
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ def with_table_only(settings: Settings) -> Settings:
     return settings.with_parameters(
         first_rows=False, limit=0, rows_beyond_limit=False, frequent_columns=[], filters=[], filter_rates=[],
         filter_lapses=[], fourier_filter=None, bandwidths=[], plain_filter=None, frequencies=0, rates=[], owns=[],
-        latent=0, max_filter_frequencies=0, max_task_rows=NO_TASKS,
+        latent=0, max_filter_frequencies=0, max_task_rows=NO_TASKS, short_rows=0,
     )  # fmt: skip
 
 
@@ -170,12 +170,10 @@ def with_one_bandwidth(settings: Settings) -> Settings:
     )
 
 
-def with_three_filters(settings: Settings) -> list[Settings]:
-    """Return the settings with three filters, with and without `Latent`; none for a stream without tasks."""
-    if not has_tasks(settings):
-        return []
+def with_three_filters(settings: Settings, latent: bool) -> Settings:
+    """Return the settings of a stream with tasks with three filters, and with or without `Latent`."""
     few = _with_filters(settings, MEDIUM_BUDGET_FILTERS)
-    return [few.with_parameters(latent=settings.parameters.latent), few]
+    return few.with_parameters(latent=settings.parameters.latent) if latent else few
 
 
 def with_few_filters(settings: Settings) -> Settings:
@@ -198,7 +196,8 @@ def with_hashed_biases_only(settings: Settings) -> Settings:
     prior, own, floor = SMALL_BUDGET_FILTERS[0]
     filters = [(prior, own if settings.parameters.own else 0.0, floor)]
     return with_one_bandwidth(settings).with_parameters(
-        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=0, plain_filter=None, latent=0
+        filters=filters, filter_rates=[], filter_lapses=[], fourier_filter=0, plain_filter=None, latent=0,
+        short_rows=0,
     )
 
 

@@ -1,30 +1,35 @@
 """Divides bytes among the beliefs on the columns of dense rows, or on the frequent columns of sparse rows.
 
-The bytes go first to models on linear features and on bins, then to the frequencies of AdaGrad and to the rows of
-tasks, and the rest goes to filters over Fourier features. If only few tasks would have rows, the model gets fewer
-beliefs, because a row for one more task is worth more than one more belief.
+The bytes go first to models on linear features and on bins, then to the frequencies of AdaGrad, to the rows of tasks
+and to short rows for other tasks, and the rest goes to filters over Fourier features. If only few tasks would have
+rows, the model gets fewer beliefs, because a row for one more task is worth more than one more belief.
 
 All bytes are those of the compiled core. On sparse rows, the settings also have a table, whose size does not change.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from budgetron.engine.memory import bytes_of
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies, useful_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.bins import CELLS_PER_BIAS
 from budgetron.engine.reference.rules.budgetron.sizes import belief_sets, shapes
 from budgetron.engine.settings import Settings
+from budgetron.graphs import Explicit
 
 BANK_SHARE = 8
 """Filters with other bandwidths are left out if they would need more than 1/8 of the bytes before they grow."""
-BARE_SHARE = 0.4
-"""Beliefs are left out if, before any sizes are chosen, they would need more than this share of the bytes."""
-ENOUGH_ROWS = 200
-"""A plan with rows for fewer tasks than this is replaced by one with fewer beliefs."""
-ENOUGH_WEIGHTS, MIN_ROWS = 800, 32
-"""The alternative to the smallest plan with task rows is a plan with only hashed biases. Task rows are better if there
-are at least `MIN_ROWS` of them, with at least `ENOUGH_WEIGHTS` own weights in all. With more columns, fewer rows are
-enough, because a bias then accounts for less of the difference between tasks."""
+BARE_SHARE, BARE_SHARE_OF_FEW = 0.4, 0.6
+"""Beliefs are left out if, before any sizes are chosen, they would need more than this share of the bytes. The second
+share is that of the last model whose tasks have own weights, which are worth more than Fourier features."""
+ENOUGH_ROWS, ENOUGH_ROWS_OF_LATENT = 175, 80
+"""A plan with rows for fewer tasks than this is replaced by one with fewer beliefs. The second number is for three
+filters and `Latent`: where there are kinds of tasks, `Latent` is worth more than rows for other tasks."""
+MIN_ROWS, MIN_ROWS_ON_GRAPH = 4, 16
+"""The smallest number of task rows. On a graph, one example updates up to ten of them."""
+SHORT_SHARE = 8
+"""Short rows take 1/8 of the bytes, half of them from the bytes for rows."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
 """Limits of the number of hashed biases of a filter."""
 SMALL_BUDGET = 96 * 1024
@@ -39,6 +44,15 @@ BIN_SHARE, BIN_CELL_SHARE = 8, 8
 """Binned columns with their pairs may take 1/8 of the bytes, and the own weights of tasks for bins another 1/8."""
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """A model that may be planned, and what its plan must fulfil."""
+
+    settings: Settings
+    rows: int = ENOUGH_ROWS  # the least number of task rows
+    bare_share: float = BARE_SHARE
+
+
 def planned(settings: Settings, limit: int) -> Settings | None:
     """Return settings with `bytes_of` within the limit; None if the limit is too small for any model."""
     has_fourier, columns = bool(settings.parameters.frequencies), shapes.dense_columns(settings)
@@ -46,23 +60,34 @@ def planned(settings: Settings, limit: int) -> Settings | None:
     settings = settings.with_parameters(
         rows_may_grow=settings.parameters.max_task_rows is None, max_frequencies=max_frequencies if has_fourier else 0
     )
-    few_rows = max(MIN_ROWS, ENOUGH_WEIGHTS // (columns + 1))
-    groups: list[tuple[list[Settings], int]] = [
-        (belief_sets.with_several_filters(settings), ENOUGH_ROWS),
-        (belief_sets.with_three_filters(settings), ENOUGH_ROWS),
-        ([belief_sets.with_few_filters(settings)], few_rows),
-        ([belief_sets.with_hashed_biases_only(settings)], ENOUGH_ROWS),
-        ([belief_sets.with_diagonal_covariance(settings)], ENOUGH_ROWS),
-    ]
-    # From the largest models to the smallest. Each group is tried with bins and then without. `kernel=None` asks for
-    # linear models, which have no bins.
-    for group, rows in groups:
-        binned = [_with_bins(candidate, limit) for candidate in group if has_fourier]
-        for candidate in (*binned, *group):
-            plan = _divided(candidate, limit)
-            if plan is not None and _is_balanced(plan, candidate, min(rows, _wanted_rows(settings)), limit):
+    for group in _candidates(settings, limit):
+        binned = [replace(candidate, settings=_with_bins(candidate.settings, limit)) for candidate in group]
+        for candidate in (*binned * has_fourier, *group):
+            plan = _divided(candidate.settings, limit)
+            if plan is not None and _is_balanced(plan, candidate, limit):
                 return plan
     return _divided(smallest(settings), limit)
+
+
+def _candidates(settings: Settings, limit: int) -> list[list[_Candidate]]:
+    """Return groups of models, from the largest to the smallest. Each group is tried with bins and then without.
+
+    `kernel=None` asks for linear models, which have no bins.
+    """
+    tasks = belief_sets.has_tasks(settings)
+    latent_rows = ENOUGH_ROWS_OF_LATENT if limit > SMALL_BUDGET else ENOUGH_ROWS
+    few_share = BARE_SHARE_OF_FEW if tasks else BARE_SHARE
+    with_three = [
+        _Candidate(belief_sets.with_three_filters(settings, latent=True), latent_rows),
+        _Candidate(belief_sets.with_three_filters(settings, latent=False)),
+    ]
+    return [
+        [_Candidate(several) for several in belief_sets.with_several_filters(settings)],
+        with_three if tasks else [],
+        [_Candidate(belief_sets.with_few_filters(settings), _min_rows(settings), few_share)],
+        [_Candidate(belief_sets.with_hashed_biases_only(settings))],
+        [_Candidate(belief_sets.with_diagonal_covariance(settings))],
+    ]
 
 
 def smallest(settings: Settings) -> Settings:
@@ -80,17 +105,18 @@ def resized(settings: Settings, limit: int) -> Settings | None:
     return _divided(settings, limit)
 
 
-def _is_balanced(plan: Settings, candidate: Settings, rows: int, limit: int) -> bool:
-    """Whether a plan has this many rows for tasks, and leaves enough bytes for them and for frequencies."""
-    if candidate.parameters.bandwidths and _bank_bytes(candidate) > limit // BANK_SHARE:
+def _is_balanced(plan: Settings, candidate: _Candidate, limit: int) -> bool:
+    """Whether a plan has enough rows for tasks, and leaves enough bytes for them and for frequencies."""
+    settings = candidate.settings
+    if settings.parameters.bandwidths and _bank_bytes(settings) > limit // BANK_SHARE:
         return False
-    if shapes.row_bytes(plan) and plan.parameters.max_task_rows < rows:
+    if shapes.row_bytes(plan) and plan.parameters.max_task_rows < min(candidate.rows, _wanted_rows(settings)):
         return False
-    # Most bytes should remain for frequencies, rows and cells. The bytes that every model needs are not counted, nor is
+    # Many bytes should remain for frequencies, rows and cells. The bytes that every model needs are not counted, nor is
     # the overhead of AdaGrad's beliefs after the first: otherwise the smallest models would have no Fourier features.
-    fixed = bytes_of(smallest(candidate))
-    overhead = max(0, len(candidate.parameters.rates) - 1) * shapes.part_overhead(candidate.n_outputs)
-    return bytes_of(_bare(candidate)) - fixed - overhead <= BARE_SHARE * (limit - fixed)
+    fixed = bytes_of(smallest(settings))
+    overhead = max(0, len(settings.parameters.rates) - 1) * shapes.part_overhead(settings.n_outputs)
+    return bytes_of(_bare(settings)) - fixed - overhead <= candidate.bare_share * (limit - fixed)
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
@@ -134,6 +160,8 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
         share = available // (5 if shapes.row_bytes(sized) else 3)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
+    short_rows = available // SHORT_SHARE if parameters.short_rows else 0
+    sized = sized.with_parameters(short_rows=short_rows // shapes.short_row_bytes(settings))
     if has_fourier:
         # A frequency costs a byte per column, two features with two numbers per rate and output, and working memory.
         bytes_each = d + 2 * 8 * len(parameters.rates) * settings.n_outputs + 3 * 4
@@ -148,7 +176,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
             cells = available // 8 // (8 * len(parameters.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
     row = shapes.row_bytes(sized)
-    share = available // 2 if has_fourier else available
+    share = (available // 2 if has_fourier else available) - short_rows // 2
     if tasks and parameters.bins and limit > SMALL_BUDGET:
         # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
         cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
@@ -158,6 +186,8 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
         fewest = _min_rows(settings)
         rows = min(_wanted_rows(settings), share // row, (limit - bytes_of(sized)) // row + fewest)
         sized = sized.with_parameters(max_task_rows=int(max(fewest, rows)))
+        if settings.graph.n_tasks is not None and rows == _wanted_rows(settings):  # every task will have a row
+            sized = sized.with_parameters(short_rows=0)
     if parameters.fourier_filter is not None and parameters.full_covariance and has_fourier:
         sized = _with_most(sized, "filter_frequencies", limit)
         if parameters.bandwidths:
@@ -171,12 +201,15 @@ def _bare(settings: Settings) -> Settings:
     return settings.with_parameters(
         max_task_rows=_min_rows(settings), frequencies=frequencies, filter_frequencies=0, own_cells=0, bin_cells=0,
         bank_frequencies=first_frequencies(1) if settings.parameters.bandwidths else 0, fourier_cells=MIN_CELLS,
+        short_rows=0,
     )  # fmt: skip
 
 
 def _min_rows(settings: Settings) -> int:
     """Return the smallest number of task rows: at least as many as one example updates."""
-    return 16 if belief_sets.has_tasks(settings) else belief_sets.NO_TASKS
+    if not belief_sets.has_tasks(settings):
+        return belief_sets.NO_TASKS
+    return MIN_ROWS_ON_GRAPH if isinstance(settings.graph, Explicit) else MIN_ROWS
 
 
 def _with_most(settings: Settings, name: str, limit: int) -> Settings:

@@ -130,8 +130,8 @@ def of_count(settings: Settings, count: int | None, rows: int | None) -> Setting
     """
     wanted = settings.parameters.max_task_rows
     tasks = belief_sets.has_tasks(settings)
-    if tasks:
-        settings = settings.with_parameters(max_task_rows=16)
+    if tasks:  # nearly all tasks will have rows, so there are no hashed own weights for tasks without a row
+        settings = settings.with_parameters(max_task_rows=16, short_rows=0)
     plan = planned(settings, limit_of_count(settings, count), compiled=True) or smallest(settings)
     if not tasks or not _may_have_rows(plan):
         return plan

@@ -2,7 +2,9 @@
 
     frequencies         The first ones stay. This is exact for filters: leaving out features of a covariance
                         marginalises them. AdaGrad's weights are scaled, as when the number of frequencies grows.
-    rows of tasks       The last ones of the queue stay.
+    rows of tasks       As many as fit stay: the last ones of the queue. The others become short rows, if their slots
+                        are free. The bytes of dropped parts are used for more rows.
+    short rows          They move to their new slots. Of several in one slot, the one with the largest count stays.
     cells of the table  A bucket covers a range of hashes. A new bucket takes cells from the old buckets that cover the
                         same hashes: those with the largest counts, and among equal counts those with the largest mass.
     hashed own weights  They begin at their prior, because it is not known which task a cell belonged to.
@@ -20,7 +22,9 @@ from budgetron.engine.reference.rules.budgetron import combination
 from budgetron.engine.reference.rules.budgetron.features.fourier_features import first_frequencies
 from budgetron.engine.reference.rules.budgetron.parts.adagrad import FIRST_SQUARES
 from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRIOR
+from budgetron.engine.reference.rules.budgetron.parts.short_rows import FREE, ShortRows, slots_of
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT, TAGS, WAYS
+from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.saved_state import triangle
 from budgetron.engine.settings import Settings
@@ -43,13 +47,25 @@ def resized_state(state: State, old: Settings, new: Settings) -> State:
                 _resize_adagrad(state, f"adagrad{k}", new)
         if "bins_own" in state:
             _resize_bins(state, new)
-    limit = new.parameters.max_task_rows
+    limit, spare = new.parameters.max_task_rows, _bytes_of_dropped(state, new)
     if limit is not None:
+        limit, spare = _with_more_rows(state, new, limit, spare)
+        _move_to_short_rows(state, new, len(state["row_id"]) - limit)
         for name in ("row_id", "row_common", "row_count", "row_values"):
             state[name] = np.asarray(state[name])[-limit:]
     state["row_limit"] = limit or 0
-    state["spare_bytes"] = _bytes_of_dropped(state, new)
+    state["spare_bytes"] = spare
     return state
+
+
+def _with_more_rows(state: State, new: Settings, limit: int, spare: int) -> tuple[int, int]:
+    """Use the bytes of dropped parts for rows that would not fit otherwise. Return the limit of rows and the rest."""
+    shapes_of_all = shapes.shapes_of(new)
+    width = sum(shapes_of_all[k].row_width for k in np.asarray(state["part_index"]).tolist())
+    if not width or not new.parameters.rows_may_grow:
+        return limit, spare
+    more = min(max(0, len(state["row_id"]) - limit), spare // (8 * width + ROW_OVERHEAD))
+    return limit + more, spare - more * (8 * width + ROW_OVERHEAD)
 
 
 def _bytes_of_dropped(state: State, new: Settings) -> int:
@@ -89,6 +105,40 @@ def _resize_filter(state: State, k: int, new: Settings) -> None:
         prior_cells = np.zeros((cells, new.n_outputs + 1), dtype=np.float32)
         prior_cells[:, -1] = prior * (own if parameters.shared else 1.0)
         state[f"{name}_cells"] = prior_cells
+    _resize_short_rows(state, name, shapes.short_rows(new, k))
+
+
+def _resize_short_rows(state: State, part: str, n_slots: int) -> None:
+    """Move every short row to the new slot of its owner. Of several in one slot, that with the largest count stays."""
+    values, owners, counts = (np.asarray(state[f"{part}_short{name}"]) for name in ("", "_owner", "_count"))
+    if len(owners) == n_slots:
+        return
+    state[f"{part}_short"] = np.zeros((n_slots, values.shape[1] if values.ndim == 2 else 0), np.float32)
+    state[f"{part}_short_owner"], state[f"{part}_short_count"] = np.full(n_slots, FREE), np.zeros(n_slots, np.int64)
+    used = np.flatnonzero(owners != FREE)
+    if n_slots and len(used):
+        used = used[np.argsort(counts[used], kind="stable")]  # of several values for one slot, NumPy keeps the last
+        slots = slots_of(owners[used], n_slots)
+        for name, old in (("", values), ("_owner", owners), ("_count", counts)):
+            state[f"{part}_short{name}"][slots] = old[used]
+
+
+def _move_to_short_rows(state: State, new: Settings, n_rows: int) -> None:
+    """Keep the numbers of the first rows of the queue in short rows."""
+    if n_rows <= 0:
+        return
+    ids, values = np.asarray(state["row_id"])[:n_rows].tolist(), np.asarray(state["row_values"])
+    first, shapes_of_all = 0, shapes.shapes_of(new)
+    for k in np.asarray(state["part_index"]).tolist():
+        width = shapes_of_all[k].row_width
+        n_slots = shapes.short_rows(new, k) if k < len(new.parameters.filters) else 0
+        if n_slots:
+            short_rows = ShortRows(f"filter{k}", n_slots, width)
+            short_rows.restore(state)
+            for task_id, row in zip(ids, values, strict=False):
+                short_rows.write(task_id, row[first : first + width])
+            state |= short_rows.state()
+        first += width
 
 
 def _widen_filter(state: State, name: str, before: int, after: int) -> None:

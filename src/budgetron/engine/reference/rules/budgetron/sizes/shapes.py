@@ -16,6 +16,7 @@ from budgetron.engine.reference.rules.budgetron.features.fourier_features import
 from budgetron.engine.reference.rules.budgetron.parts import filters
 from budgetron.engine.reference.rules.budgetron.parts.bins import COARSE, n_pairs
 from budgetron.engine.reference.rules.budgetron.parts.pairs import most_pairs
+from budgetron.engine.reference.rules.budgetron.parts.short_rows import SLOT_OVERHEAD
 from budgetron.engine.reference.rules.budgetron.parts.table import WAYS
 from budgetron.engine.reference.rules.budgetron.parts.task_rows import ROW_OVERHEAD
 from budgetron.engine.saved_state import Field, Layout, require, triangle
@@ -23,7 +24,7 @@ from budgetron.engine.settings import Settings
 from budgetron.graphs import Explicit
 from budgetron.graphs.factor import ENTRIES
 
-OBJECT_BYTES = 640
+OBJECT_BYTES = 768
 """Bytes of a part's object, its small arrays and the allocator's overhead."""
 COMBINATION_BYTES = 288
 """Bytes of the object of the combination, besides its arrays."""
@@ -64,6 +65,14 @@ def filter_frequencies(settings: Settings, k: int) -> int:
     if bank is None or not parameters.shared:
         return 0
     return int(parameters.bank_frequencies if bank else parameters.filter_frequencies)
+
+
+def short_rows(settings: Settings, k: int) -> int:
+    """Return the number of short rows of filter k. Linear filters that expect tasks to differ have them."""
+    parameters = settings.parameters
+    expects_different_tasks = parameters.filters[k][1] > 1 and k != parameters.plain_filter
+    has_short_rows = parameters.own and expects_different_tasks and bank_of(parameters, k) is None
+    return int(parameters.short_rows) if has_short_rows else 0
 
 
 def filter_rate(parameters: Any, k: int) -> float:
@@ -173,19 +182,26 @@ def _filter(settings: Settings, k: int) -> Shape:
     limit = parameters.max_filter_frequencies if frequencies else 0
     cells = parameters.fourier_cells if bank is not None and parameters.own else 0
     own, full_covariance = settings.n_outputs + 1, has_full_covariance(parameters, k)
+    width, slots = own * columns if parameters.own and not cells else 0, short_rows(settings, k)
 
     def fields(arrays: Arrays) -> Layout:
         used = _used_frequencies(arrays, f"{name}_frequencies", frequencies, limit, bank or 0)
         return _shared_fields(settings, name, columns + 2 * used, full_covariance, frequencies > 0) | {
-            f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,))
+            f"{name}_cells": Field("float32", (cells, own)), f"{name}_frequencies": Field("int64", (2,)),
+            f"{name}_short": Field("float32", (slots, width)), f"{name}_short_owner": Field("int64", (slots,)),
+            f"{name}_short_count": Field("int64", (slots,)),
         }  # fmt: skip
 
-    width = own * columns if parameters.own and not cells else 0
     n = columns + 2 * frequencies
     # The Fourier features of one example. Bank 0 is not counted here, because all parts share it.
     features = 4 * 2 * frequencies if bank and parameters.shared else 0
     nbytes = _shared_bytes(settings, n, full_covariance, frequencies > 0) + features + 4 * own * cells
-    return Shape(1, width, fields, nbytes)
+    return Shape(1, width, fields, nbytes + slots * short_row_bytes(settings))
+
+
+def short_row_bytes(settings: Settings) -> int:
+    """Return the bytes of a short row."""
+    return 4 * (settings.n_outputs + 1) * (dense_columns(settings) + 1) + SLOT_OVERHEAD
 
 
 def _latent(settings: Settings) -> Shape:
