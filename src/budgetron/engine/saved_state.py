@@ -53,6 +53,20 @@ def triangle(n: int) -> int:
     return n * (n + 1) // 2
 
 
+def packed(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the lower triangle of a symmetric matrix, row by row."""
+    return np.asarray(matrix[np.tril_indices(len(matrix))])
+
+
+def unpacked(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the symmetric matrix with this lower triangle."""
+    n = int(np.sqrt(2 * len(values)))  # there are n(n + 1)/2 values
+    rows, columns = np.tril_indices(n)
+    matrix = np.zeros((n, n), dtype=values.dtype)
+    matrix[rows, columns] = matrix[columns, rows] = values
+    return matrix
+
+
 def optional(fields: Layout, arrays: Arrays) -> Layout:
     """Return the fields if one of them is present, otherwise none: older files, or the other engine, lack them all."""
     return fields if fields.keys() & arrays.keys() else {}

@@ -41,6 +41,7 @@ from budgetron.engine.reference.rules.budgetron.parts.filters import FOURIER_PRI
 from budgetron.engine.reference.rules.budgetron.parts.table import MAX_COUNT
 from budgetron.engine.reference.rules.budgetron.sizes import shapes
 from budgetron.engine.reference.shared_table import with_log_applied
+from budgetron.engine.saved_state import packed, unpacked
 from budgetron.errors import input_error
 from budgetron.kernels import Kernel
 
@@ -86,7 +87,10 @@ class Baseline:
     @classmethod
     def of(cls, parts: Sequence[SharedPart]) -> Baseline:
         """The baseline of replicas with these shared parts."""
-        filters = [{name: (theta, _triangle(P)) for name, (theta, P) in part.filters.items()} for part in parts]
+        filters = [
+            {name: (theta, P if P.ndim == 1 else packed(P)) for name, (theta, P) in part.filters.items()}
+            for part in parts
+        ]
         names = dict.fromkeys(name for part in parts for name in part.keyed)
         return cls(filters, {name: keyed_weights.baseline(_with(name, parts)) for name in names})
 
@@ -178,7 +182,7 @@ def _extract_budgetron(engine: Any) -> SharedPart:
         theta = np.array(state[f"{name}_weights"], dtype=np.float64).reshape(settings.n_outputs, -1)
         if name in stationary:
             P = np.array(state[f"{name}_covariance"], dtype=np.float64)
-            filters[name] = (theta, _square(P) if settings.parameters.full_covariance else P)
+            filters[name] = (theta, unpacked(P) if settings.parameters.full_covariance else P)
         else:
             means[f"{name}_weights"] = theta
     averaged = [*MEANS, *(f"adagrad{k}_weights" for k in range(len(settings.parameters.rates)))]
@@ -195,7 +199,7 @@ def _extract_budgetron(engine: Any) -> SharedPart:
 def _insert_budgetron(settings: Any, state: dict[str, Any], part: SharedPart) -> None:
     new: dict[str, Array] = dict(part.means)
     for name, (theta, P) in part.filters.items():
-        new |= {f"{name}_weights": theta, f"{name}_covariance": _triangle(P)}
+        new |= {f"{name}_weights": theta, f"{name}_covariance": P if P.ndim == 1 else packed(P)}
     if part.columns is not None:
         new |= {f"scaler_{name}": row for name, row in zip(COLUMNS, part.columns[1], strict=True)}
     for name, array in new.items():
@@ -281,7 +285,7 @@ def _add_changes(
     moment = _times(theta, precision)
     for h in with_filter:
         theta_before, P_before = last[h][name]
-        baseline = (theta_before, _square(P_before) if P.ndim == 2 else P_before)
+        baseline = (theta_before, unpacked(P_before) if P.ndim == 2 else P_before)
         theta_now, P_now = _widen(now[h].filters[name], width)
         theta_before, P_before = _widen(baseline, width)
         precision_now, precision_before = _inverse(P_now), _inverse(P_before)
@@ -308,20 +312,6 @@ def _inverse(P: Array) -> Array:
         return 1 / P
     inverse: Array = scipy.linalg.cho_solve(scipy.linalg.cho_factor(P), np.eye(len(P)))
     return (inverse + inverse.T) / 2
-
-
-def _triangle(P: Array) -> Array:
-    """The lower triangle of a symmetric matrix, row by row. A diagonal is returned unchanged."""
-    return P if P.ndim == 1 else P[np.tril_indices(len(P))]
-
-
-def _square(triangle: Array) -> Array:
-    """The symmetric matrix of a lower triangle."""
-    n = int(np.sqrt(2 * len(triangle)))  # n(n + 1)/2 numbers
-    rows, columns = np.tril_indices(n)
-    P = np.zeros((n, n))
-    P[rows, columns] = P[columns, rows] = triangle
-    return P
 
 
 def _times(theta: Array, P: Array) -> Array:

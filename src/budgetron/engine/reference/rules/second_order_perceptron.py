@@ -35,7 +35,7 @@ from budgetron.engine.reference.examples.rows import Array, flushed, without
 from budgetron.engine.reference.gram import Gram, cheapest, noise_of, recompute_gram
 from budgetron.engine.reference.rule import Example, MistakeDriven
 from budgetron.engine.reference.weights import Coefficients
-from budgetron.engine.saved_state import Field, Layout, gram_fields, require, triangle, verify_gram
+from budgetron.engine.saved_state import Field, Layout, gram_fields, packed, require, triangle, unpacked, verify_gram
 from budgetron.engine.settings import Settings
 
 
@@ -158,7 +158,10 @@ class SecondOrderPerceptron(MistakeDriven):
             self.gram.remove(r)
 
     def forget(self, task_id: int) -> None:
-        """Remove a task's examples as if they had never been learned. Their projections on other examples remain."""
+        """Remove a task's stored examples as if they had never been learned.
+
+        What earlier evictions have projected on other examples remains.
+        """
         while (slots := np.flatnonzero(self.store.task_id == task_id)).size:
             r = int(slots[0])
             if self.R[r, r] > 0:
@@ -190,16 +193,12 @@ class SecondOrderPerceptron(MistakeDriven):
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        packed = self.R[np.tril_indices(len(self.R))]
-        return super().state() | {"labels": self.labels.copy(), "precision": packed}
+        return super().state() | {"labels": self.labels.copy(), "precision": packed(self.R)}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        n = len(self.store)
         self.labels = np.array(state["labels"], dtype=np.float64)
-        self.R = np.zeros((n, n))
-        self.R[np.tril_indices(n)] = state["precision"]
-        self.R = self.R + np.tril(self.R, -1).T
+        self.R = unpacked(np.asarray(state["precision"], dtype=np.float64))
         self.rows_moved()
 
     @property

@@ -14,7 +14,8 @@ the combination begins as the mixture. β is learned with the online Newton step
 
 p(z) are the class probabilities, [y] is 1 for the true class y and 0 for the others. ω is the weight of the example; a
 weight above 1 counts as 1. P is the covariance of β. It grows a little at every step, so that β keeps following beliefs
-that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink in proportion.
+that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink so that
+correlations stay the same.
 
 The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (`mixture`).
 So the combination costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because `mixture` shares
@@ -34,7 +35,7 @@ from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array, Integers
 from budgetron.engine.reference.rules.budgetron import mixture
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, log_probabilities
-from budgetron.engine.saved_state import Field, Layout, require, triangle
+from budgetron.engine.saved_state import Field, Layout, packed, require, triangle, unpacked
 
 PRIOR = 0.03
 """The variance of every β before the first example."""
@@ -97,11 +98,11 @@ class Combination:
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        return {"combination_beta": self.beta, "combination_matrix": _triangle(self.P), "combination_weight": self.w}
+        return {"combination_beta": self.beta, "combination_matrix": packed(self.P), "combination_weight": self.w}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.beta = np.array(state["combination_beta"], dtype=np.float64)
-        self.P = _square(state["combination_matrix"])
+        self.P = unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
         self.w = np.array(state["combination_weight"], dtype=np.float64)
 
 
@@ -121,37 +122,24 @@ def verify(arrays: Arrays) -> None:
     weight, matrix = arrays["combination_weight"], arrays["combination_matrix"]
     is_distribution = (weight > 0).all() and abs(weight.sum() - 1) < 1e-6
     require(is_distribution, "state.combination_weight", "positive weights that add up to 1")
-    variances = np.diagonal(_square(matrix))
+    variances = np.diagonal(unpacked(matrix))
     are_variances = ((variances > 0) & (variances <= PRIOR * (1 + 1e-9))).all()
     require(are_variances, "state.combination_matrix", f"variances from 0 to {PRIOR} on the diagonal")
 
 
 def with_one_more(state: dict[str, Any], belief: int) -> None:
     """Insert a belief after `belief`, of which it is a copy, into the arrays of a model; used by `resize`."""
-    beta, P = np.array(state["combination_beta"]), _square(state["combination_matrix"])
+    beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
     beta[belief] /= 2  # the two predict the same, so together they have the effect of the one before
     state["combination_beta"] = np.insert(beta, belief + 1, beta[belief])
     P = np.insert(np.insert(P, belief + 1, 0.0, axis=0), belief + 1, 0.0, axis=1)
     P[belief + 1, belief + 1] = PRIOR
-    state["combination_matrix"] = _triangle(P)
+    state["combination_matrix"] = packed(P)
 
 
 def with_one_less(state: dict[str, Any], belief: int) -> None:
     """Merge a belief with the next one, which predicts about the same; the opposite of `with_one_more`."""
-    beta, P = np.array(state["combination_beta"]), _square(state["combination_matrix"])
+    beta, P = np.array(state["combination_beta"]), unpacked(np.asarray(state["combination_matrix"], dtype=np.float64))
     beta[belief] += beta[belief + 1]
     state["combination_beta"] = np.delete(beta, belief + 1)
-    state["combination_matrix"] = _triangle(np.delete(np.delete(P, belief + 1, axis=0), belief + 1, axis=1))
-
-
-def _triangle(P: Array) -> Array:
-    """Return the lower triangle of a symmetric matrix, row by row."""
-    return P[np.tril_indices(len(P))]
-
-
-def _square(values: Array) -> Array:
-    """Return the symmetric matrix with this lower triangle."""
-    n = int(np.sqrt(2 * len(values)))  # n(n + 1)/2 numbers
-    P = np.zeros((n, n))
-    P[np.tril_indices(n)] = values
-    return np.asarray(P + np.tril(P, -1).T)
+    state["combination_matrix"] = packed(np.delete(np.delete(P, belief + 1, axis=0), belief + 1, axis=1))

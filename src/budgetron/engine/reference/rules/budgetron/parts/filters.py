@@ -43,7 +43,7 @@ from budgetron.engine.reference.rules.budgetron.features.hashing import mix64
 from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Seen, Terms, source_of
 from budgetron.engine.reference.rules.budgetron.parts.short_rows import ShortRows
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, not_random, step
-from budgetron.engine.saved_state import triangle
+from budgetron.engine.saved_state import packed, triangle, unpacked
 
 NEGLIGIBLE = 1e-3
 """A step that would change f by less than this is not taken."""
@@ -292,8 +292,7 @@ class Filter:
     # ---- state
 
     def state(self) -> dict[str, Any]:
-        n = self.theta.shape[1]
-        P = self.P[np.tril_indices(n)] if self.full_covariance and self.shared else self.P
+        P = packed(self.P) if self.full_covariance and self.shared else self.P
         return {f"{self.name}_weights": self.theta, f"{self.name}_covariance": P, f"{self.name}_cells": self.cells,
                 f"{self.name}_frequencies": np.array([self.frequencies, self.max_frequencies]),
                 **self.short_rows.state()}  # fmt: skip
@@ -305,14 +304,8 @@ class Filter:
         self.theta = np.array(state[f"{self.name}_weights"]).reshape(self.theta.shape)
         self.cells = np.array(state[f"{self.name}_cells"], dtype=np.float32).reshape(self.cells.shape)
         self.short_rows.restore(state)
-        P = np.array(state[f"{self.name}_covariance"])
-        if self.full_covariance and self.shared:
-            n = self.theta.shape[1]
-            full = np.zeros((n, n), dtype=self.P.dtype)
-            full[np.tril_indices(n)] = P
-            self.P = full + np.tril(full, -1).T
-        else:
-            self.P = P
+        P = np.array(state[f"{self.name}_covariance"], dtype=self.P.dtype)
+        self.P = unpacked(P) if self.full_covariance and self.shared else P
 
     @property
     def nbytes(self) -> int:

@@ -29,6 +29,7 @@ from budgetron.engine.reference.rules.budgetron.parts.filters import NEGLIGIBLE,
 from budgetron.engine.reference.rules.budgetron.parts.part import OWN as OWN_TERMS
 from budgetron.engine.reference.rules.budgetron.parts.part import RELATED, SHARED, Seen, Terms, WithoutFrequencies
 from budgetron.engine.reference.rules.budgetron.parts.steps import gradient, per_class, step
+from budgetron.engine.saved_state import packed, unpacked
 
 PRIOR = 3.0
 """Prior variance of every θ_qj."""
@@ -140,7 +141,7 @@ class Latent(WithoutFrequencies):
         return terms
 
     def state(self) -> dict[str, Any]:
-        P = self.P[np.tril_indices(self.columns)] if self.full_covariance else self.P
+        P = packed(self.P) if self.full_covariance else self.P
         return {"latent_weights": self.theta[0], "latent_covariance": P,
                 "latent_dimensions": self.theta[1:], "latent_variances": self.sigma}  # fmt: skip
 
@@ -149,12 +150,8 @@ class Latent(WithoutFrequencies):
         parts = [np.reshape(state[name], shape) for name in ("latent_weights", "latent_dimensions")]
         self.theta = np.concatenate(parts).astype(np.float64)
         self.sigma = np.array(state["latent_variances"]).reshape(self.sigma.shape)
-        P = np.array(state["latent_covariance"])
-        if self.full_covariance:
-            full = np.zeros((self.columns, self.columns))
-            full[np.tril_indices(self.columns)] = P
-            P = full + np.tril(full, -1).T
-        self.P = P
+        P = np.array(state["latent_covariance"], dtype=np.float64)
+        self.P = unpacked(P) if self.full_covariance else P
 
     @property
     def nbytes(self) -> int:
