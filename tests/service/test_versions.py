@@ -135,7 +135,20 @@ def test_a_saved_version_cannot_be_changed(tmp_path):
     for position in range(10):  # versions that a replacement saves automatically are deleted when there are too many
         versions.replaced("activate", "v1", versions.save_replaced(b"old %d" % position, position), position, "")
     assert len(versions.names()) <= 7 and versions.read("replaced-9") == b"old 9"
-    for n in range(MAX_VERSIONS - len(versions.names())):
+    for n in range(MAX_VERSIONS - 1):
         versions.save(f"n{n}", b"")
     with pytest.raises(InputError, match="Delete some first"):
         versions.save("one-more", b"")
+
+
+def test_a_replaced_model_is_saved_even_if_there_are_as_many_versions_as_allowed(tmp_path):
+    from budgetron.durable.versions import MAX_VERSIONS, Versions
+
+    versions = Versions(tmp_path)
+    for n in range(MAX_VERSIONS):
+        versions.save(f"v{n}", b"")
+    name = versions.save_replaced(b"the model in use", 7)
+    assert name == versions.save_replaced(b"the model in use", 7)  # a repeated request
+    assert versions.read(name) == b"the model in use"
+    with pytest.raises(InputError, match="replaced-"):
+        versions.save("replaced-8", b"mine")  # otherwise a rollback could restore this instead of the model before

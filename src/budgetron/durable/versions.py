@@ -73,6 +73,11 @@ class VersionInfo(msgspec.Struct, frozen=True):
     at: float
 
 
+def automatic_name(position: int) -> str:
+    """Return the name of the version that a replacement at this position of the host saves."""
+    return f"{AUTOMATIC}{position}"
+
+
 class Versions:
     """The versions of one host."""
 
@@ -102,23 +107,26 @@ class Versions:
 
     def save(self, name: str, content: bytes) -> None:
         """Store a model file under a new name. Saving the same content under the same name again does nothing."""
-        if not _NAME.fullmatch(name) or name == STATE or name.startswith("candidate-"):
+        if not _NAME.fullmatch(name) or name == STATE or name.startswith(("candidate-", AUTOMATIC)):
             accepted = (
-                '1 to 64 letters, digits, ".", "_" and "-" that begin with a letter or digit, but not state.json and '
-                "not candidate-…"
+                '1 to 64 letters, digits, ".", "_" and "-" that begin with a letter or digit, but not state.json, '
+                f"candidate-… or {AUTOMATIC}…"
             )
             raise input_error("versions", "the name", accepted, shown(name))
+        if not self._is_saved(name, content):
+            if len([version for version in self.names() if not version.name.startswith(AUTOMATIC)]) >= MAX_VERSIONS:
+                raise InputError(f"versions: there are {MAX_VERSIONS} versions, the maximum. Delete some first.")
+            self._write(name + SUFFIX, content)
+
+    def _is_saved(self, name: str, content: bytes) -> bool:
+        """Whether a version is saved already. Raise if it has other content."""
         before = self._read(name + SUFFIX)
-        if before == content:
-            return
-        if before is not None:
+        if before is not None and before != content:
             raise InputError(
                 f"versions: the version {shown(name)} exists, with other content. Choose another name, or delete that "
                 "version first."
             )
-        if len(self.names()) >= MAX_VERSIONS:
-            raise InputError(f"versions: there are {MAX_VERSIONS} versions, the maximum. Delete some first.")
-        self._write(name + SUFFIX, content)
+        return before is not None
 
     def read(self, name: str) -> bytes:
         content = self._read(name + SUFFIX) if _NAME.fullmatch(name) else None
@@ -138,15 +146,18 @@ class Versions:
     # ---- the model in use
 
     def save_replaced(self, content: bytes, position: int) -> str:
-        """Save the model that is about to be replaced. Returns its name. Only the last few of these versions stay."""
-        name = f"{AUTOMATIC}{position}"
+        """Save the model that is about to be replaced. Returns its name. Only the last few of these versions stay.
+
+        They do not count towards `MAX_VERSIONS`, so that a model is never replaced without a way back.
+        """
+        name = automatic_name(position)
         old = [version.name for version in self.names() if version.name.startswith(AUTOMATIC) and version.name != name]
         for version in old[_MAX_AUTOMATIC - 1 :]:
             if version != self.state.previous:
                 with suppress(InputError):
                     self.delete(version)
-        with suppress(InputError):  # another version has this name, or there are already MAX_VERSIONS versions
-            self.save(name, content)
+        if not self._is_saved(name, content):
+            self._write(name + SUFFIX, content)
         return name
 
     def replaced(self, action: str, version: str, saved: str, position: int, who: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from budgetron.distributed import InShards
 from budgetron.durable import Learned, ModelHost, NotCopied
 from budgetron.durable.hosted_model import hosted_model_from
-from budgetron.durable.versions import AUTOMATIC, CandidateState, Event, NoVersion, Versions
+from budgetron.durable.versions import CandidateState, Event, NoVersion, Versions, automatic_name
 from budgetron.errors import BudgetronError
 from budgetron.service.logs import log
 from budgetron.service.model.candidate import Candidate
@@ -52,7 +52,7 @@ class ModelVersions:
         if state.promoting is not None:  # the process ended during a promotion
             # A higher position shows that the model had been replaced. Then only `state.json` must still say so.
             if host.position > state.promoting and state.candidate is not None:
-                saved = _automatic_name(state.promoting)
+                saved = automatic_name(state.promoting)
                 versions.replaced("promote", state.candidate.version, saved, host.position, "")
                 versions.end_candidate()
             else:
@@ -214,7 +214,3 @@ class ModelVersions:
 
     def shown(self) -> dict[str, Any] | None:
         return None if self.candidate is None else self.candidate.shown()
-
-
-def _automatic_name(position: int) -> str:
-    return f"{AUTOMATIC}{position}"
