@@ -95,13 +95,17 @@ class OneRow {
     return true;
   }
 
-  bool read_arrays(const Config& c, const nb::tuple& x) {
-    require(x.size() == 3, "_core: a sparse row must be indptr, indices and data");
+  // False for a tuple of anything but three arrays of the right types, such as a user's row of numbers.
+  bool read_arrays(const Config& c, const nb::tuple& x) { return c.single ? read_arrays_of<float>(c, x) : read_arrays_of<double>(c, x); }
+
+  template <class T>
+  bool read_arrays_of(const Config& c, const nb::tuple& x) {
+    Array1d<std::int64_t> indptr;
+    Array1d<std::int32_t> indices;
+    Array1d<T> data;
+    if (x.size() != 3 || !nb::try_cast(x[0], indptr, false) || !nb::try_cast(x[1], indices, false) || !nb::try_cast(x[2], data, false)) return false;
     kept_alive_ = x;
-    const auto indptr = nb::cast<Array1d<std::int64_t>>(x[0], false);
-    const auto indices = nb::cast<Array1d<std::int32_t>>(x[1], false);
-    const RowBlock block = c.single ? RowBlock::csr<float>(indptr, indices, nb::cast<Array1d<float>>(x[2], false))
-                                 : RowBlock::csr<double>(indptr, indices, nb::cast<Array1d<double>>(x[2], false));
+    const RowBlock block = RowBlock::csr<T>(indptr, indices, data);
     require_rows(c, block);
     require(block.rows.count == 1, "_core: a sparse row must be one row");
     rows = block.rows;

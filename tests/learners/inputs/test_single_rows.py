@@ -178,9 +178,15 @@ def test_single_sparse_rows_equal_blocks_and_dense_ones_are_refused():
     rows = sparse.csr_matrix(np.where(X > 0, X, 0.0))
     single, many = (RandomBudgetPerceptron(8, kernels.Gaussian(0.5)).partial_fit(rows[:2], [0, 1]) for _ in range(2))
     assert [single.learn_one(rows[i], int(Y[i])) for i in range(60)] == many.predict_then_learn(rows, Y).tolist()
-    with pytest.raises(InputError, match="a dict or a sparse row"):
-        single.learn_one(X[0], 1)
+    row = tuple(X[0].tolist())
+    for not_sparse in (X[0], row, row[:2], (row[:3], [0, 1, 2], [1.0] * 3)):
+        with pytest.raises(InputError, match="a dict or a sparse row"):
+            single.learn_one(not_sparse, 1)
+        with pytest.raises(InputError, match="a dict or a sparse row"):
+            single.predict_one(not_sparse)
     dense = RandomBudgetPerceptron(8).partial_fit(X, Y)
+    assert dense.predict_one(rows[5]) == dense.predict(rows[5])[0]  # a dense model converts sparse rows
+    assert dense.learn_one(rows[5], 1) == dense.decision_function(rows[5])[0]
     with pytest.raises(InputError, match="either dicts or rows"):
         dense.learn_one({"a": 1.0}, 1)
 
