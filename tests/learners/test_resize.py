@@ -82,6 +82,18 @@ def test_an_invalid_new_budget_is_refused_and_changes_nothing():
         fitted(budgetron.SharedProjectron, budget=None).resize(10)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("rule", [budgetron.BudgetProjectron, budgetron.SharedProjectron, budgetron.Forgetron])
+def test_a_size_in_bytes_of_other_learners_cannot_change(rule, is_sparse):
+    """A number of examples could make the model larger than the size that the user asked for."""
+    X, y, tasks = stream()
+    model = rule(budget="64 KiB").partial_fit(sparse.csr_matrix(X) if is_sparse else X, y, tasks=tasks)
+    before = model.memory_bytes_
+    with pytest.raises(InputError, match="a model without a limit or with one in bytes"):
+        model.resize(2000)
+    assert model.budget == "64 KiB" and model.memory_bytes_ == before
+
+
 # ---- Budgetron: other sizes of its parts
 
 

@@ -104,7 +104,9 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def forget_task(self, task: Hashable) -> None:
-        """Remove the stored examples and the weights of one task. All other tasks stay as they are.
+        """Remove the stored examples and the weights of one task. Other tasks keep theirs.
+
+        What weights that all tasks share have learned from the task stays.
 
         As with `set.discard`, it is not an error if the model stores nothing of the task: a call may be repeated, and a
         model need not remember the names of all tasks. Only an explicit graph rejects tasks that are not in it.
@@ -136,7 +138,7 @@ class Learner(SingleExamples, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         self._check_fitted()
         with self._guard:
-            self._engine = resized(self._who, self._engine, budget)
+            self._engine = resized(self._who, self._engine, self.budget, budget)
             self.set_params(budget=budget if isinstance(budget, str) else int(budget))
             # The limit for task names is a share of the budget, so it changes too.
             self._names.limit = name_limit(self._who, budget)

@@ -26,13 +26,26 @@ from budgetron.engine.registry import rule_class
 from budgetron.errors import input_error, is_integer, shown
 
 
-def resized(who: str, engine: Engine, budget: Any) -> Engine:
-    """Return a copy of the engine with another budget: a number of examples or, if the rule can, a size in bytes."""
+def resized(who: str, engine: Engine, before: Any, budget: Any) -> Engine:
+    """Return a copy of the engine with another budget: a number of examples or, if the rule can, a size in bytes.
+
+    `before` is the budget that the model was created with, or resized to.
+    """
     settings = engine.settings
     rule, compiled = rule_class(settings.rule), type(engine) is native.Engine
     parsed = budget_of(who, budget, accepted='an integer >= 1 (a Budgetron also takes a size such as "64 MiB")')
     planned = rule.resized(who, settings, engine.state(), parsed, compiled)
-    return type(engine).restore(*planned) if planned is not None else _with_capacity(who, engine, budget)
+    if planned is not None:
+        return type(engine).restore(*planned)
+    if settings.capacity is None or name_limit(who, before) is not None:
+        # A byte budget also fixes the size of tables that cannot change once they are allocated.
+        raise input_error(
+            who,
+            "budget",
+            "a number of stored examples, both before and after resizing",
+            "a model without a limit or with one in bytes",
+        )
+    return _with_capacity(who, engine, budget)
 
 
 def name_limit(who: str, budget: Any) -> int | None:
@@ -46,14 +59,6 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     settings = engine.settings
     if not is_integer(capacity) or capacity < 1:
         raise input_error(who, "budget", "an integer >= 1", shown(capacity))
-    if settings.capacity is None or settings.pool is not None:
-        # A byte budget also fixes the size of tables that cannot change once they are allocated.
-        raise input_error(
-            who,
-            "budget",
-            "a number of stored examples, both before and after resizing",
-            "a model without a limit or with one in bytes",
-        )
     rule_class(settings.rule).check_resize(who, settings, capacity)
     state = engine.state()
     if engine.n_stored > capacity:
