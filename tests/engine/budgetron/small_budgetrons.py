@@ -30,7 +30,8 @@ def small_settings(
     """Return settings with every kind of part, each as small as possible; without binned columns if `bins` is 0.
 
     A model on sparse rows has a table. With `frequent`, it has the parts for dense rows too, on those of these columns
-    that exist. With `mixed`, the first filter learns by AdaGrad and others assume that some labels are random.
+    that exist. With `mixed`, the first filter learns by AdaGrad, and with one output several filters assume that some
+    labels are random.
     """
     if isinstance(graph, str):
         graph = GRAPHS[graph]
