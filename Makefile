@@ -12,8 +12,8 @@ CORE   := $(shell find src/core -type f) CMakeLists.txt pyproject.toml
 SOURCE := $(shell find src/budgetron -name '*.py')
 SANITIZED := build/sanitized
 
-# Some machines set this variable. Then every process that a test starts would compile all modules that it imports, which takes longer
-# than many tests.
+# Some machines set PYTHONDONTWRITEBYTECODE. Then every process that a test starts would compile all modules that it imports, which
+# takes longer than many tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test browser test-long test-oldest portability cross lint sanitize stubs coverage docs bench clean
@@ -81,8 +81,8 @@ stubs: $(VENV)/.tested
 	@sed -i.bak '1i # Written by `make stubs` from the compiled module.' $(STUB) && rm $(STUB).bak
 
 # Tests the core without Python, every rule and store on random streams, under AddressSanitizer and UBSan: once normally
-# (stress.cpp), and once per allocation with that allocation failing (faults.cpp). Runs one configuration in 11, and one of each rule,
-# kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every value of every loop occurs.
+# (stress.cpp), and once per allocation with that one and all later ones failing (faults.cpp). Runs one configuration in 11, and one of
+# each rule, kernel and store. 11 divides none of the sizes of the loops in streams.hpp, so that every value of every loop occurs.
 # `make test-long` runs all configurations.
 SAMPLE := 11
 .PHONY: sanitize-stress sanitize-faults
@@ -103,7 +103,7 @@ $(OBJECTS): $(SANITIZED)/%.o: src/core/%.cpp $(CORE)
 $(SANITIZED)/core_%: tests/core/%.cpp tests/core/streams.hpp $(OBJECTS)
 	$(SANITIZE) $< $(OBJECTS) -o $@ -lpthread
 
-# Runs the tests of the library with the lowest versions of dependencies that pyproject.toml allows.
+# Runs most tests of the library with the lowest versions of dependencies that pyproject.toml allows.
 OLDEST := .venv-oldest
 test-oldest: $(WHEEL)/.built
 	$(PYTHON) -m venv --clear $(OLDEST)

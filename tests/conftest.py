@@ -122,10 +122,10 @@ def pytest_generate_tests(metafunc):
 def cases(every):
     """Combinations as parameters of tests: all of them, or a fixed selection in the usual run.
 
-    In the usual run a learner is tested with each kernel on two graphs, with all graphs, with all pairs of kernel
-    (linear, polynomial, Gaussian) and store, and with all pairs of store and number of classes. Consecutive learners
-    have different pairs of kernel and graph. About as many further combinations are marked `long`, for
-    `make test-long`.
+    In the usual run a learner that accepts all combinations is tested with each kernel on two graphs, with all graphs,
+    with all pairs of kernel (linear, polynomial, Gaussian) and store, and with all pairs of store and number of
+    classes. Consecutive learners have different pairs of kernel and graph. For such a learner, as many further
+    combinations are marked `long`, for `make test-long`.
     """
     plain = {learner.__name__: learner() for learner in LEARNERS}
     return [

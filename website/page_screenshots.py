@@ -73,7 +73,7 @@ def _page(browser: Browser, width: int, height: int) -> Page:
 
 @contextmanager
 def _service(state: Path) -> Iterator[str]:
-    """Run a service of a small Budgetron, and yield its address."""
+    """Run a service with a Budgetron, and yield its address."""
     command = [sys.executable, "-m", "budgetron", "serve", "Budgetron", "--data", str(state), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     try:

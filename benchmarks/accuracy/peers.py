@@ -11,7 +11,8 @@
                 is a learner of this library
     vowpal      Vowpal Wabbit, `-q` task × feature, where it is installed
 
-`nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32.
+`nbytes` is the budget in bytes. It determines the number of features: weights and frequencies count as float32. For
+ahpatron it counts everything.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ ROWS = 128  # rows per block, as in a message to a shard
 def measure(
     make: Callable[[], Any], stream: Callable[..., Any], learners: int, n: int, min_quiet: int, max_rounds: int
 ) -> dict[str, quiet.Rate]:
-    """Examples per second of one process, and of two. Each process has `learners` learners, with full budgets."""
+    """Rates of one process, and of two that learn at the same time. Each has `learners` learners, with full budgets."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(2):

@@ -95,7 +95,7 @@ def measured(folder: Path | None) -> list[dict[str, Any]]:
             for budget in BUDGETS:
                 try:
                     figures = run(cls, preset, budget, stream)
-                except TooFewBytes:  # rows too wide for this budget: the stream is left out
+                except TooFewBytes:  # rows too wide for this budget: `complete` leaves the stream out
                     continue
                 majority = round(100 - 100 * float(counts.max()) / len(y), 2)
                 about = {"stream": name, "n": len(y), "majority": majority, "learner": learner, "budget": budget}

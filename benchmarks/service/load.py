@@ -1,4 +1,4 @@
-"""Generate HTTP requests from one thread over several connections. Each connection waits for the answer.
+"""Generate HTTP requests from one thread over several connections. Each waits for an answer before its next request.
 
 The bytes are prepared in advance, so that the generator costs less than the service that it measures. It connects to
 this machine only. `run.py` uses it.

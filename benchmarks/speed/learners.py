@@ -16,7 +16,7 @@ GAUSSIAN = kernels.Gaussian(gamma=0.02)
 
 
 def gaussian_rows(repetitions: int, quick: bool) -> Iterator[Row]:
-    """mtrbp in block calls, compared with the bare arithmetic of its kernel row."""
+    """mtrbp (`RandomBudgetPerceptron`) in block calls, compared with the bare arithmetic of its kernel row."""
     for d, budget, reach in ((28, 1000, 1.25), (28, 100, 1.6), (784, 1000, 1.25)):
         for dtype in ("float32", "float64"):
             block = 400 if d == 784 else 2000

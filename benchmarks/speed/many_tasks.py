@@ -15,7 +15,7 @@ BLOCK = 500
 
 
 def full(budget: int, n_tasks: int, n: int, repetitions: int) -> ModelOnStream:
-    """A model that has learned n examples: its budget is full and its rows of tasks exist (at most 10,000).
+    """A model that has learned n examples: its budget is full, and up to 10,000 of its tasks have rows.
 
     No example is repeated. The task's own weights would predict a repeated example correctly. Then the number of
     mistakes, and so the work, would depend on the number of tasks.

@@ -1,7 +1,8 @@
 """Where the time of one example goes: the engine, Python around it, and the core's functions as measured by perf.
 
-The first two are measured with mtrbp, d=28, the Gaussian kernel and blocks of examples. Each part is the difference
-between two timings in the same run. The functions are measured for several learners (`_workloads`).
+The first two are measured with mtrbp (`RandomBudgetPerceptron`), d=28, the Gaussian kernel and blocks of examples. Each
+part is the difference between two timings in the same run. The functions are measured for several learners
+(`_workloads`).
 """
 
 from __future__ import annotations

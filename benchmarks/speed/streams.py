@@ -1,7 +1,7 @@
 """Streams for the measurements, and a model that learns a stream block by block.
 
-All settings that are compared with each other make the same share of mistakes on these streams, so that they do the
-same number of updates.
+`random_labels` is for comparisons of settings: on it all settings make the same share of mistakes, and so the same
+number of updates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 // Estimates γ of a Gaussian kernel from the first 64 rows: 1/(d v), where d is the number of columns and v the variance of all entries.
 //
 // γ is estimated after 1, 2, 4, … 64 rows and is constant from then on. So no row has to be buffered, and the result does not depend on how the
-// stream is divided into blocks. A few dense rows give a poor estimate of v, so for dense rows γ is 1/d until 32 of them were seen. For sparse
-// rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
+// stream is divided into blocks. A few dense rows give a poor estimate of v, so for dense rows γ is 1/d until 32 of them have been seen. For
+// sparse rows, d v is nearly the mean of ‖x‖², and even one row gives a good estimate of it.
 #pragma once
 
 #include <cmath>

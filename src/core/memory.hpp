@@ -1,4 +1,4 @@
-// Counted memory: every container of a learner counts its allocations in the learner's `Bytes`, so memory_bytes is exact by construction. Also
+// Counted memory: the containers of a learner count their allocations in the learner's `Bytes`, so memory_bytes needs no estimates. Also
 // two functions that several stores and rules use: flushed() and keyed_hash().
 #pragma once
 
@@ -35,8 +35,8 @@ class CountedSize {
   std::size_t size_;
 };
 
-// Asks Linux for huge pages of 2 MiB if an array has at least 4 MiB. Such arrays are often read in random order, and with pages of 4 KiB the
-// processor would have to look up the address of nearly every page that it reads.
+// Asks Linux for huge pages of 2 MiB if an array has at least 4 MiB. Such arrays are often read in random order, and with pages of 4 KiB
+// nearly every access would miss the TLB.
 inline void use_huge_pages([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr std::size_t kPage = std::size_t{2} << 20;

@@ -1,4 +1,4 @@
-// Task similarities: the entries (A⁻¹)_ij of the inverse interaction matrix A, between the task i of an example and the tasks j of the
+// Task similarities: the entries (A⁻¹)_ij of the inverse of the interaction matrix A, between the task i of an example and the tasks j of the
 // stored examples.
 //
 // Columns of A⁻¹ are computed one at a time, so (A⁻¹)_ij and (A⁻¹)_ji may differ in the last digits. Entries are always read from column i,
@@ -205,7 +205,7 @@ class Explicit final : public Similarity {
  private:
   // Bytes of one column in the cache, including its nodes in the list and in the map.
   std::size_t column_bytes() const { return 8 * k_ + kNodeBytes; }
-  static constexpr std::size_t kNodeBytes = 160;  // an upper bound of two nodes, a bucket and the shared_ptr's counters
+  static constexpr std::size_t kNodeBytes = 160;  // an upper bound for two nodes, a bucket and the shared_ptr's counters
 
   // The cache only saves time: if memory runs out, the column is not stored.
   void cache(std::int64_t i, const double* solved) const noexcept {

@@ -135,7 +135,7 @@ def test_a_sparse_column_beyond_the_width_is_refused():
     ([0, 2, 1], [0, 1]), ([-1, 1], [0, 1]), ([], [0]),
 ])  # fmt: skip
 def test_invalid_csr_arrays_are_refused(indptr, indices):
-    """Row starts are checked with the arrays, and columns by every call that reads them."""
+    """`_core.csr` checks the row starts, and every call that reads the rows checks the columns."""
     learner = _core.make(settings(sparse=True))
     arrays = np.array(indptr, np.int64), np.array(indices, np.int32), np.ones(len(indices))
     task = np.zeros(1, np.int64)

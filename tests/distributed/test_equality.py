@@ -1,4 +1,4 @@
-"""A sharded run equals local runs with per-shard budgets, margin for margin, for any workers and block sizes."""
+"""A sharded run equals local runs with per-shard budgets, margin for margin, for any block size and worker count."""
 
 from __future__ import annotations
 

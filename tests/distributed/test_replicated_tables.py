@@ -204,7 +204,7 @@ def test_bins_with_other_edges_are_not_exchanged():
 
 
 def test_one_replica_equals_the_learner_if_its_table_is_full():
-    """A single replica exchanges nothing: cells would move within their buckets, and others would be evicted later."""
+    """A single replica exchanges nothing: that would move cells within buckets, so others would be evicted later."""
     X, y, tasks = texts(1500, words=3000, length=30)
     expected = Budgetron("40 KiB").predict_then_learn(X, y, tasks=tasks)
     with ReplicatedModel(Budgetron("40 KiB"), replicas=1, exchange_every=128, block=128) as model:
@@ -213,7 +213,7 @@ def test_one_replica_equals_the_learner_if_its_table_is_full():
 
 
 def test_replicas_on_sparse_rows_have_one_plan():
-    """The first block decides for all replicas, also for one that has none of its rows."""
+    """The first block determines the plan of all replicas, even of one that gets none of its rows."""
     for stream, is_dense in ((texts(300), False), (numbers(300, is_sparse=True), True)):
         X, y, tasks = stream
         with ReplicatedModel(Budgetron("1 MiB"), replicas=3) as model:

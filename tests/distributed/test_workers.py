@@ -1,4 +1,4 @@
-"""Adding and removing workers, moving shares, and rejected input, in threads of one process."""
+"""Adding and removing workers, moving shares of the budget, and rejected input, in threads of one process."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ numbers must agree:
 - Percentages, and decimals with two places or more, agree within one unit of the last place of the text that prints
   more places. They were rounded, and two builds may round a number near the middle differently. With `rounded=True`
   this holds for all decimals.
-- Byte counts (a unit follows, such as `KiB`) agree within 5 %. With `sizes=True` every integer is a byte count.
+- Byte counts (a unit follows, such as `KiB`) agree within 5 %. With `sizes=True` every number is a byte count.
 - `within=0.1` is for results that depend on many decisions of a learner. Numbers then agree within a tenth; a
   difference of 1 between integers, or of one point between percentages, is always accepted. In a page, a comment above
   a block of examples asks for this: `<!-- printed numbers: within a tenth -->`.
@@ -109,7 +109,7 @@ class OutputChecker(doctest.OutputChecker):
 
 
 def run(test: doctest.DocTest) -> doctest.TestResults:
-    """Run the examples. If the source of an example mentions bytes, integers without a unit count as byte counts."""
+    """Run the examples. If a source mentions bytes and its output has no unit, all its numbers count as byte counts."""
     for example in test.examples:
         if re.search(r"bytes|st_size", example.source) and not BYTES.search(example.want):
             example.options[SIZES] = True

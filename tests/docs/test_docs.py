@@ -33,7 +33,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
 def blocks(page, *languages):
-    """Yield the fenced blocks of a page in these languages: the text, its line number, and whether a mark is above."""
+    """Yield the fenced blocks of a page in these languages: text, line number, and whether `printed.MARK` is above."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for match in FENCE.finditer(text):
         if match[1] in languages:

@@ -43,7 +43,7 @@ ACCEPTED: list[tuple[str, str, dict[str, Any]]] = [
 ]
 REJECTED: list[tuple[str, str, dict[str, Any]]] = [
     ("1.0", "0.99998", {}),
-    ("0.5", "0.6", {}),  # one decimal is a setting more often than a rounded result
+    ("0.5", "0.6", {}),  # a number with one decimal is more often a setting than a rounded result
     ("0.5", "0.52", {}),
     ("0.13", "0.15", {}),
     ("0.333333", "0.333336", {}),

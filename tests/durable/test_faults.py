@@ -269,7 +269,7 @@ def without_logging():
 
 
 def test_learning_and_recovery_do_not_read_the_clock(tmp_path, monkeypatch, without_logging):
-    """A clock that runs backwards does no harm, because learning and recovery never read the clock.
+    """A wall clock that runs backwards does no harm, because learning and recovery never read it.
 
     Log messages do, so logging is disabled here.
     """

@@ -228,7 +228,7 @@ def test_restore_replaces_the_model(tmp_path):
 
 
 def test_a_backup_made_while_learning_is_consistent(tmp_path, monkeypatch):
-    """Examples are learned without a pause; some of them after the call of `backup`, before and after the copy."""
+    """Examples are learned without a pause, also while `backup` runs: before and after it copies the database."""
     sent, stop = blocks(400, size=4), threading.Event()
     host = Host.open(tmp_path / "a", MODELS["random"], snapshot_every=50)
 

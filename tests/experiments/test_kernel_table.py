@@ -38,7 +38,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_both_file_formats_give_the_same_set(small: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     entry, other = sets.set_named("german"), tmp_path_factory.mktemp("mat")
     arrays = sets.load(entry, str(small))
-    # As the study stores it: the label in front, permutations from 1.
+    # As the study stores it: the label in the first column, and permutations that count from 1.
     content = {"data": np.column_stack([arrays.y, arrays.X]), "ID_all": arrays.orders + 1}
     scipy.io.savemat(other / "german.mat", content)
     from_mat = sets.load(entry, str(other))

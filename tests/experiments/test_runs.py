@@ -118,7 +118,7 @@ def test_the_plan_is_complete_and_ordered() -> None:
 
 
 def test_ctrl_c_keeps_finished_runs_and_the_next_call_continues(paper_files: Path, tmp_path: Path) -> None:
-    """The first call has minutes of work, so that it does not end before Ctrl-C; the next one needs less of it."""
+    """The first call, with 200 orders, takes minutes, so it does not end before Ctrl-C. The next call has one order."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "budgetron", "reproduce", "--sets", "spam", "--jobs", "1", "--out", str(out)]
     command += ["--from", str(paper_files), "--json", "--paper-only", "--orders"]

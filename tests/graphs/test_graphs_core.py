@@ -92,7 +92,8 @@ def test_pseudoinverses_are_those_of_numpy(make_edges):
 def test_the_pseudoinverse_of_a_long_uneven_path():
     """Compare with a closed form: the potentials of an electrical network.
 
-    A current enters at the task and leaves at all tasks; the potential drops by current / weight on each edge.
+    A current enters at the task and leaves in equal parts at all tasks. The potential drops by current / weight on each
+    edge.
     """
     weights = 10.0 ** np.random.default_rng(4).integers(-1, 2, K - 1)
     weight_matrix = sparse.diags_array([weights, weights], offsets=[-1, 1])

@@ -1,4 +1,4 @@
-"""Graphs too large for a dense inverse: residuals of columns, bounds of c_G, memory, the column cache, and threads."""
+"""Graphs too large for a dense inverse: residuals of columns, bounds on c_G, memory, the column cache, and threads."""
 
 from __future__ import annotations
 

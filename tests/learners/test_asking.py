@@ -1,4 +1,4 @@
-"""`should_ask` asks for about the requested share of labels, near the boundary. Random labels give more errors."""
+"""`should_ask` asks for about the requested share of labels, near the boundary. Asking at random gives more errors."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def json_paths(value, path=()):
 
 
 def change_json(rng, record):
-    """Change, delete or add a random value of the JSON record, in place."""
+    """Change, delete, repeat or add a random value of the JSON record, in place."""
     *path, last = rng.choice([path for path in json_paths(record) if path])
     parent = record
     for name in path:
@@ -94,7 +94,7 @@ def change_json(rng, record):
 
 
 def change_arrays(rng, arrays):
-    """Change the entries, the shape, the dtype or the name of a random array, in place."""
+    """Change the entries, shape, dtype or name of a random array of the dict, or delete the array."""
     name = rng.choice(sorted(arrays))
     array = arrays[name].copy()
     kind = rng.randrange(10)

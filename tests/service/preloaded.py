@@ -2,8 +2,8 @@
 
 Importing takes about a second of processor time per start, which is longer than most tests of the service. Each pytest
 worker starts one such process, which forks once per service. A forked service is a separate process with its own port,
-files and signals, and can be killed. It differs from `python -m budgetron serve` only in how it was started; the tests
-of the command line, of the deployment and of the pages start that command.
+files and signals, and can be killed. It differs from `python -m budgetron serve` only in how it was started; a few
+tests, such as those of the Docker image and of the rehearsal page, start that command.
 """
 
 from __future__ import annotations

@@ -133,8 +133,8 @@ def test_a_request_that_some_shards_learned_is_finished_once(tmp_path):
     second = body(X[100:], y[100:], tasks[100:], key="second")
     with running(tmp_path, LEARNER, *SHARDS) as service, service.client() as client:
         client.post("/v1/learn", json=body(X[:100], y[:100], tasks[:100], key="first"))
-        # Another owner takes the log of the last shard. The other shards learn their rows of the next request, this one
-        # cannot.
+        # Another owner takes the log of the last shard. The other shards learn their rows of the next request; the last
+        # shard cannot.
         Host.open(tmp_path / "default" / "shards" / "shard-00003", epoch=1_500_000).close()
         assert "request is on disk" in expect_error(client.post("/v1/learn", json=second), 503, "unfinished")
         assert "This call wrote nothing" in expect_error(client.post("/v1/learn", json=second), 503, "unfinished")

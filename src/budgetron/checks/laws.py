@@ -21,7 +21,7 @@ BYTES = 32 * 1024  # byte budget of `within_budget`
 
 
 def within_budget(case: Case) -> None:
-    """The budget, in examples or in bytes, is never exceeded after any step."""
+    """The budget, in examples or in bytes, is not exceeded after any step."""
     for budget, attribute in ((case.budget, "n_stored_"), (f"{BYTES} B", "memory_bytes_")):
         limit = BYTES if isinstance(budget, str) else case.budget
         model, stream = case.model(budget=budget), case.stream()

@@ -152,7 +152,10 @@ class StreamOptions:
         return cls(source, **single, **lists, classes=classes)
 
     def words(self, columns: bool = True) -> list[str]:
-        """Return the options for reading the same stream again. A saved model knows its columns: `columns=False`."""
+        """Return the options for reading the same stream again.
+
+        With `columns=False`, options about columns are left out, because a saved model knows its columns.
+        """
         defaults = StreamOptions(self.source)
         names = ["file_format", "encoding"]
         names += ["label", "task", "weight", "offset", "decimal", *_LISTS, "classes"] if columns else []

@@ -30,7 +30,7 @@ _MAX_ALARMS = 5
 
 
 def show(result: RunResult, n_tasks: int) -> None:
-    """Print the stream, the model, its results and the tasks with the most significant errors."""
+    """Print the stream, the model, its results and the worst tasks."""
     out = console()
     out.print(f"{source_words(result.source)}: {_stream_words(result)}")
     out.print(f"{model_words(result.model)}\n")

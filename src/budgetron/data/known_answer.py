@@ -108,7 +108,7 @@ def draw_weights(
 ) -> tuple[Floats, Floats]:
     """Return w and v: unit vectors with the cosines in `relation`, orthogonal to the mean of φ.
 
-    Because they are orthogonal to the mean, the two classes are equally frequent for all weights.
+    Because they are orthogonal to the mean, the two classes are about equally frequent for all weights.
     """
     # One cosine for all pairs of tasks needs a common direction besides one direction per task.
     family = k if isinstance(relation, np.ndarray) else k + 1

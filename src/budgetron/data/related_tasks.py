@@ -78,7 +78,7 @@ def grid_graph(side: int = 10) -> graphs.TaskGraph:
 def opposed(n: int = 300, *, d: int = 10, seed: int = 0) -> RelatedTasks:
     """Generate three tasks: w_0 = −w_1, and w_2 orthogonal to both.
 
-    All tasks have the same number of examples, in random order and without noise. Rows have unit length. This is the
+    Each task has a third of the examples, in random order and without noise. Rows have unit length. This is the
     synthetic experiment of Saha et al. (2011), with 200 examples to learn and 100 to test.
     """
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 from budgetron.decisions.score_grid import BINS
 
 Floats = NDArray[np.float64]
-# Lower edges of bins: scores from −8 to 8 in steps of a quarter, in units of the scale of scores (`score_grid`).
+# Lower edges of bins: scores from −8 to 7.75 in steps of a quarter, in units of the scale of scores (`score_grid`).
 CANDIDATES: NDArray[np.intp] = np.arange(BINS // 2 - 128, BINS // 2 + 128, 4)
 
 

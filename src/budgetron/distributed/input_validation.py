@@ -6,8 +6,8 @@ block determines, for all shards, the kernel, the number of features, and whethe
 precision. It also determines the classes, unless it has a single label: then a later block does. The shards learn the
 validated block and do not validate again, so a block can never be learned by one shard and rejected by another.
 
-`ShardedModel` and `ReplicatedModel` validate blocks to be learned under a lock. Nothing here may send messages or
-change a shard.
+`ShardedModel` and `ReplicatedModel` hold a lock while they validate a block to be learned. Nothing here may send
+messages or change a shard.
 """
 
 from __future__ import annotations

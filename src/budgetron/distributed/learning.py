@@ -1,9 +1,9 @@
 """Learning in a sharded model: validate a call, divide its rows by shard, send them, and collect the margins.
 
 `ShardLearning` is a base class of `ShardedModel`, whose process is the coordinator. A block passes through
-`input_validation`, `placement`, `routing` and `worker_group`, all in the coordinator, and `worker`. The coordinator
-must validate a block completely before any shard learns a row of it, and ask all shards about a key before any of them
-learns.
+`input_validation`, `placement`, `routing` and `worker_group`, all in the coordinator, and then through `worker`. The
+coordinator must validate a block completely before any shard learns a row of it, and ask all shards about a key before
+any of them learns.
 """
 
 from __future__ import annotations

@@ -74,8 +74,9 @@ class Host(HostChanges):
         Parameters
         ----------
         directory : path
-            Created if missing, for this user only. Only one host at a time may have it open; a second one without
-            `epoch` raises `AlreadyOwned`. If its files are damaged, `DamagedLog` names the commands that help.
+            Created if missing, for this user only. Only one host at a time may have it open: of two hosts without
+            `epoch`, the second raises `AlreadyOwned`. If its files are damaged, `DamagedLog` names the commands that
+            help.
         make_model : callable, or model : a learner
             The model that a new directory starts with. Both are ignored if the directory has a model already.
         epoch : int, optional
@@ -144,8 +145,8 @@ class Host(HostChanges):
             If the model rejects the rows, or the key was used with other rows. No row is learned.
         StorageError
             If the rows could not be written to disk. No row is learned, except in three cases: after `NotCopied`, after
-            `StaleOwner` because another process has taken over the copy, and if only the first snapshot failed. Retry
-            with the same key, which learns nothing twice.
+            `StaleOwner` because another process has taken over the copy, and if only the snapshot after the commit
+            failed. Retry with the same key, which learns nothing twice.
         """
         entry = self._entry(Request(X, y, tasks, key, classes, sample_weight, offset=offset))
         return self._commit_queued([entry])[0]

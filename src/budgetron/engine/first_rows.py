@@ -216,7 +216,7 @@ class BeginsTwice(ABC):
             )
             raise MemoryError(message) from None
         new._learn(*first_rows.block())
-        # The counts are those of the whole stream, with the mistakes made under the first plan and all forgotten tasks.
+        # The counts are those of the whole stream: they include the mistakes under the first plan, and forgotten tasks.
         new._set_counts(self.n_seen, self.n_mistakes)
         return new
 

@@ -70,7 +70,10 @@ class Engine(Protocol):
         ...
 
     def margin_example(self, x: Any, task: Any) -> Any:
-        """Return the margin of an example as the user passed it; NotImplemented as for `learn_example`."""
+        """Return the margin of an example as the user passed it.
+
+        Returns NotImplemented if the core cannot read x or the task, and always in the NumPy engine.
+        """
         ...
 
     def first_bad_row(self, X: Rows) -> int | None:

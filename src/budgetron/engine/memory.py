@@ -191,11 +191,11 @@ def _store_bytes(settings: Settings, slots: int) -> int:
         lanes = 256 // item
         rounded = -(-slots // lanes) * lanes
         # The Gaussian kernel subtracts a reference point from all rows. It needs memory for this point, for the point
-        # that may replace it, and for up to 4 centred rows of coming examples, whose products are computed in advance.
+        # that may replace it, and for up to 4 centred rows of the next examples, whose products are computed ahead.
         ahead = max(1, min(4, slots // 16))
         centring = (ahead + 2) * settings.n_features * item if isinstance(settings.kernel, Gaussian) else 0
-        # Per slot: its row; a double, the scale of the kernel; its squared norm; and the products with up to 8 coming
-        # examples and one stored example. Beside the slots: one row of working memory.
+        # Per slot: its row; a double, the scale of the kernel; its squared norm; and the products with up to 8 of
+        # the next examples and one stored example. Beside the slots: one row of working memory.
         return rounded * (settings.n_features * item + 8 + 10 * item) + settings.n_features * item + centring
     pool = settings.pool
     assert pool is not None

@@ -131,7 +131,7 @@ class Validation:
         return plotting.tasks(self, top, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes but `task_curves`, and `rare`, as a dict for JSON; tasks become strings."""
+        """Return `rare` and all attributes except `task_curves` as a dict for JSON; tasks become strings."""
         return {
             "overall": self.overall.to_dict(),
             "macro": dict(self.macro),

@@ -68,7 +68,7 @@ class Table:
         return _estimate(np.array(differences)) if differences else None
 
     def printed(self, key: Key) -> float | None:
-        """Return the printed F of a cell; None for rows and blocks that the paper does not have."""
+        """Return the printed F of a cell, also for our second School block; None for rows that the paper lacks."""
         block = next(block for block in BLOCKS if block.name == key[0])
         if key[1] == BASELINE:
             return PRINTED_BASELINE[block.set_name]

@@ -134,8 +134,8 @@ class Mapped:
     def clusters_of(self, task_ids: Ints) -> Ints:
         """Return the cluster of each task id. The cluster of a task outside the map is its own task id.
 
-        The returned cluster numbers start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash table,
-        because a binary search among a million tasks misses the CPU cache at every step.
+        The numbers of the other clusters start at `NOT_A_TASK`, so they are never task ids. The lookup uses a hash
+        table, because a binary search among a million tasks misses the CPU cache at every step.
         """
         clusters = task_ids.copy()
         bucket = self._bucket_of(task_ids)

@@ -28,7 +28,7 @@ from budgetron.graphs.explicit import Explicit
 from budgetron.graphs.taskgraph import Floats, Ints
 
 ENTRIES = 9
-"""The number of entries per row. On a grid of tasks, 5 to 9 entries give the same accuracy as all entries."""
+"""The largest number of entries per row. On a grid of tasks, 5 to 9 entries give the same accuracy as all entries."""
 HOPS = 6
 """The highest power of S in the series. On a grid, tasks more than 6 steps apart have negligible similarity."""
 

@@ -144,7 +144,9 @@ class Stream:
     Attributes
     ----------
     columns : the columns of the file, with their scales as of the last block.
-    classes : the sorted labels of the first rows, for a learner's first call; None if there are fewer than two.
+    classes : the sorted classes for a learner's first call: those that `read` was given, otherwise the labels of the
+        first rows. Without given classes, None if the first rows have fewer than two labels, or if `read` was given
+        the columns of a saved model.
     tasks : the accepted tasks, if a graph has a fixed list; a row with another task is a bad line. None: all tasks.
     n_rows, n_bad : the numbers of rows returned and of bad lines skipped so far.
     bad : the first 20 bad lines: number, content and reason.

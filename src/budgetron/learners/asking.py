@@ -11,8 +11,9 @@ The step on θ is stochastic approximation: θ tends to the quantile of the rece
 them lies. It follows the margins as the model becomes more certain.
 
 There are two reasons to ask for some labels at random. A model that is confidently wrong would otherwise never find
-out. And where classes overlap, examples near the boundary teach no more than others. Asking for every tenth label
-instead could always pick the same task. c is four times the error rate that the leads predict, clipped to [0.1, 1].
+out. And where classes overlap, examples near the boundary teach no more than others. These labels are drawn at random,
+because every tenth example could always be of the same task. c is four times the error rate that the leads predict,
+clipped to [0.1, 1].
 
 The first 50 labels are all asked for, because early labels prevent the most errors. Afterwards s is reduced by a
 twentieth until the share of all labels asked for is down to s again.

@@ -32,8 +32,8 @@ class Deciding:
     def operating_point(self) -> OperatingPoint | None:
         """How `decide` turns margins into decisions: an `OperatingPoint`, or None.
 
-        Once it is set, it counts every example that is learned, by its margin before the update. The model has a copy
-        of the point that is assigned.
+        Once it is set and the labels are known, it counts every example that is learned, by its margin before the
+        update. The model has a copy of the point that is assigned.
 
         >>> import numpy as np
         >>> from budgetron import Budgetron, OperatingPoint

@@ -148,7 +148,9 @@ class SingleExamples(BlockLearner):
         settings = engine.settings
         if isinstance(x, Mapping):
             return hashed_row(self._who, x, settings.n_features, settings.dtype) if settings.sparse else None
-        return None if settings.sparse else validation.vector(self._who, x, settings.n_features, settings.dtype)
+        if settings.sparse or sparse.issparse(x):
+            return None
+        return validation.vector(self._who, x, settings.n_features, settings.dtype)
 
     def _one_example(self, x: Any, task: Hashable, offset: Any) -> tuple[Any, NDArray[Any], NDArray[Any], Any]:
         """Check one example to predict. Return the arguments of the engine: rows, task ids, clusters, offsets."""

@@ -122,7 +122,8 @@ def graph_of(record: schema.Graph, arrays: Mapping[str, Array]) -> graphs.TaskGr
 def check_graph(graph: graphs.TaskGraph, record: schema.Graph, arrays: Mapping[str, Array]) -> None:
     """Reject the record and the arrays of a graph that `graph_of` would reject.
 
-    Restoring a graph of 100,000 tasks takes a second, and a durable model is saved again and again.
+    Restoring a graph of 100,000 tasks takes a second, and a durable model is saved again and again. So a graph that was
+    accepted once is not checked again.
     """
     if graph not in _accepted:
         graph_of(record, arrays)

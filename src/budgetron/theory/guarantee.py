@@ -28,8 +28,8 @@ class Guarantee:
     """The bound of a theorem for one run, with all quantities it depends on.
 
     `hinge_loss`, `norm` and `total_shift` belong to the comparator multiplied by `scale`. `c_g` is c_G of the graph
-    times the largest √K(x, x) in the stream, which is 1 for a normalised kernel. `bound` is None if no theorem applies
-    to this run; `reason` says why.
+    times the largest √K'(x, x) in the stream, which is 1 for a normalised kernel K'. `bound` is None if no theorem
+    applies to this run; `reason` says why.
     """
 
     learner: str

@@ -10,7 +10,7 @@ namespace budgetron {
 namespace {
 
 // A solution is accepted if its residual is at most this fraction of the right-hand side. The error of the solution can be larger than the
-// residual by the condition number of S, so the tolerance is about as small as rounding allows.
+// residual by a factor of up to the condition number of S, so the tolerance is about as small as rounding allows.
 constexpr double kTolerance = 1e-14;
 constexpr int kRestarts = 4;
 

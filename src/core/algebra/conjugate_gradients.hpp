@@ -2,7 +2,7 @@
 // preconditioner (Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., section 9.2).
 //
 // G is scaled once to S = D^(-1/2) G D^(-1/2), where D is the diagonal of G. Conjugate gradients on S take the same steps as
-// preconditioned ones on G, without a division per step.
+// preconditioned ones on G, but need not apply the preconditioner in every step.
 #pragma once
 
 #include <cstddef>

@@ -64,7 +64,7 @@ class InverseGram final : public Gram {
   //   P − h hᵀ/h_r + a aᵀ/(δ² + α_r²/h_r),   a = α − h α_r/h_r, with a_r = −1        h = P_·r
   //
   // a has the coefficients of the new instance's projection onto the instances other than r, and −1 for the new instance itself. The inverse
-  // for all B + 1 instances is never computed, because it is ill-conditioned.
+  // for all B + 1 instances is never computed, because it can be ill-conditioned.
   void replace(std::size_t r, const double*, double, const double* alpha, double delta2, const double* h) override {
     settle();
     const double share = alpha[r] / h[r];

@@ -18,8 +18,9 @@ struct FeatureRow {
   };
   std::vector<Entry> entries;
 
-  // Reads a dict. Returns false if Python must read it, because it is another kind of mapping, or has keys or values other than strings and plain
-  // numbers. `columns` maps the name of a feature to its column. If a name is missing, evaluating columns[name] may add it.
+  // Reads a dict. Returns false if Python must read it, because it is another kind of mapping, or has keys other than strings and
+  // integers, or values other than strings and plain numbers. `columns` maps the name of a feature to its column. If a name is missing,
+  // evaluating columns[name] may add it.
   bool read(nanobind::handle features, nanobind::dict columns);
 
  private:

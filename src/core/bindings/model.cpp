@@ -240,7 +240,7 @@ void bind_model(nb::module_& m) {
       .def("set_counts",
            [](Model& model, std::int64_t n_seen, std::int64_t n_mistakes) {
              require(0 <= n_mistakes && n_mistakes <= n_seen, "_core: there cannot be more mistakes than examples");
-             nb::gil_scoped_release free;  // a thread that learns may wait for the GIL while it holds the lock of the model
+             nb::gil_scoped_release free;  // a thread that learns may wait for the GIL while it holds a lock of the model
              const Model::Exclusive hold(model);
              model.learner().set_counts(n_seen, n_mistakes);
            },

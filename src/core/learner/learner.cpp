@@ -22,7 +22,7 @@ std::unique_ptr<Store> make_store(Bytes& bytes, const Config& c) {
   return std::make_unique<DenseStore<double>>(bytes, c.d, slots, growing, c.kernel);
 }
 
-// The learner does not keep the parameters of the rule: its constructor has read them, and the model keeps them for later learners.
+// The learner does not keep the parameters of the rule: the constructor of the rule reads them, and the model keeps them for later learners.
 Config without_parameters(Config config) {
   config.parameters = Parameters();
   return config;

@@ -106,8 +106,9 @@ class Learner {
   // that only saves time, such as a cached column of A⁻¹, and does without if memory runs out.
   //
   // If a block could make the model much larger, Model does not reserve memory for all of its rows. Instead, a copy of the learner learns
-  // them, a few rows at a time. grows_little() returns true if no copy is needed. Then the model has a budget, or the block has few rows or at
-  // most doubles the number of stored examples. Also, the rows need little memory, or at most four times the bytes of the model.
+  // them, a few rows at a time. grows_little() returns true if no copy is needed. For a rule that stores examples there are two
+  // conditions. First, the model has a budget, or the block has few rows or at most doubles the number of stored examples. Second, the rows need
+  // little memory, or at most four times the bytes of the model. A rule can add a condition of its own, see rule_grows_little().
   bool grows_little(const Rows& rows, const std::int64_t* task_ids) const;
   void reserve(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids, const std::int64_t* clusters);
   virtual void end_reserve() noexcept {}  // frees memory that was reserved but not used
@@ -127,7 +128,7 @@ class Learner {
   static constexpr std::int64_t kShortRow = 64;
   // Answers a Query. It does not change predictions, but it may apply pending updates, so it is not const.
   virtual State query(const Query& query);
-  // Removes what was learned for a task: its stored examples, or its weights. If it throws, nothing is removed.
+  // Removes what was learned for a task: its stored examples or its own weights, if the rule has any. If it throws, nothing is removed.
   virtual void forget(std::int64_t task_id);
   // The weight of every stored example in the margins of one task, n_outputs × size.
   virtual void task_weights(Task task, double* out) const = 0;
@@ -141,7 +142,7 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // For a model that has learned again what another model had learned before: it takes over the counts of that model.
+  // For a model that has learned the examples of another one again, to replace it: it takes over the counts of that model.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;

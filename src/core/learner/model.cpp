@@ -26,8 +26,8 @@ bool Model::learn_one(const Rows& row, std::int32_t label, Task task, double wei
 }
 
 bool Model::margin_one(const Rows& row, Task task, double* margins) {
-  // Allocating working memory takes longer than a small prediction. So this uses the working memory of learn() if no thread is learning or
-  // waiting to learn. If it ignored waiting threads, threads that predict in a loop could keep them waiting forever.
+  // Allocating working memory takes longer than a small prediction. So this uses the working memory of learn() if no other thread
+  // uses it or waits to learn. If it ignored waiting threads, threads that predict in a loop could keep them waiting forever.
   std::unique_lock<std::mutex> writing(writing_, std::defer_lock);
   const bool is_short = !config_.sparse || row.indptr[1] - row.indptr[0] <= Learner::kShortRow;
   const bool may_use_scratch = is_short && waiting_ == 0 && writing.try_lock();

@@ -102,8 +102,8 @@ class WithSpan : public Base {
     return kMistake | kUpdated | kStored;
   }
 
-  // Sets span_.scores to ‖β_j‖/√P_jj (or √Q_jj), the norm of the change of f if j is evicted, without the common factor scale_. Returns the slot with the
-  // lowest score; if several are tied, the oldest.
+  // Sets span_.scores to ‖β_j‖/√P_jj (or √Q_jj), the norm of the change of f if j is evicted, without the common factor scale_. Returns the
+  // slot with the lowest score; if several are tied, the oldest.
   template <class RootDiagonal>
   std::size_t cheapest(RootDiagonal root_diagonal) {
     for (std::size_t j = 0; j < this->size(); ++j) span_.scores[j] = this->norm(j) / root_diagonal(j);

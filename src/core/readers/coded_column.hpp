@@ -62,7 +62,7 @@ class Coder {
   }
 
   CodedColumn column_;
-  std::vector<Slot> slots_;  // a hash table with open addressing: a power of two, at most half full
+  std::vector<Slot> slots_;  // a hash table with open addressing; its size is a power of two, and it is at most half full
 };
 
 }  // namespace budgetron

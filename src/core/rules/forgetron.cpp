@@ -1,11 +1,11 @@
 // Forgetron, the multitask Self-Tuned Forgetron.
 //
 // M counts mistakes, S is the set of stored examples, β their coefficients, B the budget, and c_G² the largest diagonal entry of A⁻¹, the
-// similarities of the tasks.
+// matrix of task similarities.
 //
 //   on a mistake:  M ← M + 1,  S ← S ∪ {t},  β_t = y_t.  If now |S| = B + 1:
 //     r = the oldest example,  σ = |β_r|,  y_r = sign β_r,  μ = y_r f'_{i_r}(x_r)   (f' includes the new example)
-//     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for classes)
+//     φ = the largest in (0, 1] with  c²σ²φ² + 2c²σφ − 2σμφ² + Q ≤ (15/32) c² M,   c² = c_G² (2c_G² for more than two classes)
 //     Q ← Q + c²σ²φ² + 2c²σφ − 2σμφ²,   β ← φβ,   S ← S ∖ {r}
 //   Under a byte budget, one long sparse row may evict several examples at once. Then σ = Σσ_r and σμ = Σσ_r μ_r.
 //

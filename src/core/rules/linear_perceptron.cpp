@@ -110,7 +110,7 @@ class LinearPerceptron final : public PrimalLearner {
     }
     if (p_ > 0) {
       peak_ = std::max(peak_, norm_);
-      // Recompute the norm if cancellation has cost it most of its digits, or if some value is too large for the unit.
+      // Recompute the norm if cancellation has cost it six digits or more, or if some value is too large for the unit.
       if (rescale_ || !(norm_ > 1e-6 * peak_)) rebuild();
     }
     return kMistake | kUpdated;

@@ -10,7 +10,7 @@
 //     convention squared:   the same with δ²/η instead of δ/η; on a mistake, δ² ≤ η instead of δ ≤ η
 //     convention budget:    τ = min(ℓ/p, 1)  if 2ℓ − τp − 2Uδ ≥ 0,  U = ¼√((B + 1)/ln(B + 1))
 //
-// η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the similarities of the tasks.
+// η and the margins refer to the normalised kernel K̃ = K/c_G², where c_G² is the largest diagonal entry of A⁻¹, the matrix of task similarities.
 // Projectron++ stores β/c_G² instead of β. See the NumPy definition.
 #include <algorithm>
 #include <cmath>

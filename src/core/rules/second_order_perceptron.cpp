@@ -1,7 +1,8 @@
 // SecondOrderPerceptron: the multitask second-order Perceptron in dual form, with or without a budget.
 //
 // S is the set of stored examples, y_S their labels, β their coefficients, K the multitask kernel, k_t its values of the new example t with S, and
-// P = K_SS⁻¹. α and δ² are the projection of x_t onto the stored examples and its squared distance from it (span.hpp).
+// P = K_SS⁻¹. α has the coefficients of the projection of x_t onto the stored examples, and δ² is the squared distance between the two
+// (span.hpp).
 //
 //   R = (aI + K_SS)⁻¹,   β = R y_S
 //   on a mistake:  ρ = R k_t,  s = a + K_tt − k_tᵀρ,  e = (ρ, −1):   R ← [R 0; 0 0] + e eᵀ/s,   β ← (β, 0) − e (y_t − f)/s

@@ -43,7 +43,7 @@ class ShiftingPerceptron final : public CoefficientLearner {
     return config.parameters.real("amount", std::log(b) / b);
   }
 
-  // Evicts the oldest examples, and stores the new one in their place. A long sparse row may evict several examples.
+  // Stores an example. If there is no space for it, the oldest examples are evicted first: a long sparse row may evict several.
   std::size_t store(const Example& example) {
     if (config_.pool == 0) {
       if (!full()) return append(example);

@@ -44,7 +44,7 @@ void phases(const int8_t* frequencies, size_t d, size_t count, const float* z, f
   }
 }
 
-// x = n π/2 + r with |r| ≤ π/4, where π/2 is subtracted in three parts to keep r accurate. Polynomials of degree 13 and 14 approximate sin r
+// x = n π/2 + r with |r| ≤ π/4, where n π/2 is subtracted in three parts to keep r accurate. Polynomials of degree 13 and 14 approximate sin r
 // and cos r. n mod 4 decides which of the two is the cosine of x, and the signs.
 void cos_sin(const double* __restrict phase, size_t count, double s, double* __restrict out) {
   constexpr double shift = 6755399441055744.0;  // 1.5 · 2⁵²: adding it rounds to an integer

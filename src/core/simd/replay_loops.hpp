@@ -32,7 +32,7 @@ BUDGETRON_INLINE bool take_factors(const Evictions& e, double* const* row, doubl
   for (size_t m = 0; m < e.count; ++m)
     for (size_t q = 0; q < Rows; ++q) {
       double& value = row[q][e.slots[m]];
-      // Smaller factors count as 0: their products would be subnormal numbers, which are slow.
+      // Smaller factors count as 0: their products could be subnormal numbers, which are slow.
       factor[m][q] = value < 1e-150 && value > -1e-150 ? 0.0 : value;
       any |= factor[m][q] != 0.0;
       value = 0.0;

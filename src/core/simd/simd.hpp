@@ -99,7 +99,7 @@ struct Simd {
                        double* row);
   void (*gaussian_f64)(const double* dot, const double* sq_stored, double sq, double gamma, std::size_t n,
                        double* row);
-  // row_j = (dot_j + bias)^degree · scale_j · scale   (scale_stored may be null: all 1)
+  // row_j = (dot_j + bias)^degree · scale_j · scale   (without the two scales if scale_stored is null)
   void (*polynomial_f32)(const float* dot, double bias, int degree, const double* scale_stored, double scale,
                          std::size_t n, double* row);
   void (*polynomial_f64)(const double* dot, double bias, int degree, const double* scale_stored, double scale,

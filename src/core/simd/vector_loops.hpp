@@ -130,7 +130,7 @@ inline void symmetric_rows(Number* const (&row)[Rows], size_t i, double c0, cons
   }
   for (size_t m = 0; m < Rows; ++m) {
     BUDGETRON_ONE_BY_ONE
-    for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those beyond the diagonal of row i
+    for (size_t t = j; t <= i + m; ++t) {  // the columns that do not fill a register, and those from the diagonal of row i on
       double p = row[m][t];
       if (Terms > 0) p += a0[m] * v0[t];
       if (Terms > 1) p += a1[m] * v1[t];

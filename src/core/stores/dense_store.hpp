@@ -76,7 +76,7 @@ class DenseStore final : public Store {
     Vec<T> dots;
     std::size_t stride = 0;
     Vec<T> shifted;                           // the instances minus c, once c has moved
-    std::array<const T*, kMaxLookahead> x{};  // the instances, shifted where c has moved
+    std::array<const T*, kMaxLookahead> x{};  // the instances, shifted if c has moved
   };
   std::unique_ptr<Products> new_products(Bytes& bytes) const override {
     auto products = std::make_unique<DenseProducts>(bytes);

@@ -15,7 +15,7 @@
 
 namespace budgetron {
 
-// A block of rows in the caller's memory: dense or CSR, float or double. Only the pointers of that kind are set.
+// A block of rows in the caller's memory: dense or CSR, float or double. Only the pointers of that kind are read.
 struct Rows {
   std::size_t count = 0;
   std::size_t d = 0;
@@ -85,7 +85,7 @@ class Store {
   virtual bool fits_alone(const Instance& x) const = 0;
   // The length of the shortest prefix of `order` whose eviction makes x fit.
   virtual std::size_t n_to_evict(const Instance& x, const Vec<std::size_t>& order) const = 0;
-  // An estimate, rather too high, of the memory that these rows take if all of them are stored, not counting slots.
+  // An upper estimate of the memory that storing these rows takes, not counting slots.
   virtual std::size_t reserve_bytes(const Rows& rows, std::size_t from, std::size_t to) const = 0;
   // Allocates the memory that storing the rows from .. to−1 may need and, in a growing store, space for `slots` slots in total. After that,
   // append, replace and remove cannot fail. If it throws, the stored rows are unchanged.

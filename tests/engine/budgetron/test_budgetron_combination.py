@@ -15,7 +15,10 @@ def log_loss(margins, codes):
 
 
 def run(f, codes, weight=1.0):
-    """Learn from the margins f (examples, beliefs) of two classes. Returns the margins of the mixture and of both."""
+    """Learn from the margins f (examples, beliefs) of two classes.
+
+    Returns the combination, the margins of the mixture, and the margins of the combination.
+    """
     w, beliefs = np.full(f.shape[1], 1 / f.shape[1]), np.arange(f.shape[1])
     combination, mixed, combined = Combination(f.shape[1]), [], []
     for row, code in zip(f[:, :, None], codes, strict=True):
@@ -68,7 +71,7 @@ def test_beliefs_with_opposite_errors_are_averaged():
 
 
 def test_it_costs_little_where_one_belief_is_best():
-    """One belief is right, and the others are noise. The bound of the mixture of m and z is ln 2, and its sharing."""
+    """One belief is right, and the others are noise. Mixing m and z costs at most ln 2, plus the sharing of weights."""
     rng = np.random.default_rng(2)
     f = rng.normal(scale=1.5, size=(3000, 6))
     codes = (rng.random(3000) < 1 / (1 + np.exp(-f[:, 0]))).astype(int)
@@ -122,7 +125,7 @@ def test_heavy_examples_and_sure_beliefs_leave_it_finite():
     f = 30 * rng.normal(size=(2000, 4))  # often sure, and wrong half of the time
     combination, _, combined = run(f, rng.integers(2, size=2000), weight=1e9)
     assert np.isfinite(combination.P).all() and np.isfinite(combined).all()
-    # Probabilities of m and z below one in a million are raised to it before they are averaged.
+    # Before the probabilities of m and z are averaged, those below one in a million are set to one in a million.
     assert np.abs(combination.beta).max() < 2 and np.abs(combined).max() <= -mixture.MIN_LOG_PROBABILITY + 1e-9
 
 

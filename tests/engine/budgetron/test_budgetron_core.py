@@ -4,7 +4,7 @@ The tests cover every part, graph and kind of rows.
 
 Tolerances: AdaGrad and the table have float32 weights, so the relative rounding error of a weight is 6e-8. The engines
 add in different orders, so a weight may be rounded differently. Margins are sums of at most a few dozen weights of
-about 1, and an update does not amplify a difference. A tolerance of 1e-5 allows two hundred such rounding errors.
+about 1, and an update does not amplify a difference. A tolerance of 1e-5 allows about 170 such rounding errors.
 Linear filters and the latent part are in float64, where the tolerance is 1e-9.
 """
 
@@ -121,7 +121,7 @@ def test_the_core_equals_the_reference_with_few_and_many_columns(form, d, make_s
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e30, 1e70])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 def test_the_core_equals_the_reference_on_tiny_and_huge_values(is_sparse, size, make_settings, stream, learn):
-    """Up to the largest values of rows, nothing overflows, and the typical sizes in the table fit in float32."""
+    """Even with the largest values that rows may have, nothing overflows, and typical sizes fit in float32."""
     settings = make_settings(is_sparse=is_sparse)
     X, codes, tasks = stream(60, is_sparse=is_sparse)
     X = X * size

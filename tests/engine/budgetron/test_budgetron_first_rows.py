@@ -23,7 +23,7 @@ KINDS = ["core"] * native.available + ["numpy"]
 def numbers(n, seed=0):
     """Rows of six numbers inside and outside of a ball, as CSR; a fifth of the numbers are 0.
 
-    Two more columns are 0 except in the rows 12 and 25, so that all `MAX_ROWS` rows are kept.
+    Two more columns have one non-zero each, in rows 12 and 25, so that all `MAX_ROWS` rows are kept.
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 6)) * (rng.random((n, 6)) < 0.8)

@@ -1,7 +1,7 @@
 """The Gaussian kernel is accurate on features that are far from 0: a reference point is subtracted from the rows.
 
-Streams have mean ``ratio`` and spread 1. All of them are rounded to float32 first, so that both precisions see the same
-rows, and the float32 run can be compared with the float64 run.
+The columns of `stream` have mean ±`ratio` and, unless a test sets it, spread 1. They are rounded to float32, so that
+both precisions see the same rows, and the float32 run can be compared with the float64 run.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_block_sizes_and_restarts_do_not_change_the_reference_point(kind, rule):
     cut, parts = kind(settings_of(rule, "float32")), []
     for at in range(0, 180, 7):
         parts.append(learn(cut, X[at : at + 7], codes[at : at + 7], task_ids[at : at + 7])[0])
-        if kind is native.Engine:  # the reference solves from scratch, so a restart may round differently
+        if kind is native.Engine:  # NumPy recomputes the Gram matrix at a restart, which may round differently
             cut = kind.restore(cut.settings, cut.state())
     assert np.array_equal(np.concatenate(parts), f)
     assert whole.state()["reference_moves"] >= 2

@@ -139,7 +139,10 @@ def test_a_budget_that_spans_all_mistakes_changes_nothing(kind):
 
 
 def test_the_dual_is_the_primal_second_order_perceptron():
-    """w = (I + SSᵀ + φφᵀ)⁻¹ v in the space of A^{−½} ⊗ x. The f of the dual form is this margin times s, as a is 1."""
+    """w = (I + SSᵀ + φφᵀ)⁻¹ v in the space of A^{−½} ⊗ x. The f of the dual form is this margin times s/a, and a = 1.
+
+    `rules/second_order_perceptron.py` explains s and a.
+    """
     A_inverse = np.array([[COMPLETE.similarity(i, j) for j in range(3)] for i in range(3)])
     values, U = np.linalg.eigh(A_inverse)
     root = (U * np.sqrt(values)) @ U.T

@@ -50,7 +50,7 @@ class Sender(threading.Thread):
         self.error = None
         self.is_paused = threading.Event()
         self._client, self._token = None, None
-        self.attempts = deque(maxlen=1000)  # [begin, end] of the last attempts to send; the end is None until then
+        self.attempts = deque(maxlen=1000)  # [begin, end] of the last attempts to send; end is None during an attempt
 
     def run(self):
         try:

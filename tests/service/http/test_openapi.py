@@ -1,4 +1,4 @@
-"""The service follows its OpenAPI document: schemathesis sends requests that it allows, and checks the responses."""
+"""The service follows its OpenAPI document: schemathesis sends requests that the document allows and checks answers."""
 
 from __future__ import annotations
 

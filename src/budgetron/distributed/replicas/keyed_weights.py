@@ -9,8 +9,8 @@ which is the result of the last exchange:
 
 a_h is the increase of the *amount* of the key: the total of its sums, or, if it has none, its sum of squared gradients.
 So a replica that has not seen a feature does not change its weights, and a feature that only one replica has seen gets
-the weights of that replica. The mean is taken, because a sum of the changes of R replicas, which all correct the same
-error, would overshoot R times. Sums of squared gradients are averaged too: their sum over the replicas would make the
+the weights of that replica. The mean is taken, because R replicas may all correct the same error, and the sum of their
+changes would correct it R times. Sums of squared gradients are averaged too: their sum over the replicas would make the
 steps as small as if the mean weights had taken the steps of all replicas.
 
 A cell may have lost its feature since the last exchange, and been given to the same feature again. Then one of its sums

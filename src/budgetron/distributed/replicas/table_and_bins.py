@@ -1,8 +1,8 @@
 """The hashed table and the binned columns of a Budgetron, as `KeyedWeights` that replicas exchange.
 
-    table    Cells of features, which have a typical size, and cells of pairs of features, which have a sum of squared
-             gradients for the first belief only. The key is the bucket and the tag. All other cells hold own weights of
-             tasks, and stay in their replica.
+    table    Cells of features, which have the feature's typical size, and cells of pairs of features, which have a sum
+             of squared gradients for the first belief only. The key is the bucket and the tag. All other cells hold own
+             weights of tasks, and stay in their replica.
     bins     Masses and weights of bins, and weights of pairs of bins; not the own weights of tasks. The key is the
              position. Only replicas with the same edges exchange them.
 

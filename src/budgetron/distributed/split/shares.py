@@ -1,9 +1,9 @@
 """Divide a budget among shards or replicas. The budget is the total, which the shares never exceed.
 
     fixed     every shard has an equal share for the life of the model; the remainder goes to the first shards
-    demand    shares follow the mistakes of each shard. A rebalancing moves at most half of a share, so that a shard
-              does not lose everything after a time without mistakes. Shards shrink before others grow, so that the
-              total is never exceeded.
+    demand    shares follow the mistakes of each shard. A rebalancing takes away at most half of a share, so that a
+              shard does not lose everything after a time without mistakes. Shards shrink before others grow, so that
+              the total is never exceeded.
 
 Both differ from one learner with one budget, in which all tasks compete for every stored example. Everything here is
 arithmetic: `introspection` and `sharded` apply the results.

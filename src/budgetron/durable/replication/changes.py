@@ -20,7 +20,7 @@ SEGMENT_BYTES = 16 * 2**20  # a segment ends with the first block that makes it 
 
 @dataclass(frozen=True)
 class CopyPosition:
-    """How far the copy goes. After a new snapshot or a correction, the next object of the copy must be a new base."""
+    """How far the copy goes. After a new snapshot or a correction, the copy needs a new base."""
 
     position: int  # the last record
     batch: int  # the first record of the commit that the last record belongs to

@@ -4,7 +4,7 @@
     versions/lists/EPOCH      the names of the versions and their files, and `state.json`; replaced as a whole
 
 Each owner writes its own list, under its epoch. Readers use the list of the highest epoch, so a former owner cannot
-change the list of the new one. A file is written before a list names it, and deleted after the last list that names it.
+change the list of the new one. A file is written before the list names it, and deleted after a new list omits it.
 The candidate is not copied, because it refers to record numbers of the log, which change in a restore.
 """
 

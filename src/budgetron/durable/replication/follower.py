@@ -50,7 +50,7 @@ class Follower:
         `on_silence` is called when the owner has not written to the copy for this many seconds. The owner writes at
         least every few seconds, even if nothing changes. With None, `on_silence` is never called.
     on_silence : callable, optional
-        Called once, in the thread of the follower.
+        Called at most once per `start`, in the thread of the follower.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def read_run(store: Store, epoch: int, run: int, last_number: int) -> Run | None
         if (name := parse_name(epoch, run, text)) is not None:
             names[name.number] = name
     if not last_number:
-        # The last object of the run is one that no other object names as its previous one. Nobody names the objects of
+        # The last object of the run is one that no other object names as its previous one. No object names those of
         # failed writes either, but a later object contains their records again. So the last object is the one with the
         # highest record among the objects that are not named.
         ends = set(names) - {name.previous for name in names.values()}

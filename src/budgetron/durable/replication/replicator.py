@@ -1,4 +1,4 @@
-"""`Replicator`: copies the database of a host to a store, every second or before each acknowledgement.
+"""`Replicator`: copies the database of a host to a store, at regular intervals or before each acknowledgement.
 
 A `Replicator` reads the database through its own connection and never writes to it. So a slow store does not delay
 learning, unless every acknowledgement waits for the copy (`every=0`).
@@ -42,7 +42,7 @@ from budgetron.durable.storage.sqlite_file import copy_database
 from budgetron.errors import BudgetronError
 
 _logger = logging.getLogger(__name__)
-_MAX_SEGMENTS = 1000  # a run has at most this many, so that listings stay short and a restore replays few records
+_MAX_SEGMENTS = 1000  # then a new run begins, so that listings stay short and a restore replays few records
 _HEARTBEAT = 5.0  # seconds after which the head is written again, to show a standby that the owner is alive
 DAY = 86_400.0
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from budgetron.durable.errors import damaged_log
 from budgetron.durable.storage.sqlite_file import SqliteFile
 
-# Older keys than these are deleted (`KeyTables.forget`). After that, a repeated request counts as a new one.
+# The oldest keys beyond these limits are deleted (`KeyTables.forget`). Then a repeated request counts as a new one.
 MAX_KEYS = 100_000  # in each of the tables `answer` and `stream_block`
 MAX_KEY_BYTES = 64 * 2**20  # the most bytes of margins and digests that are stored in each of them
 LAST_CHARACTER = "\U0010ffff"  # keys that begin with a prefix are below the prefix plus this character

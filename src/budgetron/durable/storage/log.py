@@ -244,7 +244,8 @@ class Log:
 
     def copy_to(self, target: Path) -> None:
         """Write a copy of the database to one file, atomically. The writer does not wait."""
-        partial = target.with_name(f".{target.name}.part")  # `remove_leftovers` finds it after a kill
+        # If a kill interrupts a download (GET backup), `remove_leftovers` deletes this file.
+        partial = target.with_name(f".{target.name}.part")
         with storage_errors(target):
             partial.unlink(missing_ok=True)
             try:

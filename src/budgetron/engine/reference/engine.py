@@ -102,8 +102,8 @@ class Engine(BeginsTwice):
     def first_bad_row(self, X: Rows) -> int | None:
         """Return the first row that is not finite or would overflow the kernel; None if there is none."""
         settings, kernel = self.settings, self.kernel
-        # The product of two larger kernel values could overflow. Inner products in float32 overflow much earlier.
-        # The comparison below is False for NaN, so NaN is rejected too.
+        # Two values above 1e150 could overflow when they are multiplied. Inner products in float32 overflow much
+        # earlier. The comparison below is False for NaN, so NaN is rejected too.
         largest = 1e37 if settings.dtype == "float32" and not settings.sparse else 1e150
         with np.errstate(all="ignore"):
             squares = np.array([x.square for x in self.rule.store.instances(X)])

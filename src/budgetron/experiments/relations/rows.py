@@ -1,8 +1,9 @@
 """The learners that are compared, and the values that Saha et al. (2011) printed.
 
 Kernels are linear, because the streams are linear. The paper's learners store at most 200 examples. Saha et al. give no
-value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values that are stable as printed. `start` is half
-of the training set on "opposed" (their Epoch of 0.5), and 500 examples on other streams.
+value of η: 0.01 for LogDet and 0.001 for von Neumann are the largest values that are stable as printed. `start`, the
+number of examples before relations are learned, is half of the training set on "opposed" (their Epoch of 0.5), and 500
+on other streams.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     number     (x − mean) / deviation, 0 if missing; plus an indicator of missing values if the first rows had some
     category   one column per value seen in the first rows, one for all other values; "missing" is a value too
     date       scaled days; sine and cosine of the weekday, of the day of the year and, if times are given, of the
-               hour; plus an indicator of missing values
+               hour; plus the same indicator
     hashed     the last columns: "name=value" for a category with many values; words and pairs of words for a text,
                scaled so that the vector of each text has length 1
 """

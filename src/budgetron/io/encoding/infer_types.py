@@ -8,10 +8,12 @@ number    at least 95 % of the values are numbers, missing values aside. A row w
           number, is a bad line. Decimal commas and thousands separators are recognised; words such as n.a. are missing
           values.
 date      at least 95 % of the values are dates such as 2024-02-29 or 2024-02-29T12:30:00, missing values aside
-text      at least three words per value on average, and more than half of the rows have different values
+text      at least three words per value on average, and more than half as many different values as rows
 ignored   a column without values; 100 rows or more that all have different words; a first column that numbers the
-          rows; more than 32 different integers in a column whose name says that they are identifiers
-category  any other column: one column of X per value if there are at most 32 short values, otherwise hashed
+          rows; integers in a column whose name says that they are identifiers, if 100 rows or more all have different
+          ones, or if there are more than 32 different ones with two rows each or more on average
+category  any other column: one column of X per value if there are at most 32 short values, otherwise hashed. If all
+          categories of the file need more than 512 columns of X, all are hashed
 
 `stream.read` calls this once per file, unless a saved model has columns already. The result never changes afterwards.
 Choices that may be wrong are reported as sentences (`choice_warnings`), so that no guess is silent.

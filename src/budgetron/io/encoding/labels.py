@@ -1,6 +1,6 @@
 """Parse the labels of a file: as integers, booleans or words, as the plan of the file says.
 
-Called by `columns` and `stream`.
+Called by `columns`, `stream` and `wrong_rows`.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class BudgetSgd(Learner):
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     step : {"passive-aggressive", "constant", "root", "pegasos"}, default="passive-aggressive"
-        The size of a step. "passive-aggressive": as large as a margin of 1 needs, at most `rate`. "constant": `rate`.
-        "root": `rate`/√t. "pegasos": 1/(λt). t counts the examples of all tasks.
+        The size of a step. "passive-aggressive": what raises the margin to `margin`, at most `rate`. "constant":
+        `rate`. "root": `rate`/√t. "pegasos": 1/(λt). t counts the examples of all tasks.
     maintenance : str, default="project"
         What happens when the budget is full. In O(B) time: ``"remove"`` removes the example of smallest weight,
         ``"oldest"`` the oldest one; ``"random"`` and ``"random-weighted"`` remove a random one and enlarge the other

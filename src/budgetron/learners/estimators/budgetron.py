@@ -1,7 +1,9 @@
 """Budgetron: runs several small models on one stream and mixes their probabilities, within a fixed memory budget.
 
     f_i(x) = shared(x) + own_i(x)      the function of task i in one model ("belief")
-    margin = logit Σ_b w_b p_b         p_b: the probability in belief b;  w_b: its weight, from its log loss so far
+    mixture = logit Σ_b w_b p_b        p_b: the probability in belief b;  w_b: its weight, from its log loss so far
+
+The margin is the average of this mixture and a learned linear combination of the beliefs, after a calibration.
 
 `engine/reference/rules/budgetron` defines every part in NumPy; `src/core/rules/budgetron` is the compiled version.
 """
@@ -40,9 +42,9 @@ class Budgetron(ComparableTasks, Learner):
     It runs several models ("beliefs") side by side and weighs each by how well it has predicted so far. Some models are
     linear, some use random features of a Gaussian kernel. Each has weights shared by all tasks, and own weights per
     task. One further model learns which tasks are similar. Sparse rows have a hashed table of weights. If they contain
-    many numbers, their most frequent columns are used like a dense row, too. Nothing needs tuning: columns are scaled
-    by the values seen so far, and every setting that matters has different values in different models. It stores
-    weights, not examples.
+    many numbers, or have few columns, their most frequent columns are used like a dense row, too. Nothing needs tuning:
+    columns are scaled by the values seen so far, and every setting that matters has different values in different
+    models. It stores weights, not examples.
 
     Parameters
     ----------
@@ -59,9 +61,9 @@ class Budgetron(ComparableTasks, Learner):
         which tasks learn from each other. ``disconnected()`` is one separate model per task, ``complete(coupling=inf)``
         one model for all tasks.
     max_task_rows : int or None, default=None
-        How many tasks may have own weights. Beyond that, the tasks that are updated most often keep their own weights,
-        and the others are predicted by the shared weights. None: as many as a budget in bytes allows; 10,000 if the
-        budget is a number; no limit without a budget.
+        How many tasks may have a row of own weights. Beyond that, the tasks that are updated most often keep their
+        rows. The others use the shared weights and, if the model has them, own weights in smaller arrays. None: as many
+        as a budget in bytes allows; 10,000 if the budget is a number; no limit without a budget.
     class_weight : dict, "balanced" or None, default=None
         Weights of the examples of each class. "balanced" works in `fit` only.
     task_column : int or str, optional

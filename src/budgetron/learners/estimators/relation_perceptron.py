@@ -59,6 +59,7 @@ class RelationPerceptron(LinearWeights, Learner):
         ``"covariance"`` and ``"batch"``. This diverges easily.
     rank : int or None, default=None
         The largest rank of the learned part of C. Memory then grows with the number of tasks and not with its square.
+        Not with ``"spectral"``.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

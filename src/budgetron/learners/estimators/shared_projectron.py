@@ -43,8 +43,8 @@ class SharedProjectron(Learner):
         An example closer than this to the span of the stored examples is projected on it instead of being stored.
     max_task_rows : int or None, default=10000
         The largest number of weight rows. Beyond it, the row that was updated longest ago is evicted. Its task then
-        predicts from the sum of its cluster's rows, which still contains the evicted row. A byte budget may set a lower
-        limit.
+        predicts from the sum of its cluster's rows, which still contains the evicted row. An explicit graph has no such
+        sums: there the row is lost. A byte budget may set a lower limit.
     task_column : int or str, optional
         The column of X that holds the task, as an alternative to the argument `tasks`.
     engine : {"auto", "core", "numpy"}, default="auto"

@@ -262,7 +262,7 @@ def check_rows(who: str, engine: Any, rows: Any, names: Any = None) -> None:
 
 # ---- tasks
 #
-# A model that was never given tasks has a single task. After the first call that names tasks, every call must name
+# A model that was never given tasks has a single task. After a block with tasks has been learned, every call must name
 # them. Without this check a call that forgot `tasks` would silently predict for task 0.
 
 

@@ -94,7 +94,7 @@ class Inspection:
 
     @property
     def max_task_rows_(self) -> int | None:
-        """The largest number of tasks with own weights; None if there is no limit or no such weights."""
+        """The largest number of rows for the weights of tasks; None if there is no limit or no such rows."""
         self._check_fitted()
         rows: int | None = getattr(self._engine.settings.parameters, "max_task_rows", None)
         return rows

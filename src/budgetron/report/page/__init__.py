@@ -1,7 +1,7 @@
 """Parts of self-contained HTML pages: styles, scripts and charts are inside the page.
 
 The report and the live page of the service use them: uPlot for charts (assets/uplot.*, MIT licence), a style sheet for
-light and dark mode, and two small scripts. There is no build step. A page must never load anything.
+light and dark mode, and two small scripts. There is no build step. A page must never load anything from other servers.
 
 >>> from budgetron.report import page
 >>> html, policy = page.document("Hello & goodbye", "<p>There.</p>", data={"n": [1, 2]}, scripts=())

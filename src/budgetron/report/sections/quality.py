@@ -104,7 +104,7 @@ def ranking(validation: Validation) -> Section | None:
 
 
 def _within(error: float | None) -> str:
-    """Return how exact an area is. With many distinct scores, only their counts in bins are known."""
+    """Return how exact an area is. On long streams, only the counts of scores in bins are known."""
     return "" if not error else f" (within {error:.3f})"
 
 

@@ -22,7 +22,7 @@ from budgetron.report.parts import Section, figure, paragraph, table
 from budgetron.report.sections.graph_drawing import draw_graph
 
 MAX_TASKS = 24  # more rows of a matrix do not fit on a screen
-_PROBES = 200  # the tasks' margins are compared on at most so many stored examples
+_PROBES = 200  # the tasks' margins are compared on at most this many stored examples
 _MAX_WITH_NUMBERS = 12  # with more tasks, a matrix shows only shades and no numbers
 
 Floats = NDArray[np.float64]

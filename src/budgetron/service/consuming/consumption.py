@@ -5,8 +5,9 @@ key names the stream, and each row has the number of its message. After a restar
 message after the last one in its own log. A message is therefore always logged together with its position. A model that
 is restored from a backup learns again the messages that came after the backup.
 
-Invalid messages are reported in the server log and skipped. After a failure that no message caused, such as a full
-disk, the service connects again a moment later, and continues at the position of its log.
+Invalid messages are counted and skipped, and the first ones are reported in the server log. After a failure that no
+message caused, such as a full disk, the service connects again a moment later, and continues at the position of its
+log.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Messages = list[tuple[int, bytes]]  # number in the stream, and content
 _LONGEST_PAUSE = 10.0  # seconds between two attempts
-_MAX_LOGGED = 20  # invalid messages that are logged one by one, per connection
+_MAX_LOGGED = 20  # invalid messages that are logged, per connection; later ones are only counted
 
 
 class Source(Protocol):

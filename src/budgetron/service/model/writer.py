@@ -1,8 +1,8 @@
 """The writer of a model: one thread that takes all waiting requests, commits them together, learns them, and answers.
 
 No exception of the host or of an action ends the thread: it becomes the answer to the requests in progress. If the
-thread ends nevertheless, `restart_if_ended` starts another one, and answers the requests that the old thread had taken
-with `WriterEnded`. The service calls it once per second and for /readyz, and the writer itself before it queues a
+thread ends nevertheless, `restart_if_ended` starts another one, and the requests that the old thread had taken get the
+answer `WriterEnded`. The service calls it once per second and for /readyz, and the writer itself before it queues a
 request.
 """
 

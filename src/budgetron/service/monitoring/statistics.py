@@ -10,14 +10,15 @@
      "tasks":    [{"task", "n", "mistakes", "error", "f_measure", …}, …]          the 200 with most mistakes
      "n_tasks":  1000, "tasks_counted_together": 17,                              examples of later tasks
      "share":    [["ann", 0.2], …]                                                ≤ 32, of the stored examples
-     "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …], "n_alarms": 1,    latest first
+     "alarms":   [{"position", "task", "overall", "before", "after", "n", "loss"}, …],    ≤ 20, latest first
+     "n_alarms": 1,
      "operating_point": {"low", "high", "expected_cost", "expected_asked", "so_far": {…}, …},    or null
      "stored": 500, "capacity": 500, "memory_bytes": 120000, "budget_bytes": null,
      "beliefs":  [{"weight": 0.7, "words": "linear, small prior", "apart": false, …}, …]  of a Budgetron, else []
      "relations": {"tasks": ["ann", …], "values": [[1.0, −0.4, …], …]},           ≤ 24, of a Budgetron, else null
      "candidate": {"version", "share", "current": {"overall", "curve"}, "candidate": {"overall", "curve"}, …}    or null
-     "mistakes": [{"position", "task", "label", "predicted", "margin"}, …]}       the last 50, newest first
-     "waiting_labels": 12, "n_corrections": 3, "in_shards": false                 see GET queue and GET corrections
+     "mistakes": [{"position", "task", "label", "predicted", "margin"}, …],       the last 50, newest first
+     "waiting_labels": 12, "n_corrections": 3, "in_shards": false}                see GET queue and GET corrections
 
 Error and F-measure are progressive: each example is judged by its margin just before it was learned. Examples, mistakes
 and alarms are counted from the start of the service and, except in `traffic`, again from zero when the model is

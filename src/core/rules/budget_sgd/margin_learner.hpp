@@ -1,11 +1,11 @@
 // Base class of the BudgetSgd learners, which take a step whenever the margin is below ϑ. K is the multitask kernel, and c_G² the largest
-// diagonal entry of A⁻¹, the similarities of the tasks. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·) and ℓ = max(0, ϑ − y f):
+// diagonal entry of A⁻¹, the matrix of task similarities. With K̃ = K/c_G², f = Σ_j β_j K̃(x_j, ·) and ℓ = max(0, ϑ − y f):
 //
 //   every example:      β ← (1 − η_t λ) β                     η_t: step size, λ: regularization; not with passive-aggressive steps
 //   if ℓ > 0:           x_t is learned with β_t = τ y,  τ = η_t  or, for passive-aggressive steps,  τ = min(C, ℓ/‖K̃_t‖²)
 //   after each step:    β ← β min(1, U/‖f‖)                   U = radius · √B, a bound of ‖f‖; not if the radius is 0
 //
-// C is the rate, and B the budget. η_t and C are multiplied by the weight of the example. learn_step() stays within the budget.
+// C is the rate, and B the budget. In τ, η_t and C are multiplied by the weight of the example. learn_step() stays within the budget.
 //
 // The coefficients are stored as b = β/c_G², so that f = Σ_j b_j K(x_j, ·) as in every other learner. See the NumPy definition.
 #pragma once

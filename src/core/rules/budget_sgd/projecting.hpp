@@ -1,6 +1,6 @@
 // Budget maintenance that projects the evicted example r onto all others. S is the set of stored examples, β their coefficients, and H their Gram
 // matrix in the multitask kernel K. P = H⁻¹ for the B stored examples and the new one, and τ y is the step. α is the projection of the new
-// example onto the stored ones, and δ its distance from it.
+// example onto the stored ones, and δ the distance between the two.
 //
 //   δ ≤ η:   β ← β + τ y α, nothing is stored
 //   else:    r = argmin ‖β_j‖ / √P_jj, or argmin ‖β_j‖ √K_jj;   β_j += β_r γ_j,  γ_j = −P_jr/P_rr,  S ← S ∖ {r}

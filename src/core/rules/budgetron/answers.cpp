@@ -99,9 +99,9 @@ std::vector<std::size_t> Budgetron::places_of_terms(const Part& part, const Inst
   return places;
 }
 
-// Appends the terms of s sum_b c_b f_b + offset, the calibrated sum over the beliefs that are awake with their coefficients c_b. The terms of the features go to
-// `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs). `factors` has one
-// number per belief that is awake, which multiplies its terms; see lapse_factors().
+// Appends the terms of s sum_b c_b f_b + offset, the calibrated sum over the beliefs that are awake with their coefficients c_b. The terms of
+// the features go to `columns` (sources × outputs × n), those of the Fourier features of each part to `fourier` (parts × sources × outputs).
+// `factors` has one number per belief that is awake, which multiplies its terms; see lapse_factors().
 void Budgetron::add_terms(const Seen& e, const Working& work, const std::vector<double>& factors, std::size_t n, std::vector<double>& columns, std::vector<double>& fourier) const {
   const std::size_t first = columns.size();
   columns.resize(first + kSources * outputs() * n);

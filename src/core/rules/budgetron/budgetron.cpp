@@ -176,8 +176,8 @@ bool Budgetron::apply_lapses(Working& work) const {
   return any;
 }
 
-// Example weights are limited to this value, so that products stay finite. The limit changes little: with such a weight, a step ends just
-// past the decision boundary anyway (steps.hpp).
+// Example weights are limited to this value, so that products stay finite. The limit changes little, because the margin after a step
+// grows only with the logarithm of so large a weight (steps.hpp).
 constexpr double kMaxWeight = 1e9;
 
 std::uint8_t Budgetron::update(const Example& example, Scratch& s) {

@@ -139,7 +139,7 @@ class Budgetron final : public Learner {
   Vec<std::int32_t> frequent_;  // sparse rows: the columns that parts for dense rows see, ascending
   bool has_bins_;               // whether there are beliefs on binned columns
   std::size_t longest_with_pairs_;  // sparse rows: the largest number of features of a row with pairs; 0: no pairs
-  std::size_t columns_;         // how many columns these parts see
+  std::size_t columns_;         // how many columns the parts for dense rows see
   Scaler scaler_;
   FourierFeatures fourier_;
   TaskRows rows_;
@@ -149,7 +149,7 @@ class Budgetron final : public Learner {
   Parts parts_;
   Vec<std::int64_t> index_;  // per part: its index among the parts that the model began with
   Vec<std::int64_t> idle_;   // per part: for how many examples in a row it has had negligible weight
-  std::size_t spare_ = 0;  // bytes of dropped parts that nothing else uses yet
+  std::size_t spare_ = 0;  // bytes of dropped parts, and of frequencies that parts have given up, that nothing else uses yet
 };
 
 }  // namespace budgetron

@@ -7,13 +7,13 @@
 //
 // m is the margin of the mixture, l_b that of belief b, and z that of the combination. With more than two classes, all three are log
 // probabilities, one per class, and z is normalised. A belief that sleeps has x_b = 0. w is the weight of the example; above 1 it counts as 1.
-// All beta begin at 0, so the combination begins as the mixture. P is the covariance of beta. The update is the online Newton step (Hazan, Agarwal and
-// Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007). P grows a little at every step, so that beta
-// keeps following beliefs that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink in
-// proportion.
+// All beta begin at 0, so the combination begins as the mixture. P is the covariance of beta. The update is the online Newton step (Hazan,
+// Agarwal and Kale, Logarithmic regret algorithms for online convex optimization, Machine Learning 2007). P grows a little at every step, so
+// that beta keeps following beliefs that still learn. A variance that would exceed its prior is set to the prior, and its covariances shrink so
+// that the correlations stay the same.
 //
 // The prediction averages the probabilities of m and z, weighted by how well each of the two has predicted (mixture.hpp). So the combination
-// costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because the mixture shares 1e-4 of the weight.
+// costs at most ln 2 of log loss where it does not help, and 5e-5 per example, because each update divides 1e-4 of the weight equally.
 #pragma once
 
 #include <algorithm>

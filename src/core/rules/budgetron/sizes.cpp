@@ -1,7 +1,8 @@
 // The sizes of a Budgetron's parts: parts with the most weight get bytes, and parts without weight are dropped.
 //
 // Python plans the byte budget before the first example. Later, this file moves bytes between parts within that plan. `spare_` counts the
-// bytes of dropped parts. A part may grow up to its own plan. Only the heaviest part may grow beyond its plan, by using spare bytes.
+// bytes of dropped parts, and of frequencies that parts have given up. A part may grow up to its own plan. Only the heaviest part with Fourier
+// features may grow beyond its plan, by using spare bytes.
 #include "rules/budgetron/budgetron.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The evictions of a SharedProjectron that most rows of coefficients C do not include yet. The eviction of example r sets C_lr to 0 and adds
 // C_lr γ_j to C_lj, in every row l.
 //
-// Together, the logged evictions set C_ls to 0 in every evicted slot s, and add Σ_s C_ls W_s to the row, with the C_ls from before them. So the
-// log needs one vector W_s per evicted slot, whatever the number of evictions. Another eviction of the same slot needs no further vector, and
+// Together, the logged evictions set C_ls to 0 in every evicted slot s, and add Σ_s C_ls W_s to the row, with the values that C_ls had before. So
+// the log needs one vector W_s per evicted slot, whatever the number of evictions. Another eviction of the same slot needs no further vector, and
 // in a stream, the example that was just stored is often the next one to be evicted.
 #pragma once
 
@@ -82,7 +82,7 @@ class EvictionLog {
   }
 
  private:
-  // Smaller shares count as 0: their products with small coefficients would be subnormal numbers, which are slow.
+  // Smaller shares count as 0: their products with small coefficients could be subnormal numbers, which are slow.
   static constexpr double kSmallestShare = 1e-150;
 
   Vec<std::uint32_t> slots_;

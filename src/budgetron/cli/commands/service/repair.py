@@ -40,7 +40,7 @@ def _repair_model(directory: Path) -> list[str]:
         if outcome is None:
             lines.append(f"{name}intact, nothing changed.")
             continue
-        # `last_known` is the last acknowledged record, `last_good` the last one that could be read.
+        # `last_known` is the last record that is known to have been written, `last_good` the last one that is kept.
         lost = outcome.last_known - outcome.last_good
         records = f"the last {lost} record(s) lost, after record {outcome.last_good}" if lost else "no record lost"
         lines.append(f"{name}repaired: {outcome.examples} examples learned, {records}. The damaged file is "

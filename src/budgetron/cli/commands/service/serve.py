@@ -77,7 +77,7 @@ _SHARDS = 8  # default with --ray, as in `run`
     help="Run the shards on Ray, with logs in a directory that all nodes share; 8 shards without --shards.",
 )
 @click.option("--pending", default=100_000, show_default=True, type=click.IntRange(min=1),
-              help="Largest number of predictions that wait for a label.")  # fmt: skip
+              help="Largest number of remembered predictions per model.")  # fmt: skip
 @click.option("--grace", default=10.0, show_default=True, type=click.FloatRange(min=1), help="Seconds to stop cleanly.")
 @click.option(
     "--consume",

@@ -70,12 +70,6 @@ class ReferencePoint:
         if self.is_used:
             self.reach2 = REACH[str(self.c.dtype)] / gamma
 
-    def release(self) -> None:
-        """Free the memory of c; for rules that will not store examples any more."""
-        self.reach2 = np.inf
-        self.c, self.candidate = self.c[:0], self.candidate[:0]
-        self.streak = self.moves = 0
-
     def state(self) -> dict[str, Any]:
         if not self.moves and not self.streak:
             return {}

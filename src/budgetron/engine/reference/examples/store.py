@@ -101,7 +101,7 @@ class Store:
         return True
 
     def original_rows(self) -> Any:
-        """Return the rows in slot order as the caller gave them, up to one rounding if c is not 0."""
+        """Return the rows in slot order as the caller gave them, up to rounding if c has moved."""
         rows = self.rows.all()
         return (rows + self.point.c).astype(rows.dtype) if self.point.moves else rows
 

@@ -23,7 +23,7 @@ step. `start` and the scaling below do not apply to it.
 SRDV11: Saha, Rai, Daumé and Venkatasubramanian. Online Learning of Multiple Tasks and Their Relationships. 2011.
 CCG10: Cavallanti, Cesa-Bianchi and Gentile. Linear Algorithms for Online Multitask Classification. 2010.
 
-Unless `as_printed`, C is scaled to the trace κk. Without scaling, only the C of batch would have a limit: a larger C
+Unless `as_printed`, C is scaled to the trace κk. Without scaling, only the C of batch would stay bounded: a larger C
 makes w larger, and a larger w makes C larger. With `as_printed`, a new C whose trace exceeds 10^12 κk is ignored, and
 the previous C stays. Without it, a new C of trace 0 is ignored.
 

@@ -4,7 +4,7 @@
 // 1/32 (one byte per column), and scaled by sqrt(2 gamma). Each is a hash of its index, so more can be added later without changing the
 // first ones.
 //
-// All parts (the models that a Budgetron mixes) share the frequencies. A part that assumes another bandwidth scales them differently. The
+// All parts (part.hpp) share the frequencies. A part that assumes another bandwidth scales them differently. The
 // features at one scaling are called a bank. In bank 0, the first 96 of every 128 frequencies have gamma = 1/d and the other 32 have
 // gamma = 2/d. After the first useful_frequencies(), gamma is three times as large, because a function that needs so many frequencies has
 // fine detail. The other banks have one gamma each.

@@ -5,8 +5,8 @@
 //   r = x - m,   x~ = m + sign(r) s l(|r|/s),   l(u) = u up to 3, then 3 + log(u - 2)
 //   z = (x~ - mean)/sd, between -3 and 3,       mean and variance of x~ by running averages
 //
-// x~ limits the influence of outliers: a corrupt row, codes such as -999 and heavy tails leave mean and variance usable. After t rows, the
-// step size of the estimates is about 1/t, but at least kMinRate, so that they follow columns that drift.
+// x~ limits the influence of outliers: a corrupt row, codes such as -999 and heavy tails leave mean and variance usable. The step size of
+// the estimates falls like 1/t after t rows, but not below kMinRate, so that they follow columns that drift.
 #pragma once
 
 #include <algorithm>

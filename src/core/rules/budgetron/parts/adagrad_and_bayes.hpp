@@ -50,7 +50,8 @@ class Gradients {
   Gradients(Bytes& bytes, std::size_t beliefs, std::size_t outputs)
       : outputs_(outputs), steps_(bytes, outputs), g_(bytes, beliefs * outputs), mean_squares_(bytes, g_.size(), first_mean_square(classes_of(outputs))) {}
 
-  // Computes g of one belief, and updates S. f are the margins of all beliefs, beliefs × outputs. Returns whether the belief takes a step; otherwise g is 0.
+  // Computes g of one belief, and updates S. f are the margins of all beliefs, beliefs × outputs. Returns whether the belief takes a
+  // step; otherwise g is 0.
   bool find(std::size_t belief, const double* f, std::size_t label, double omega) {
     constexpr double kMinError = 1e-5;  // a belief that gives the true class a probability above 99.999 % takes no step (if omega is 1)
     constexpr double kMeanRate = 1.0 / 256.0;

@@ -1,8 +1,8 @@
 // A table of cells that are found by a hash. A full table keeps the hashes that occur often.
 //
 // A hash selects a bucket of eight cells. Within the bucket, a cell is found by its tag, 12 more bits of the hash, so two hashes are confused
-// only if both agree. A cell also has a count, from 0 to 15. Each occurrence of its hash adds 1. A new hash that finds no cell subtracts 1
-// from the lowest count of its bucket, or takes that cell if the count is 0.
+// only if bucket and tag agree. A cell also has a count, from 0 to 15. Each occurrence of its hash adds 1. A new hash that finds no cell
+// subtracts 1 from the lowest count of its bucket, or takes that cell if the count is 0.
 //
 // A lookup compares all tags of a bucket without branches, because the processor could not predict them: most words of a text are rare.
 #pragma once
@@ -48,8 +48,8 @@ class Cells {
   Cell find(std::uint64_t h, Cell before) const { return before != kNone && label(before) / (kMaxCount + 1) == tag_of(h) ? before : find(h); }
 
   // Counts an occurrence of a hash. Returns its cell, which may be new, or kNone if it gets none. `before` is its cell before this row was
-  // counted, or kNone. Sets `evicted` if another hash loses its cell; as long as it is not set, `before` is still the cell, and hash(), the
-  // hash, is not computed.
+  // counted, or kNone. Sets `evicted` if another hash loses its cell; as long as it is not set, a `before` other than kNone is still the
+  // cell, and hash(), which computes the hash, is not called.
   template <class Hash>
   Cell count_occurrence(Hash hash, Cell before, bool& evicted) {
     if (before != kNone && !evicted) {
@@ -103,8 +103,8 @@ class Cells {
   static constexpr std::size_t kLaneBits = 16, kLanes = 4;
   static constexpr std::uint64_t kLaneMask = 0xFFFF, kEachLane = 0x0001000100010001, kTagBits = 0xFFF0FFF0FFF0FFF0, kTopBits = 0x8000800080008000;
 
-  // The highest bit of each lane of a word whose tag is the wanted one (in all lanes, with count 0). After the xor, such a lane is 0 and all
-  // others are at least 16, so that the subtraction changes the highest bit of such lanes only: a borrow from the lane below is at most 1.
+  // Sets the highest bit of each lane that has the tag of `wanted`, which has it in all lanes with count 0. After the xor, such a lane is 0 and
+  // all others are at least 16, so that the subtraction changes the highest bit of such lanes only: a borrow from the lane below is at most 1.
   static std::uint64_t equal_lanes(std::uint64_t labels, std::uint64_t wanted) {
     const std::uint64_t difference = (labels & kTagBits) ^ wanted;
     return (difference - kEachLane) & ~difference & kTopBits;

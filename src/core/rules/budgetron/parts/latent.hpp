@@ -4,13 +4,13 @@
 //   V = sum_q u_iq^2 phi' Sigma_q phi + b' C_i b + sum S_i phi^2,   b = sum_c g_c a_c / g_y   (two classes: a, or -a)
 //   theta_q += alpha u_iq Sigma_q phi,   u_i += |alpha_y| C_i b,   w_i += alpha S_i phi;   covariances shrink as in Filter
 //
-// phi are the features and i is the task of the example. All tasks use theta_0 equally; the other theta_q count as much as the point of the
-// task says. w_i are the own weights of the task. g, alpha and the curvature h are those of steps.hpp. Sigma_q is the covariance of theta_q,
-// C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter; the other Sigma_q and S_i are diagonal; C_i is r × r.
+// phi are the features and i is the task of the example. All tasks use theta_0 equally; the other theta_q are weighted by the coordinates of
+// the task's point. w_i are the own weights of the task. g, alpha and the curvature h are those of steps.hpp. Sigma_q is the covariance of
+// theta_q, C_i that of u_i, and S_i that of w_i. Sigma_0 is stored as in a filter; the other Sigma_q and S_i are diagonal; C_i is r × r.
 //
 // Because u and theta change together, f changes by alpha V and by a further alpha^2 epsilon, where
 // epsilon = sum_q u_iq (phi' Sigma_q phi)(C_i b)_q. The step is shortened until alpha^2 epsilon is at most half of alpha V, so that the
-// product of u and theta cannot diverge. Points and theta_q start at small random values: if all were equal, all dimensions would learn
+// product of u and theta cannot diverge. Points and theta_q start at random values: if all were equal, all dimensions would learn
 // the same.
 #pragma once
 

@@ -45,7 +45,7 @@ struct Seen {
   Instance x;
   std::int64_t task_id = 0;
   const double* row = nullptr;  // the columns that parts for dense rows see
-  const double* linear = nullptr;  // the linear features: these columns / sqrt(d), and 1 for the bias
+  const double* linear = nullptr;  // the linear features: the standardised columns / sqrt(d), and 1 for the bias
   const float* fourier = nullptr;  // the Fourier features of bank 0: cos and sin of each frequency (fourier_features.hpp)
   const float* const* banks = nullptr;  // those of banks 1, 2 ...
   double* mine = nullptr;            // the row of the task itself
@@ -94,7 +94,7 @@ void multiply_add(double factor, const Weight* weights, const double* phi, std::
 
 constexpr double kNegligible = 0.01;  // a part whose beliefs together have less weight is idle
 
-enum class Kind { linear, filter, adagrad };  // parts of the kinds filter and adagrad can have Fourier features, linear ones cannot
+enum class Kind { linear, filter, adagrad };  // only filter and adagrad can have Fourier features; all other parts are `linear`
 
 class Part {
  public:
@@ -104,7 +104,7 @@ class Part {
   virtual std::size_t row_width() const { return 0; }  // how many numbers it stores per task
   // Writes what this part knows of a task without a row to its numbers in a new row: the prior, or what end_row() has kept.
   virtual void begin_row(double* /*row*/, std::int64_t /*task_id*/) const {}
-  // Keeps this part's numbers of a row that is not stored, or no longer, in a short row, if it has any.
+  // Copies this part's numbers of a row that is not stored, or is about to be evicted, to a short row, if the part has any.
   virtual void end_row(const double* /*row*/, std::int64_t /*task_id*/) noexcept {}
   // Clears the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too.
   virtual void forget(std::int64_t /*task_id*/) noexcept {}

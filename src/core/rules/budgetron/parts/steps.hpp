@@ -6,7 +6,7 @@
 //
 // w is the weight of the example, p(f) the probabilities of the classes, and [y] is 1 for the true class y and 0 for the others. For two
 // classes this is the exact maximum. The right side decreases in tau, so the root is unique. Newton's method finds it, with bisection where
-// Newton's method leaves the bracket. A confidently wrong example moves f just past the decision boundary, whatever its weight.
+// Newton's method leaves the bracket. For a large weight w, the f after the step grows only with log w.
 #pragma once
 
 #include <algorithm>

@@ -14,15 +14,15 @@
 //   b += lambda g/sqrt(sum g^2);   k as kappa in adagrad_and_bayes.hpp;   S is the running mean of g^2
 //
 // The last belief, if there are pairs, adds to f of the belief before it the weights of pairs of features (pairs.hpp), with the same update,
-// lambda = 0.5, c = 4 and phi of the same size for all pairs of the row.
+// lambda = 0.5, keep = 1, c = 4 and phi of the same size for all pairs of the row.
 //
 // M_jc is the mass of feature j in examples of class c: the sum of |phi_j|. M_c is the sum of all M_jc. g is the weight of the example
 // times [y] - p, as in fourier_adagrad.hpp.
 //
-// A weight learns as if it had seen its feature c times before, with gradients of the usual size S. c is 2 for shared and 16 for own weights,
-// so the shared weights learn what tasks have in common before the own weights do. With c = 0, the first step of a weight has the size
-// lambda however small its gradient is. Then on a stream with rare positives, where nearly all gradients are small and negative, the own
-// weights of every task become negative, the shared weights too large, and so the probabilities of new tasks.
+// A weight learns as if it had seen its feature c times before, with squared gradients of the usual size S. c is 2 for shared and 16 for own
+// weights, so the shared weights learn what tasks have in common before the own weights do. With c = 0, the first step of a weight has the size
+// lambda however small its gradient is. Then on a stream with rare positives, where nearly all gradients are small and negative, the own weights
+// of every task become negative, the shared weights too large, and so the probabilities of new tasks.
 //
 // In AdaGrad keep is 1, and the weights converge. With a smaller keep, steps do not shrink to 0, so the belief follows a stream that drifts.
 // For b and k, keep is always 1.

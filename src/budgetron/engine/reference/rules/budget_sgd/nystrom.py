@@ -10,8 +10,8 @@ on the example x_t has the length τ and the direction y (see `rule`), and k_t =
 the largest are left out. M k(x) are the r Nyström features of x. A linear model w on them is β = Mᵀw, and its step
 w ← w + τ y M k_t gives the update of β above. So a prediction costs B kernel values, as for all other learners.
 
-M belongs to this S and this kernel. So when a task is forgotten or γ changes, M is discarded. New examples are then
-stored until the budget is full again, and M is computed again.
+M belongs to this S and this kernel. So when stored examples are forgotten or γ changes, M is discarded. New
+examples are then stored until the budget is full again, and M is computed again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ all tasks are alike. A *part* is one or more beliefs that share state.
 - `verification`: rejects saved models with numbers that learning cannot produce
 - `mixture`: updates the weights of the beliefs and mixes their probabilities
 - `combination`: combines the margins of the beliefs linearly, beside the mixture
-- `calibration`: corrects the margin of both
+- `calibration`: corrects the average of both
 - `beliefs`: describes the beliefs for users
 - `terms`: writes a margin as a sum of terms, for explanations
 - `features/`: `scaler` standardises columns, `fourier_features` computes random features, `hashing` hashes integers

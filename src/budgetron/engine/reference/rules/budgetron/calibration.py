@@ -1,8 +1,8 @@
-"""Corrects the margins m of the mixture, which may be too small, too large, or biased towards one class.
+"""Corrects the margins m of a Budgetron, which may be too small, too large, or biased towards one class.
 
 There are two `Curve`s, mixed in the same way as beliefs (see `mixture`). The second assumes that a share ε of the
 labels is random, such as mistakes of annotators. Then even far from the decision boundary, probabilities stay below 1.
-A curve without ε approaches 1 there; to avoid that, it would learn a scale that is too small everywhere. The first
+A curve without ε approaches 1 there. If labels are random, it therefore learns a scale that is too small. The first
 curve assumes ε = 0. It is better where one label is rare, because the second curve takes rare labels for random ones.
 
     z_c = s m_c + b_c,   q_c = ε/C + (1 − ε) p_c(z)

@@ -58,7 +58,7 @@ class Parameters(RuleParameters, frozen=True):
     bandwidths: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # Hashed cells for the own biases of tasks in each filter on Fourier features; 0: own weights are in task rows.
     fourier_cells: Count = 0
-    # Short rows for tasks without a row, in each linear filter that expects tasks to differ.
+    # Short rows, for tasks without a row, in each linear filter that expects tasks to differ, except `plain_filter`.
     short_rows: Count = 0
     plain_filter: Count | None = None  # index of the filter that ignores the graph
     full_covariance: bool = field(default=True, name="whole")  # whether filters store a full covariance matrix
@@ -74,7 +74,7 @@ class Parameters(RuleParameters, frozen=True):
     frequent_columns: Annotated[list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(max_length=64)] = []  # noqa: RUF012
     first_rows: bool = False  # sparse rows: whether the first rows are kept, and the model planned again from them
     limit: Count = 0  # the bytes of that plan
-    rows_beyond_limit: bool = False  # whether they do not include the rows of tasks
+    rows_beyond_limit: bool = False  # whether the rows of tasks come in addition to `limit`
     # Step size of each belief of the hashed table, for sparse rows.
     table_rates: Annotated[list[NotNegative], Meta(max_length=64)] = []  # noqa: RUF012
     # 1 for each belief on sparse rows that sees only the signs of values, otherwise 0.

@@ -11,8 +11,8 @@ update does not change the sum of their weights. (Sleeping experts: Y. Freund, R
 and combining predictors that specialize, STOC 1997.)
 
 Beliefs that share arrays form a part, and sleep together. `rule` decides which parts sleep. A part is idle while the
-weights of its beliefs add up to less than 1 %. After 2,500 idle examples, a part with Fourier features is awake only
-for every eighth example. After 5,000 idle examples, a part is dropped and its memory is freed, unless it is the linear
+weights of its beliefs add up to less than 1 %. After 2,500 consecutive idle examples, a part with Fourier features is
+awake only for every eighth example. After 5,000, a part is dropped and its memory is freed, unless it is the linear
 part that learns by AdaGrad, or the table of sparse rows.
 """
 
@@ -31,8 +31,8 @@ SLEEP_AFTER, WAKE_EVERY, DROP_AFTER = 2_500, 8, 5_000
 """Idle examples until a part with Fourier features sleeps; how often it wakes; idle examples until a part is
 dropped."""
 MIN_LOG_PROBABILITY = np.log(1e-6)
-"""Smaller probabilities are raised to one in a million, because beliefs that claim to be wrong less often are wrong
-more often than they claim."""
+"""Smaller probabilities are raised to one in a million, because a belief that is so certain is wrong more often than it
+claims."""
 
 
 def margins(f: Array, w: Array, lapses: Array | None = None) -> Array:

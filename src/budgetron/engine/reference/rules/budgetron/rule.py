@@ -51,8 +51,8 @@ ENOUGH_WEIGHT = 0.9
 RECLAIM_AFTER = 4096
 """After this many examples, the bytes of unused frequencies may become rows for more tasks."""
 MAX_WEIGHT = 1e9
-"""Example weights are limited to this value, so that products stay finite. The limit changes little: with such a
-weight, a step ends just past the decision boundary anyway (`steps`)."""
+"""Example weights are limited to this value, so that products stay finite. The limit changes little, because the
+margin after a step grows only with the logarithm of so large a weight (`steps`)."""
 
 
 def sizes_are_reviewed(seen: int) -> bool:

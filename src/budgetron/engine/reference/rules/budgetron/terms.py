@@ -22,7 +22,7 @@ from budgetron.engine.reference.rules.budgetron.parts.part import SHARED, Part, 
 def averaged_terms(
     e: Seen, parts: Sequence[Part], w: Array, calibration: Calibration, places: Integers | None
 ) -> tuple[Array, Array]:
-    """Return the terms of the features, (3, outputs, n), and of the random features of each part, (parts, 3, outputs).
+    """Return the terms of the features, (3, outputs, n), and of the Fourier features per part, (parts, 3, outputs).
 
     The axis of length 3 is the source of a term: SHARED, OWN or RELATED. `w` are the coefficients of the beliefs. The
     offset of the calibration is added to the term of the constant, which is the last feature. For sparse rows, `places`

@@ -59,7 +59,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
         require(0 <= count <= seen, "state.scaler_count", "a count of at most n_seen", str(count))
         require((arrays["scaler_variance"] >= 0).all(), "state.scaler_variance", "not negative")
     for name in arrays:
-        if name.endswith(("_squares", "_variances", "_used")):
+        if name.endswith(("_squares", "_variances")):
             require((arrays[name] >= 0).all(), f"state.{name}", "not negative")
     if settings.sparse:
         _verify_table(settings, arrays)

@@ -69,18 +69,22 @@ class Part(Protocol):
     def useful_frequencies(self, weight: float, seen: int) -> int:
         """Return how many frequencies the part should use after `seen` examples, if there are bytes for them.
 
-        Among parts of the same class, only the one of largest weight grows. For that part, `weight` is the total weight
-        of the class in the mixture; for the others it is 0.
+        Parts with frequencies are of two kinds, filters and AdaGrad. For the heaviest part of a kind, `weight` is the
+        weight of the kind, as a share of the weight of all parts that are linear or have Fourier features. For the
+        other parts of the kind it is 0.
         """
 
     def begin_row(self, row: Array, task_id: int) -> None:
         """Write what this part knows of a task without a row into a new row: its prior, or what `end_row` has kept."""
 
     def end_row(self, row: Array, task_id: int) -> None:
-        """Keep this part's numbers of a row that is not stored, or no longer, in a short row, if it has any."""
+        """Keep this part's numbers of a row that is not stored, or is evicted, if the part has short rows."""
 
     def forget(self, task_id: int) -> None:
-        """Clear the own weights of a task in hashed arrays. Tasks that share some of these numbers lose them too."""
+        """Clear the own weights of a task in short rows and hashed arrays.
+
+        Tasks that share some numbers of a hashed array with it lose them too.
+        """
 
     def margins(self, e: Seen) -> Array:
         """Return f, (beliefs, outputs)."""

@@ -6,8 +6,8 @@ A filter whose margin f has variance V moves f along the gradient to the maximum
 
 p(f) are the class probabilities, p_y is that of the true class y, [y] is 1 for y and 0 for other classes, and ω is the
 weight of the example. For two classes this is the exact maximum. The right side decreases in τ, so the root is unique.
-Newton's method finds it, with bisection where Newton's method leaves the bracket. A confidently wrong example moves f
-just past the decision boundary, whatever its weight ω.
+Newton's method finds it, with bisection where Newton's method leaves the bracket. For a large weight ω, the f after
+the step grows only with log ω.
 """
 
 from __future__ import annotations

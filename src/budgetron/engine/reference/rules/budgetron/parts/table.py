@@ -170,7 +170,10 @@ class HashedTable(WithoutFrequencies, WithoutRows):
         return pairs
 
     def _has_own(self, h: Any, cell: Any) -> Any:
-        """Whether features with these shared cells have own weights. The constant has; without shared weights, all."""
+        """Whether features with these shared cells have own weights.
+
+        The constant always has own weights. Without shared weights, all features have.
+        """
         frequent = (cell >= 0) & (self.counts[cell] >= OWN_COUNT)
         return frequent | (h == CONSTANT[0]) | (not self.shared)
 

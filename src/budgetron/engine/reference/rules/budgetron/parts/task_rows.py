@@ -5,10 +5,10 @@ of every part. A cluster of tasks has a row too; in model files, `row_common` is
 queue: an updated row moves to the end.
 
 If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
-updates, up to 15. A task that needs a row looks at the first row of the queue. If its count is 0, the task takes its
-place. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time: what it learns from
-the example is lost, except for shared weights and short rows. With slightly more tasks than rows, evicting the least
-recently updated row each time would lose the weights of all tasks again and again.
+updates, up to 15. A task that needs a row looks at the first row of the queue. If the count of that row is 0, it is
+evicted. Otherwise the count falls by 1, the row moves to the end, and the task gets no row this time: what it learns
+from the example is lost, except for shared weights and short rows. With slightly more tasks than rows, evicting the
+least recently updated row each time would lose the weights of all tasks again and again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TaskRows:
     def keep(self, rows: dict[RowKey, Array]) -> None:
         """Store the rows of one example if there is room, and move them to the end of the queue.
 
-        A part may keep what it has learned of the other tasks in short rows.
+        Parts with short rows keep there what they have learned of a task that gets no row.
         """
         if self.width == 0:
             return
