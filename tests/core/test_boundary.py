@@ -142,7 +142,7 @@ def test_invalid_csr_arrays_are_refused(indptr, indices):
     for call in (
         lambda rows: learner.learn(rows, *columns([0])),
         lambda rows: learner.margins(rows, task, task),
-        lambda rows: learner.query("products", rows, task, task, {}, {}),
+        lambda rows: learner.query("products", rows, task, task),
         lambda rows: learner.load({}, {}, rows),
     ):
         with pytest.raises(ValueError, match="_core"):

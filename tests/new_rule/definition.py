@@ -87,11 +87,11 @@ class HashedPerceptron(Rule):
         self.hits = self.hits + (phi != 0)
         return f, Outcome.MISTAKE | Outcome.UPDATED
 
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+    def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:
         if name == "busiest":
-            order = np.argsort(-self.hits, kind="stable")[: int(arrays["top"][0])]
+            order = np.argsort(-self.hits, kind="stable")
             return {"cell": order, "weight": self.weights[0, order]}
-        return super().query(name, examples, arrays)
+        return super().query(name, examples)
 
     def forget(self, task_id: int) -> None:
         """Nothing is stored per task."""

@@ -44,5 +44,5 @@ class HashedPerceptron(Learner):
 
     def busiest(self, top: int) -> list[tuple[int, float]]:
         """Return the cells with the most updates, and their weights."""
-        answer: dict[str, Any] = self._fitted_engine().query("busiest", arrays={"top": [top]})
-        return list(zip(answer["cell"].tolist(), answer["weight"].tolist(), strict=True))
+        answer: dict[str, Any] = self._fitted_engine().query("busiest")
+        return list(zip(answer["cell"].tolist(), answer["weight"].tolist(), strict=True))[:top]

@@ -34,7 +34,6 @@ class HashedPerceptron final : public Learner {
     std::vector<std::size_t> order(cells_);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return hits_[a] > hits_[b]; });
-    order.resize(std::min(cells_, static_cast<std::size_t>(query.arrays.integers.at("top").at(0))));
     State answer;
     for (const auto cell : order) {
       answer.integers["cell"].push_back(static_cast<std::int64_t>(cell));

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -88,9 +87,9 @@ class Engine(Protocol):
 
     def query(
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
-        arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
+        offsets: Reals | None = None,
     ) -> State:  # fmt: skip
-        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
+        """Run a query that the rule defines, such as "explain", on some rows or on the model alone."""
         ...
 
     def forget(self, task_id: int) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
@@ -163,19 +162,14 @@ class Engine(BeginsTwice):
 
     def query(
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
-        arrays: Mapping[str, ArrayLike] | None = None, offsets: Reals | None = None,
+        offsets: Reals | None = None,
     ) -> State:  # fmt: skip
-        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
-        inputs = {array: np.asarray(values).ravel() for array, values in (arrays or {}).items()}
-        reals = {array: values.astype(np.float64) for array, values in inputs.items() if values.dtype.kind == "f"}
-        integers = {array: values.astype(np.int64) for array, values in inputs.items() if array not in reals}
+        """Run a query that the rule defines, such as "explain", on some rows or on the model alone."""
         answer = self._learner.query(
             name,
             None if X is None else self._block(X, offsets),
             np.asarray(task_ids, dtype=np.int64),
             np.asarray(clusters, dtype=np.int64),
-            reals,
-            integers,
         )
         return dict(answer)
 

@@ -152,13 +152,13 @@ Arrays to_dict(State&& state) {
 }
 
 Arrays query(Model& model, const std::string& name, const RowBlock* block, const Array1d<std::int64_t>& task_ids,
-             const Array1d<std::int64_t>& clusters, const Reals& reals, const Integers& integers) {
+             const Array1d<std::int64_t>& clusters) {
   const Config& c = model.config();
   const std::size_t n = block ? block->rows.count : 0;
   require(task_ids.shape(0) == n && clusters.shape(0) == n, "_core: task_ids and clusters must have one entry per row");
   if (block) require_rows(c, *block);
   require_tasks(c, task_ids.data(), n);
-  const Query request{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data(), state_of(reals, integers)};
+  const Query request{name, block ? &block->rows : nullptr, task_ids.data(), clusters.data()};
   State answer;
   {
     nb::gil_scoped_release free;
@@ -229,7 +229,7 @@ void bind_model(nb::module_& m) {
       .def("learn", &learn, "rows"_a, "labels"_a.noconvert(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(),
            "weights"_a.none() = nb::none())
       .def("margins", &margins, "rows"_a, "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "threads"_a = 1)
-      .def("query", &query, "name"_a, "rows"_a.none(), "task_ids"_a.noconvert(), "clusters"_a.noconvert(), "reals"_a, "integers"_a)
+      .def("query", &query, "name"_a, "rows"_a.none(), "task_ids"_a.noconvert(), "clusters"_a.noconvert())
       .def("forget",
            [](Model& model, std::int64_t task_id) {
              nb::gil_scoped_release free;

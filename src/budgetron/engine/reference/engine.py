@@ -5,7 +5,7 @@ It has the same interface as `budgetron.engine.native.Engine` and defines its re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -129,11 +129,10 @@ class Engine(BeginsTwice):
 
     def query(
         self, name: str, X: Rows | None = None, task_ids: ArrayLike = (), clusters: ArrayLike = (),
-        arrays: Mapping[str, ArrayLike] | None = None, offsets: Array | None = None,
+        offsets: Array | None = None,
     ) -> State:  # fmt: skip
-        """Run a query that the rule defines, such as "explain", on some rows and other arrays or on the model alone."""
-        inputs = {array: np.asarray(values) for array, values in (arrays or {}).items()}
-        return self.rule.query(name, self._with_tasks(X, np.asarray(task_ids), np.asarray(clusters), offsets), inputs)
+        """Run a query that the rule defines, such as "explain", on some rows or on the model alone."""
+        return self.rule.query(name, self._with_tasks(X, np.asarray(task_ids), np.asarray(clusters), offsets))
 
     def _instances(self, X: Rows, offsets: Array | None) -> Iterator[Instance]:
         """The rows, each with its offset (another model's score) if there are offsets."""

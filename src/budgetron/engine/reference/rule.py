@@ -103,7 +103,7 @@ class Rule(Declaration, ABC):
     def kernel_changed(self) -> None:
         """Adapt the stored state to another γ; called during the first rows under ``gamma="scale"``."""
 
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+    def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:
         """Run a query that this rule defines, such as "variances". Queries do not change predictions."""
         if name != "explain":
             raise ValueError(f"{self.name} has no query {name!r}")

@@ -163,8 +163,8 @@ class LinearPerceptron(Rule):
                 self.sums.setdefault(cluster, np.zeros(rows.shape))[:, used] += step
         return f, Outcome.MISTAKE | Outcome.UPDATED
 
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
-        return explain_linear(self, examples) if name == "explain" else super().query(name, examples, arrays)
+    def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:
+        return explain_linear(self, examples) if name == "explain" else super().query(name, examples)
 
     def forget(self, task_id: int) -> None:
         """Remove the task's vector; in a clique also subtract it from the sum.

@@ -254,11 +254,11 @@ class RelationPerceptron(Rule):
         """k: the parameter `tasks`, or the number of tasks with a mistake if that is larger."""
         return max(self.p.tasks or 0, len(self.rows))
 
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+    def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:
         if name == "explain":
             return explain_linear(self, examples)
         if name != "relations":
-            return super().query(name, examples, arrays)
+            return super().query(name, examples)
         if self.p.relations == SPECTRAL:
             C = self.spectral()
         else:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from budgetron.engine.records import Outcome
-from budgetron.engine.reference.declaration import Arrays
 from budgetron.engine.reference.examples.rows import Array, Instance, Integers
 from budgetron.engine.reference.examples.store import Store
 from budgetron.engine.reference.rule import Located, update_direction
@@ -299,7 +298,7 @@ class Budgetron(BudgetronDeclaration):
 
     # ---- answers
 
-    def query(self, name: str, examples: Iterable[Located], arrays: Arrays) -> dict[str, Any]:
+    def query(self, name: str, examples: Iterable[Located]) -> dict[str, Any]:
         if name == "beliefs":
             pairs = [(index, k) for index, part in zip(self.index, self.parts, strict=True) for k in range(part.count)]
             parts, beliefs = np.array(pairs, dtype=np.int64).T
@@ -310,7 +309,7 @@ class Budgetron(BudgetronDeclaration):
             return {"weights": np.concatenate([self._linear(*located) for located in examples] or [np.zeros(0)])}
         if name == "explain":
             return self._explain(examples)
-        return super().query(name, examples, arrays)
+        return super().query(name, examples)
 
     def _variance(self, x: Instance, task_id: int, cluster: int) -> Array:
         """Return the variance of the calibrated mixture, one per output: s² (Σ_b w_b (V_b + f_b²) − (Σ_b w_b f_b)²).
