@@ -167,7 +167,7 @@ def test_more_tasks_than_rows_learn_their_own_weights():
 def test_resizing_moves_rows_to_short_rows():
     """Rows that no longer fit become short rows, so most tasks keep what they have learned."""
     X, y, tasks = different_tasks(150, 6, 36_000, seed=2)
-    model, half = Budgetron(budget="160 KiB"), 18_000
+    model, half = Budgetron(budget="128 KiB"), 18_000
     model.partial_fit(X[:half], y[:half], tasks=tasks[:half])
     before = np.mean(model.predict(X[half:], tasks=tasks[half:]) != y[half:])
     model.resize("36 KiB")

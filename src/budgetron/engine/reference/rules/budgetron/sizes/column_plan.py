@@ -23,17 +23,18 @@ BANK_SHARE = 8
 BARE_SHARE, BARE_SHARE_OF_FEW = 0.4, 0.6
 """Beliefs are left out if, before any sizes are chosen, they would need more than this share of the bytes. The second
 share is that of the last model whose tasks have own weights, which are worth more than Fourier features."""
-ENOUGH_ROWS, ENOUGH_ROWS_OF_LATENT = 175, 80
+ENOUGH_ROWS, ENOUGH_ROWS_OF_LATENT = 200, 80
 """A plan with rows for fewer tasks than this is replaced by one with fewer beliefs. The second number is for three
 filters and `Latent`: where there are kinds of tasks, `Latent` is worth more than rows for other tasks."""
 MIN_ROWS, MIN_ROWS_ON_GRAPH = 4, 16
 """The smallest number of task rows. On a graph, one example updates up to ten of them."""
 SHORT_SHARE = 8
-"""Short rows take 1/8 of the bytes, half of them from the bytes for rows."""
+"""Short rows take 1/8 of the bytes."""
 MIN_CELLS, MAX_CELLS = 16, 2**16
 """Limits of the number of hashed biases of a filter."""
 SMALL_BUDGET = 96 * 1024
-"""Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them."""
+"""Up to this many bytes, AdaGrad over Fourier features is a better use of memory than a filter over them, and rows of
+tasks than bins."""
 SCARCE = 2**20
 MULTIPLE, SCARCE_MULTIPLE = 2, 24
 """AdaGrad may have this multiple of the useful frequencies. With a budget of up to `SCARCE` bytes the multiple is
@@ -120,9 +121,13 @@ def _is_balanced(plan: Settings, candidate: _Candidate, limit: int) -> bool:
 
 
 def _with_bins(settings: Settings, limit: int) -> Settings:
-    """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it."""
+    """Return the settings with as many bins as their share of the bytes allows, and with pairs if they fit into it.
+
+    With few bytes, rows for more tasks are worth more than bins.
+    """
     columns = shapes.dense_columns(settings)
-    if not settings.parameters.shared or not columns:
+    rows_come_first = belief_sets.has_tasks(settings) and limit <= SMALL_BUDGET
+    if not settings.parameters.shared or not columns or rows_come_first:
         return settings
     for edges in BINS:
         binned = settings.with_parameters(bins=edges)
@@ -156,8 +161,8 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
     tasks, has_fourier = belief_sets.has_tasks(settings), bool(parameters.frequencies)
     sized = bare
     if tasks and parameters.fourier_filter is not None:
-        # Hashed biases get more bytes if tasks have no rows, because they are then the only own weights of a task.
-        share = available // (5 if shapes.row_bytes(sized) else 3)
+        # The fewer other own weights a task has, the more bytes its hashed biases get.
+        share = available // (8 if parameters.latent else 5 if shapes.row_bytes(sized) else 3)
         cells = max(MIN_CELLS, share // (4 * (settings.n_outputs + 1) * (1 + len(parameters.bandwidths))))
         sized = sized.with_parameters(fourier_cells=min(cells, MAX_CELLS))
     short_rows = available // SHORT_SHARE if parameters.short_rows else 0
@@ -176,7 +181,7 @@ def _divided(settings: Settings, limit: int) -> Settings | None:
             cells = available // 8 // (8 * len(parameters.rates) * settings.n_outputs)
             sized = sized.with_parameters(own_cells=cells if cells >= shapes.fourier_width(sized) else 0)
     row = shapes.row_bytes(sized)
-    share = (available // 2 if has_fourier else available) - short_rows // 2
+    share = available // 2 if has_fourier else available
     if tasks and parameters.bins and limit > SMALL_BUDGET:
         # They get a part of the bytes for rows, after `ENOUGH_ROWS` of them.
         cells = min(available // BIN_CELL_SHARE, share - ENOUGH_ROWS * row) // (8 * settings.n_outputs)
