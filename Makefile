@@ -150,7 +150,7 @@ docs: $(VENV)/.tested
 
 # Measures speed: ratios within one run, and other libraries on the same data.
 bench: $(VENV)/.installed
-	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data,bench]"
+	$(PIP) install "$$(echo $(WHEEL)/*.whl)[data,serve,bench]"
 	$(BIN)/python benchmarks/speed/run.py --docs docs/speed.md
 
 clean:
