@@ -1,4 +1,4 @@
-"""Writes docs/algorithms/budgetron-results.md from the JSON of the items."""
+"""Writes docs/algorithms/budgetron-results.md from results/NAME.json, one file per item (a group of measurements)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ PAGE = HERE.parents[1] / "docs" / "algorithms" / "budgetron-results.md"
 HEAD = """# Budgetron: results
 
 After reading this page, you know how many errors [`Budgetron`](budgetron.md) makes on real and synthetic streams,
-beside its targets and beside other learners (*peers*). Budgetron makes one pass with default parameters; each example
-is predicted before it is learned. `python benchmarks/accuracy/run.py` writes this page; the rows are in
-`benchmarks/accuracy/results`.
+beside its targets and beside other learners (*peers*). Budgetron makes one pass with default parameters, except for the
+budget and, in the section Graph, the graph. Each example is predicted before it is learned.
+`python benchmarks/accuracy/run.py` writes this page; the rows are in `benchmarks/accuracy/results`.
 
-- Each section begins with its targets; the first table says whether they are met.
+- The first table of each section lists its targets, and says whether they are met.
 - *Version 0.1* is the learner `Budgetron` of the first version of this library. Its budget is a number of stored
   examples or a size.
-- *Order*: a stream is read in one or several random orders, and figures are means over them.
-- *Met*: a target that is another learner's error is met if Budgetron's error exceeds it by at most 0.1 points, or by
-  at most two standard errors of the differences between the orders. Other targets are met exactly or not at all.
+- *Order*: figures are means over one or several orders. An order of a real set is random, or stored with the set; a
+  synthetic stream is drawn again instead. The flights are read once, in the order of time. Ratios of speed use the
+  fastest of several passes.
+- *Met*: where Budgetron must be no worse than another learner, its error may exceed the other one by 0.1 points, or by
+  two standard errors of the differences between the orders if that is more. All other targets have no tolerance; this
+  includes those named *below* or *improved*.
 - *ECE* is the expected calibration error, the mean distance between predicted probabilities and observed frequencies.
   In brackets is the ECE for labels that are *drawn* from the predictions themselves, which is due to chance alone.
 - *KiB* is the memory that was allocated, and *µs* the time per example.
@@ -32,13 +35,17 @@ NOTES = """
 *Peers* are tuned by a small grid on the first fifth of each stream; the chosen settings are in the JSON files. The
 peers are:
 
-- AdaGrad on standardised columns, with shared and own weights; for sparse rows the same in a hashed table;
+- AdaGrad with shared and own weights, on standardised columns; at equal bytes, in a hashed table, where sparse rows
+  are scaled to length 1 instead;
 - Vowpal Wabbit with `-q`, a weight for every pair of task and feature;
-- random Fourier features with a diagonal Gaussian filter; FOGD and NOGD (Lu et al. 2016); Ahpatron (Liao et al. 2024).
+- random Fourier features with a diagonal Gaussian filter; FOGD and NOGD (Lu et al. 2016); Ahpatron (Liao et al. 2024);
+- in the section Libraries, also learners of river and scikit-learn; river's forest has its default settings;
+- in the section Graph, the learners of the paper with 500 stored examples, not tuned.
 
-The budget of a peer counts its weights and frequencies as float32; that of Ahpatron, which is a learner of this
-library, counts all its bytes. Ahpatron has margins but no probabilities, so its log loss and ECE say nothing. The time
-per example depends on the load of the machine, which is given with each table.
+The budget of a peer counts the numbers that it stores, as float32 (Vowpal Wabbit: 16 bytes per weight). That of
+Ahpatron, which is a learner of this library, counts all its bytes. AdaGrad without a hashed table has no budget.
+Ahpatron and the learners of the paper have margins but no probabilities, so their log loss and ECE say nothing. The
+time per example depends on the load of the machine, which is given with each table.
 """
 
 
@@ -65,8 +72,8 @@ def _summary(rows: list[dict[str, Any]]) -> str:
         text += "".join(f"| {_cell(c['what'])} | {c['figure']} | {c['target']} |\n" for c in missed)
     if any(record["quick"] for record in rows):
         text += (
-            "\nSections marked *first look* were run on the first 3,000 rows of each stream, on a busy machine and "
-            "while the learner was still being changed. They show that the measurement works. "
+            "\nSections marked *first look* were run on the first 3,000 rows of each stream (`--quick`). "
+            "They show that the measurement works. "
             "**They are no evidence for or against a target**, which is meant for whole streams.\n"
         )
     return text
@@ -98,7 +105,7 @@ def _section(record: dict[str, Any]) -> str:
 
 
 def _orders(record: dict[str, Any]) -> str:
-    """How many orders the rows have: items with large or fixed streams have fewer than the command asked for."""
+    """How many orders the rows have; some items use fewer than the command asked for."""
     counts = sorted({row["orders"] for row in record["rows"] if "orders" in row}) or [record["orders"]]
     text = " or ".join(map(str, counts))
     return f"{text} order{'s' if counts[-1] > 1 else ''}"

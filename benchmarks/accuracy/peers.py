@@ -32,7 +32,7 @@ from streams import Stream
 
 from budgetron import BudgetSgd, kernels
 
-sys.path.append(str(Path(__file__).parents[1]))  # what several kinds of measurements use
+sys.path.append(str(Path(__file__).parents[1]))  # modules that several kinds of measurements share
 from vowpal_file import write_vowpal
 
 Floats = Any

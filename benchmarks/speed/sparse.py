@@ -14,7 +14,7 @@ from yardsticks import csr_products
 
 from budgetron import Budgetron, RandomBudgetPerceptron, kernels
 
-sys.path.append(str(Path(__file__).parents[1]))  # what several kinds of measurements use
+sys.path.append(str(Path(__file__).parents[1]))  # modules that several kinds of measurements share
 from vowpal_file import write_vowpal
 
 

@@ -1,4 +1,4 @@
-"""A copy of a host: every state can be restored, a standby follows it, and a former owner cannot write to it."""
+"""A copy of a host: every state can be restored, a standby follows it, and a former owner cannot change it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_record_can_be_restored(tmp_path, url, copied):
     assert verify(url).examples == 72
 
 
-def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
+def test_a_restored_host_does_not_learn_a_request_twice(tmp_path, url, copied):
     restore(url, tmp_path / "new", position=7)
     with Host.open(tmp_path / "new") as host:
         assert host.position == 1_000_001  # far above the numbers that the owner may have used since
@@ -48,7 +48,7 @@ def test_restored_keys_learn_nothing_twice(tmp_path, url, copied):
 
 
 def test_a_new_owner_leaves_numbers_to_records_that_were_not_copied():
-    """The former owner may have used the numbers after the last copied record, also just before a round number."""
+    """The former owner may have used the numbers after the last copied record, so half a million of them stay free."""
     for position in (0, 7, 499_999, 500_000, 999_999, 1_000_000, 1_000_001):
         assert unused_number(position) >= position + 500_000
 
@@ -75,8 +75,8 @@ def test_a_directory_is_cut_back_to_a_record(tmp_path, copied):
         restore(tmp_path / "owner", tmp_path / "owner", at=1e9)
 
 
-def test_records_that_the_model_rejects_are_removed_from_the_copy(tmp_path, url):
-    """A rejected record is in the log, and is copied, until the next commit clears it."""
+def test_a_follower_and_a_restore_reject_the_records_that_the_model_rejected(tmp_path, url):
+    """A rejected record stays in the log until the next commit removes it. The copy may keep it."""
     store = open_store(url)
     with Host.open(tmp_path / "owner", MODEL) as host:
         replicator = Replicator(tmp_path / "owner", store)
@@ -177,7 +177,7 @@ def test_a_standby_follows_and_takes_over(tmp_path, url, copied):
     assert Replicator(tmp_path / "standby", store).claim.epoch == 3
 
 
-def test_a_former_owner_that_writes_too_late_is_rejected(tmp_path, url, copied, monkeypatch):
+def test_what_a_former_owner_writes_too_late_is_ignored(tmp_path, url, copied, monkeypatch):
     """The former owner checks the epoch before another process takes over, and writes afterwards."""
     host, replicator, _ = copied
     store = open_store(url)

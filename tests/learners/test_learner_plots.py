@@ -21,7 +21,7 @@ pyplot = pytest.importorskip("matplotlib.pyplot", reason="the extra `plot` is no
 RNG = np.random.default_rng(3)
 N = 300
 X = RNG.normal(size=(N, 3))
-TASKS = [f"<b>user $ {task}" for task in RNG.integers(6, size=N)]
+TASKS = [f"<b>user$^$ {task}" for task in RNG.integers(6, size=N)]
 Y = (X[:, 0] + 0.5 * RNG.normal(size=N) > 0).astype(int)
 
 
@@ -46,7 +46,7 @@ def test_plot_budget_share_has_one_bar_per_task(learner):
     top_2 = model.plot_budget_share(top=2)
     assert sum(bar.get_width() for bar in top_2.patches) == pytest.approx(100)
     assert [label.get_text() for label in top_2.get_yticklabels()][-1] == "4 others"
-    ax.figure.canvas.draw()  # fails if matplotlib takes the dollar sign in a name for a formula
+    ax.figure.canvas.draw()  # fails if matplotlib takes "$^$" in a name for a formula
     axes = pyplot.subplots()[1]
     assert model.plot_budget_share(ax=axes) is axes
     with pytest.raises(InputError, match="top"):

@@ -40,7 +40,10 @@ class ModelHost(Protocol):
 
     @property
     def replayed_examples(self) -> int:
-        """How many examples were learned from the log when the directory was opened."""
+        """How many examples were learned again when the directory was opened.
+
+        They are those of the log after the snapshot, or for a model in shards those of unfinished requests.
+        """
 
     @property
     def n_corrections(self) -> int:
@@ -83,7 +86,11 @@ class ModelHost(Protocol):
     def restore(self, content: bytes, swapping: AbstractContextManager[Any] | None = None) -> None: ...
 
     def confirm(self) -> None:
-        """Wait until the last commit is in the copy, if there is one. A retry of a change calls this."""
+        """Wait until the copy of the model, if it has one, contains the last commit.
+
+        Called if an activation or promotion of a version is repeated, because the first attempt may have failed while
+        it was being copied.
+        """
 
     def backup(self, path: Path) -> None: ...
 

@@ -149,7 +149,8 @@ class Adwin:
         mean0, mean1 = older[:, :-1, 1] / safe0, (total[:, 1:2] - older[:, :-1, 1]) / safe1
         mean = total[:, 1] / total[:, 0]
         variance = np.maximum(total[:, 2] / total[:, 0] - mean * mean, 0.0)
-        # δ is divided into this many parts: half for the overall row, half for all tasks together; then by the cuts.
+        # The overall row has half of δ, and the rows of the tasks share the other half equally. Each row divides its
+        # share equally among its cuts: δ / parts is the share of one cut.
         parts = np.where(due == OVERALL, 2.0, 2.0 * max(self._rows - 1, 1)) * (_BUCKETS - 1)
         tests = self._tests[due]
         # ln(2/δ') for the k-th test, k = `tests`.
@@ -203,5 +204,5 @@ def words(alarm: Alarm) -> str:
     means = (alarm.before, alarm.after)
     before, after = (f"{100 * mean:.1f} %" if alarm.loss == "error" else f"{mean:.3f}" for mean in means)
     whose = "" if alarm.overall else " of the task"
-    ago = f"in the {alarm.n:,} examples{whose} before example {alarm.position:,}"
+    ago = f"in the {alarm.n:,} examples{whose} up to example {alarm.position:,}"
     return f"the {alarm.loss} rose from {before} to {after} {ago}"

@@ -17,7 +17,7 @@ namespace budgetron {
 
 class CoefficientLearner : public Learner {
  public:
-  // Examples whose norm √K_tt is at most η are never learned. With η = 0, this affects only examples of norm 0.
+  // After a mistake, an example whose norm √K_tt is at most η is not learned. With η = 0, this affects only examples of norm 0.
   explicit CoefficientLearner(const Config& config, double eta = 0) : Learner(config), eta2_(eta * eta), beta_(bytes_) {
     require_kernel();
     grow(capacity());
@@ -69,14 +69,14 @@ class CoefficientLearner : public Learner {
     }
   }
 
-  // Sets the coefficient of a slot to size · step: ± `size` for the outputs of the step, and 0 for all others.
+  // Sets beta_ of a slot to size · step: ± `size` for the outputs of the step, and 0 for all others. The caller has divided `size` by scale_.
   void set(std::size_t slot, const Step& step, double size) {
     for (std::size_t o = 0; o < config_.n_outputs; ++o) beta(o)[slot] = 0.0;
     beta(step.plus)[slot] = step.sign * size;
     if (step.minus < config_.n_outputs) beta(step.minus)[slot] = -step.sign * size;
   }
 
-  // Multiplies all coefficients by scale_ and sets scale_ to 1. Called before scale_ could underflow or overflow.
+  // Multiplies beta_ by scale_ and sets scale_ to 1, so the coefficients stay the same. Called before scale_ could underflow or overflow.
   void fold_scale() {
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
       for (std::size_t j = 0; j < size(); ++j) beta(o)[j] = flushed(beta(o)[j] * scale_);

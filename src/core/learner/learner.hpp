@@ -36,7 +36,7 @@ struct Config {
   std::size_t pool = 0;       // sparse: the number of non-zeros that can be stored; 0: no limit
   std::uint64_t hash_seed = 0;  // randomises the hash tables; only speed depends on it
   std::size_t n_tasks = 0;      // k, if the graph has a fixed list of tasks; 0: tasks may be added at any time
-  Parameters parameters;        // the parameters that only this rule has
+  Parameters parameters;        // the parameters of the rule, by name
 };
 
 // The outcome of learning an example; flags are combined with |.
@@ -75,7 +75,7 @@ struct Scratch {
   const std::int64_t* task_ids = nullptr;  // one per row of the current block
   std::unique_ptr<RuleScratch> of_rule;    // use rule_scratch()
 
-  // The working memory of the rule, of the rule's own type. It is created at the first call, by the rule's size_scratch().
+  // The working memory of the rule, of the rule's own type. The first call of this function creates it; the rule's size_scratch() makes that call.
   template <class Type>
   Type& rule_scratch() {
     if (!of_rule) {
@@ -86,14 +86,13 @@ struct Scratch {
   }
 };
 
-// A question about a model, such as "explain". Some questions, such as "variances", are answered by some rules only. The answer is a State.
+// A question about a model, such as "explain". Some questions, such as "variances", are answered by some rules only.
 struct Query {
   std::string name;
   const Rows* rows = nullptr;  // null if the question is not about rows
   // One task id and cluster per row.
   const std::int64_t* task_ids = nullptr;
   const std::int64_t* clusters = nullptr;
-  State arrays;
 };
 
 class Learner {
@@ -116,8 +115,8 @@ class Learner {
              const std::int64_t* clusters, const double* weights, double* margins, std::uint8_t* flags);
   std::size_t lookahead() const { return store_->lookahead(); }  // how many rows the store multiplies in one pass
 
-  // The index of the first row that must be rejected, because it is not finite or its kernel values would overflow; rows.count if there is
-  // none.
+  // The index of the first row that must be rejected, because it is not finite, or so large that products with other rows, or of kernel
+  // values, could overflow; rows.count if there is none.
   std::size_t first_bad_row(const Rows& rows) const;
   void margins(const Rows& rows, std::size_t from, std::size_t to, const std::int64_t* task_ids,
                const std::int64_t* clusters, double* out) const;
@@ -142,7 +141,8 @@ class Learner {
   std::size_t memory_bytes() const { return bytes_.used; }
   std::int64_t n_seen() const { return n_seen_; }
   std::int64_t n_mistakes() const { return n_mistakes_; }
-  // For a model that has learned the examples of another one again, to replace it: it takes over the counts of that model.
+  // Sets the counts of a new learner that replaces another one. The new one has learned only the first rows, which were kept, but its counts are
+  // to be those of the whole stream.
   void set_counts(std::int64_t n_seen, std::int64_t n_mistakes) {
     n_seen_ = n_seen;
     n_mistakes_ = n_mistakes;
@@ -155,7 +155,7 @@ class Learner {
   double gamma() const { return config_.kernel.gamma; }
 
  protected:
-  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // computes scratch.margins from scratch.row
+  virtual void score(const Instance& x, Task task, Scratch& scratch) const = 0;  // computes scratch.margins; a rule that stores examples reads scratch.row
   virtual std::uint8_t update(const Example& example, Scratch& scratch) = 0;  // the update; returns the flags kMistake, …
   // Allocates the rule's arrays for this many slots. If it throws, some arrays may be larger than needed; nothing else has changed.
   virtual void grow(std::size_t capacity) = 0;

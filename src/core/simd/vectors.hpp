@@ -1,7 +1,7 @@
 // A vector register of BUDGETRON_VECTOR bytes, for the loops of simd.cpp. It uses the vector extensions of GCC and Clang, or an
 // array and plain loops for other compilers; BUDGETRON_PLAIN_LOOPS selects the plain loops, for tests.
 //
-// Both variants add in the same order.
+// Both variants add in the same order. simd.cpp, which includes this file, is compiled once per instruction set.
 #pragma once
 
 #include <math.h>
@@ -29,9 +29,9 @@ using std::size_t;
 #define BUDGETRON_INLINE inline
 #endif
 
-// Before a loop over the numbers that do not fill a register. GCC 16 vectorises such loops too, from the first aligned address, and fuses
-// multiplication and addition only in the rest of them. Then the last digits depend on where an array lies in memory. GCC knows the pragma since
-// version 14.
+// Stands before a loop over the last numbers, which do not fill a register. GCC 16 would vectorise even such a loop, beginning at the first
+// aligned address, and fuse multiplication and addition only for the numbers before and after the vectorised part. Then the last digits would
+// depend on where an array lies in memory. GCC has had the pragma since version 14.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 14
 #define BUDGETRON_ONE_BY_ONE _Pragma("GCC novector")
 #else
@@ -50,7 +50,7 @@ template <class X, class V>
 inline V where_equal(const X& x, const X& y, const V& a, const V& b) {
   return x == y ? a : b;
 }
-// The smaller and the larger of a and b; b if a is NaN. Each compiles to one instruction.
+// The smaller and the larger of a and b; b if a is NaN. On x86-64, each compiles to one instruction for float and double.
 template <class V>
 inline V smaller(const V& a, const V& b) {
   return a < b ? a : b;
@@ -66,12 +66,13 @@ inline double magnitude(double x) { return x < 0 ? -x : x; }
 template <class T>
 struct Pack {
   typedef T type __attribute__((vector_size(BUDGETRON_VECTOR)));
-  typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));  // needs no alignment
+  typedef T loose __attribute__((vector_size(BUDGETRON_VECTOR), aligned(alignof(T)), may_alias));  // aligned like a single T
   typedef T four __attribute__((vector_size(4 * sizeof(T))));  // always four numbers
   static constexpr size_t lanes = BUDGETRON_VECTOR / sizeof(T);
 };
 
-// Prefetches the cache line at p. The function in intrinsics.hpp cannot be used: a linker keeps one copy of it for all instruction sets.
+// Prefetches the cache line at p. Of the inline function in intrinsics.hpp, the linker would keep only
+// one of the compiled copies, perhaps one with instructions that the processor lacks.
 inline void prefetch(const void* p) { __builtin_prefetch(p); }
 
 // The number of type To with the same bits as `from`, as std::bit_cast of C++20 returns it.
@@ -112,11 +113,11 @@ inline typename Pack<T>::type all_lanes(T value) {
   return typename Pack<T>::type{} + value;
 }
 
-// sum += a b, lane by lane, rounded once where the processor can. GCC 14 fuses `sum += a * b` in some copies of a loop and not in others. Then
+// sum += a b, lane by lane, rounded once if V is a register and the instruction set has a fused multiply-add. GCC 14 fuses `sum += a * b` in some copies of a loop and not in others. Then
 // the squared norm of a row depends on the number of rows in the call, and a model that is loaded differs from the one that was saved.
 template <class V>
 inline void multiply_add(V& sum, const V& a, const V& b) {
-  sum += a * b;  // integers, and processors without such an instruction
+  sum += a * b;  // integers, single numbers, and instruction sets without a fused multiply-add
 }
 #if defined(__FMA__)
 inline void multiply_add(__m128& sum, const __m128& a, const __m128& b) { sum = _mm_fmadd_ps(a, b, sum); }

@@ -142,4 +142,4 @@ def test_a_directory_of_a_service_is_refused_with_a_remedy(tmp_path: Path, budge
     with Host.open(tmp_path / "model", lambda: Forgetron(5)) as host:
         host.learn([[0.0], [1.0]], [0, 1])
     refused = " ".join(budgetron("inspect", tmp_path / "model", code=2).output.split())
-    assert "without a model" not in refused and "a model of the service" in refused
+    assert "without a model" not in refused and "a model of the service" in refused and "GET /v1/snapshot" in refused

@@ -17,7 +17,7 @@ Stream = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Run:
-    """An engine that learns rows, class codes and tasks as the tests write them."""
+    """An engine, with methods that convert lists of rows, class codes and tasks to the arrays that it accepts."""
 
     def __init__(self, rule: str, n_features: int, **settings: Any) -> None:
         chosen: dict[str, Any] = {"kernel": kernels.Linear(), "graph": graphs.complete()} | settings

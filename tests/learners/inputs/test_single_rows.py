@@ -186,7 +186,8 @@ def test_single_sparse_rows_equal_blocks_and_dense_ones_are_refused():
             single.predict_one(not_sparse)
     dense = RandomBudgetPerceptron(8).partial_fit(X, Y)
     assert dense.predict_one(rows[5]) == dense.predict(rows[5])[0]  # a dense model converts sparse rows
-    assert dense.learn_one(rows[5], 1) == dense.decision_function(rows[5])[0]
+    margin = dense.decision_function(rows[5])[0]
+    assert dense.learn_one(rows[5], 1) == margin
     with pytest.raises(InputError, match="either dicts or rows"):
         dense.learn_one({"a": 1.0}, 1)
 

@@ -1,9 +1,10 @@
-"""Conversion between a learner and the record of a model file.
+"""Conversion between a learner and the content of a model file.
 
-The record holds the constructor's parameters, the engine's settings (fixed by the first block), and everything learned.
-A learner restored from it continues bit for bit. `content_of` (for saving) validates parameters, settings, graphs,
-state, labels, the operating point and columns like `model_of` (for loading), so that errors in them are found when the
-model is saved. Called by `Learner.save`, `load`, and by durable and distributed models.
+A model file has a record (JSON) and arrays. Together they hold the constructor's parameters, the engine's current
+settings, and everything learned. A learner restored from them continues bit for bit. `content_of` (for saving)
+validates parameters, settings, graphs, state, labels, the operating point and columns like `model_of` (for loading), so
+that errors in them are found when the model is saved. Called by `Learner.save`, `load`, and by durable and distributed
+models.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from budgetron.persist.columns import SavedColumns, check_columns
 from budgetron.persist.names import NoJSON, decode_name, encode_name
 
 Arrays = dict[str, NDArray[Any]]
-_MAX_LABEL_BYTES = 64 * 2**20  # a forged dtype such as "<U999999999" must not allocate memory
+_MAX_LABEL_BYTES = 64 * 2**20  # a forged file may name dtypes up to "<U9999999"; they must not allocate much
 # NumPy's kind of a label's dtype → the Python type of the labels in the record.
 _KINDS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "U": str, "S": bytes, "O": object}
 
@@ -218,7 +219,7 @@ def _item(value: Any) -> Any:
 
 
 def _check_parameter(learner: Any, name: str, value: Any) -> None:
-    """Reject a JSON value that is not of the type that the constructor's signature names."""
+    """Reject a JSON value of the wrong type: `COMMON_PARAMETERS` and the constructor's signature name the types."""
     expected = schema.COMMON_PARAMETERS.get(name) or learner._parameter_type(name)
     try:
         msgspec.convert(value, expected)

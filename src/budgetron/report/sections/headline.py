@@ -1,4 +1,4 @@
-"""The head of the page: title, one sentence, and the most important numbers."""
+"""The head of the page: title, a short paragraph about the run, warnings if any, and the most important numbers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def headline(validation: Validation, model: Any, context: Context) -> str:
     )
     stopped = "The run was stopped before the end of the stream. These are the results up to that point."
     return (
-        f"<h1>{escape(context.title)}</h1>{paragraph(_sentence(validation, model, context), 'lead')}"
+        f"<h1>{escape(context.title)}</h1>{paragraph(_lead(validation, model, context), 'lead')}"
         + (paragraph(stopped, "warning") if context.interrupted else "")
         + (paragraph(_rare(*validation.rare), "warning") if validation.rare is not None else "")
         + f'<dl class="cards">{shown}</dl>'
@@ -61,7 +61,7 @@ def _rare(label: Any, share: float) -> str:
 
 
 def _ranking_cards(validation: Validation) -> list[tuple[str, str, str]]:
-    """Return the cards of AUC, average precision and precision at k; none if nothing was ranked."""
+    """Return the cards of AUC, average precision and precision at k; none if AUC is undefined."""
     overall = validation.overall
     if overall.auc is None:
         return []
@@ -76,7 +76,7 @@ def _ranking_cards(validation: Validation) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _sentence(validation: Validation, model: Any, context: Context) -> str:
+def _lead(validation: Validation, model: Any, context: Context) -> str:
     learner = "A model" if model is None else type(model).__name__
     source = f" on {context.source}" if context.source else ""
     late = f" Each label arrived {as_count(validation.delay)} examples later." if validation.delay else ""
