@@ -55,10 +55,12 @@ def check_folder(who: str, option: str, path: str | None, overwrite: bool, own: 
     parent = target.absolute().parent
     if not parent.is_dir():
         raise input_error(who, option, "in a folder that exists", repr(path), f"Create it with mkdir -p {parent}.")
+    if not os.access(target if target.exists() else parent, os.W_OK):
+        raise input_error(who, option, "in a folder you may write to", repr(path))
     if not target.exists() or not any(target.iterdir()):
         return
     if not is_in_shards(path) or is_live(path):
-        raise input_error(who, option, "a new folder, or one that --save wrote", f"{path!r}, which holds other files")
+        raise input_error(who, option, "a new folder, or one that --save wrote", f"{path!r}, which is neither")
     is_own = own is not None and Path(own).exists() and target.samefile(own)
     if not (overwrite or is_own):
         raise input_error(who, option, "a new folder", f"{path!r}, which holds a model", "Replace it with --overwrite.")
@@ -72,7 +74,7 @@ def text_file(path: str | None) -> Iterator[IO[str]]:
         return
     # A symbolic link stays a link: its target is replaced.
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():  # a pipe or a device cannot be renamed, so write to it directly
+    if target.exists() and not target.is_file():  # renaming would replace a pipe or a device by a file
         with open(target, "w", newline="", encoding="utf-8") as file:
             yield file
         return

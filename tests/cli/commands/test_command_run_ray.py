@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from budgetron import Budgetron, SharedProjectron, graphs, io
-from budgetron.cli import main, models
+from budgetron.cli import main, models, outputs
 from budgetron.distributed import ReplicatedModel, ShardedModel
+from budgetron.errors import InputError
 
 
 def rows(path, start=0, n=600):
@@ -100,6 +101,16 @@ def test_wrong_options_are_rejected_before_anything_is_learned(tmp_path, live_di
         assert done.exit_code == 2 and message in done.output, done.output
     assert json.loads(output_of("inspect", directory, "--json"))["seen"] == 600
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["new", "existing"])
+def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, name):
+    (tmp_path / "existing").mkdir()
+    # Not `chmod`: root may write to every folder.
+    read_only = tmp_path / "existing" if name == "existing" else tmp_path
+    monkeypatch.setattr(os, "access", lambda path, mode: path != read_only)
+    with pytest.raises(InputError, match="--save must be in a folder you may write to"):
+        outputs.check_folder("run", "--save", str(tmp_path / name), overwrite=False)
 
 
 @pytest.mark.parametrize("graph", [graphs.complete(), graphs.disconnected()])
