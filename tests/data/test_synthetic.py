@@ -62,7 +62,7 @@ def test_relatedness_is_right_on_average_with_many_tasks() -> None:
 
 
 def test_relatedness_determines_how_often_labels_agree() -> None:
-    """Two Gaussian half-spaces at angle θ disagree on a share θ/π of the instances."""
+    """Two half-spaces at angle θ disagree on a share θ/π of Gaussian instances."""
     for relatedness in (0.2, 0.9):
         dataset, answer = stream(20000, d=30, n_tasks=2, relatedness=relatedness)
         by_other_task = np.einsum("ij,ij->i", dataset.X, answer.start[1 - dataset.tasks]) > 0
@@ -75,8 +75,8 @@ def test_noise_is_the_error_of_the_known_answer(form: str, noise: float) -> None
     dataset, answer = stream(20000, d=FORMS[form], form=form, noise=noise, words=8, seed=1)
     wrong = (answer.labels != dataset.y).mean()
     assert abs(wrong - noise) <= 4 * np.sqrt(noise * (1 - noise) / 20000)  # four standard deviations
-    # A positive label is right with probability 1 − noise. The answer's probability of a positive label is then
-    # 1 − noise, and otherwise noise.
+    # A positive label is right with probability 1 − noise. The answer gives it the probability 1 − noise if it is
+    # right, and noise if it is wrong.
     assert abs(answer.probabilities[dataset.y == 1].mean() - (1 - noise) ** 2 - noise**2) < 0.02
 
 

@@ -67,7 +67,10 @@ class PointFigures:
         return self._expected()[1] / self.n if self.n else None
 
     def _expected(self) -> tuple[Floats, float]:
-        """Return the false positives and false negatives of the cuts, and the number of questions to a person."""
+        """Return the false positives and false negatives of the cuts, and the number of questions to a person.
+
+        With more than two labels, the first number counts all errors.
+        """
         if len(self.counts) == 1:
             negatives, positives = self.counts[0]
             low, high = self.cuts

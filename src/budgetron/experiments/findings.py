@@ -111,7 +111,7 @@ def _complete_beats_disconnected(table: Table, blocks: list[TableBlock]) -> Find
 
 
 def _projections_beat_eviction(table: Table, blocks: list[TableBlock]) -> Finding:
-    """Check that both projection algorithms are better than both algorithms that only evict."""
+    """Check that both projection algorithms are better than both algorithms without projections."""
     pairs = {
         f"{block.name} {graph} {share} %: {projection} against {other}": table.paired(
             (block.name, projection, graph, share), (block.name, other, graph, share)

@@ -74,7 +74,10 @@ class Comparator:
         return 0.0
 
     def scaled(self, factor: float) -> Comparator:
-        """Return the same classifiers multiplied by a factor. A larger one has less hinge loss but a larger norm."""
+        """Return the same classifiers multiplied by a factor.
+
+        A larger factor lowers the hinge loss of correct predictions, but raises the norm.
+        """
         return replace(self, weights=factor * self.weights)
 
     def minus(self, other: Comparator) -> Comparator:

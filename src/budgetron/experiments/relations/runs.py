@@ -95,7 +95,7 @@ def _cell(row: Row, stream: str, drawn: Drawn, seed: int) -> Json:
 
 
 def similarity_of(model: Any, tasks: list[int], centred: bool = False) -> Floats:
-    """Return the cosines between the tasks' linear functions, or the correlations of their weights."""
+    """Return the cosines between the tasks' weights; with `centred`, their correlations."""
     # A Budgetron mixes several models, whose functions need not be linear; it has its own method.
     if hasattr(model, "beliefs_"):
         return np.asarray(model.task_similarity(tasks))

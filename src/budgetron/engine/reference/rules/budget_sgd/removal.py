@@ -9,9 +9,9 @@ r is the example to evict, t the new example, S the stored examples. `rule` expl
                multiplied by the same factor instead, so that no norm exceeds ηγ (Lu et al.)
                uniform: p_j = 1/|S|
                weighted: p_j ∝ max(0, 1 − (|S| − 1) w_j / Σw),  w_j = ‖β_j‖ √K_jj
-    replace    r = argmin ‖β_j‖² (K_jj − K_jt²/K_tt) over the stored examples;
-               β_t = β_r K_rt/K_tt + τ y,  S ← S \\ {r} ∪ {t}
-               with `skip`, passive-aggressive steps on a full store skip t if half of that minimum > τ ‖K_t‖² (C − τ/2)
+    replace    r = argmin ‖β_j‖² (K̃_jj − K̃_jt²/K̃_tt) over the stored examples;
+               β_t = β_r K̃_rt/K̃_tt + τ y,  S ← S \\ {r} ∪ {t}
+               with `skip`, passive-aggressive steps on a full store skip t if half of that minimum > τ ‖K̃_t‖² (C − τ/2)
 
 The condition for skipping comes from the objective of a passive-aggressive step, ½‖f' − f‖² + C ℓ'(x_t): if it holds,
 keeping f has a smaller objective than replacing r by t (BPA-S).
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Remove(Method):
-    """Evict the example with the smallest ‖β_j‖ √K_jj, the norm of its term of f."""
+    """Evict the example with the smallest ‖b_j‖ √K_jj, the norm of its term of f."""
 
     def evict(self) -> int:
         r = least(self.sizes(), self.rule.store.arrival)
@@ -46,7 +46,7 @@ class Remove(Method):
         return r
 
     def sizes(self) -> Array:
-        """Return ‖β_j‖ √K_jj."""
+        """Return ‖b_j‖ √K_jj."""
         sizes: Array = self.rule.weights.norms() * np.sqrt(self.rule.k_jj)
         return sizes
 
