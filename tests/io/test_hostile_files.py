@@ -89,7 +89,7 @@ class GeneratedFile(RawIOBase):
         return True
 
     def read(self, size=-1):
-        return bytes(bytearray(next(self._pieces, b"")))  # a copy, so that a reader that keeps it uses memory
+        return bytes(bytearray(next(self._pieces, b"")))  # a copy, so keeping the pieces takes memory
 
 
 def peak_memory(source, **more):

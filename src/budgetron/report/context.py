@@ -14,7 +14,7 @@ from budgetron.version import __version__
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of packages and of the platform that a result may depend on."""
+    """Return what a result may depend on: the versions of Python and of packages, and the kind of machine."""
     versions = {"budgetron": __version__, "Python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn"):
         try:

@@ -10,7 +10,7 @@
 // Kernel values have a rounding error of about `noise` · K_tt, which depends on the precision of the rows. A smaller δ² counts
 // as 0. A δ² far below 0 means that rounding errors have accumulated in the inverse.
 //
-// Q is never computed for all B + 1 instances. Its entries follow from P:  Q_jj = P_jj + α_j²/δ²,  Q_jr = P_jr + α_j α_r/δ²,  and −α_r/δ²
+// The matrix Q of the B + 1 instances is never stored. Its entries follow from P:  Q_jj = P_jj + α_j²/δ²,  Q_jr = P_jr + α_j α_r/δ²,  and −α_r/δ²
 // between r and the new instance.
 #pragma once
 
@@ -53,8 +53,8 @@ class Span {
 
   // √P_jj. 1/√P_jj is the distance of j from the span of the other stored instances.
   double root_diagonal(std::size_t j) const { return std::sqrt(gram_->diagonal()[j]); }
-  // √Q_jj for the B + 1 instances, as a function of j for loops over all slots. It makes no virtual call, so that compilers can vectorise such
-  // a loop.
+  // √Q_jj as a function of the slot j, where Q includes the new instance. The function makes no virtual call, so that compilers can vectorise a
+  // loop over all slots.
   auto root_diagonals(double delta2) const {
     return [p = gram_->diagonal(), a = alpha.data(), delta2](std::size_t j) { return std::sqrt(p[j] + a[j] * a[j] / delta2); };
   }
@@ -86,8 +86,8 @@ class Span {
     count_change();
   }
 
-  // Called after the kernel has changed. Evicts every stored instance that is within η of the span of the others, the nearest first. With
-  // the new kernel such an instance would not have been stored, and its entries in the inverse could be arbitrarily large.
+  // Called after the kernel has changed. Evicts the instance nearest to the span of the others, until none is within η of it. With the new
+  // kernel such an instance would not have been stored, and its entries in the inverse could be arbitrarily large.
   template <class Evict>
   void evict_dependent(double eta2, Evict evict) {
     while (gram_->size() > 1) {
@@ -95,7 +95,7 @@ class Span {
       std::size_t nearest = 0;
       for (std::size_t j = 1; j < gram_->size(); ++j)
         if (gram_->diagonal()[j] > gram_->diagonal()[nearest]) nearest = j;
-      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and the rounding error; K_jj is about 1
+      if (1.0 > gram_->diagonal()[nearest] * std::max(eta2, noise_)) return;  // 1/P_jj exceeds η² and `noise` (as if K_jj were 1)
       evict(nearest);
     }
   }

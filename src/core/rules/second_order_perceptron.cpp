@@ -9,7 +9,7 @@
 //   if δ² = 0, or evicting x_t itself loses least:   e = ρ − α, and x_t is not stored
 //   eviction of r, γ = −P_·r/P_rr:   β_j += γ_j β_r,   R_ij += γ_i R_rj + R_ir γ_j + γ_i R_rr γ_j
 //
-// A full store never holds B + 1 examples: the new example takes the slot of the evicted one.
+// In a full store, the new example takes the slot of the evicted one. P then includes the new example (Q in span.hpp).
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -159,7 +159,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     const auto& packed = state.reals.at("precision");
     const auto& labels = state.reals.at("labels");
     if (packed.size() != triangle(size()) || labels.size() != config_.n_outputs * size())
-      throw std::invalid_argument("saved model: wrong size of the precision");
+      throw std::invalid_argument("saved model: wrong size of the precision or of the labels");
     for (std::size_t i = 0; i < size(); ++i)
       for (std::size_t j = 0; j <= i; ++j) r(i, j) = r(j, i) = packed[triangle(i) + j];
     for (std::size_t o = 0; o < config_.n_outputs; ++o)
@@ -241,7 +241,7 @@ class SecondOrderPerceptron final : public CoefficientLearner {
     }
   }
 
-  // The argmin of ‖β_j‖/√P_jj over the slots and the new example (index size()), with β after the step. If several are tied, the oldest.
+  // The argmin of ‖β_j‖/√Q_jj over the slots and the new example (index size()), with β after the step. If several are tied, the oldest.
   std::size_t cheapest_or_new(double s, double delta2) {
     const std::size_t n = size();
     double newest = 0;

@@ -1,4 +1,4 @@
-"""A model on sparse rows keeps its first rows, and then begins again with a plan for them."""
+"""A model on sparse rows keeps its first rows, plans its memory again from them, and learns them again."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def test_text_has_no_frequent_columns(values, length):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rows_of_the_same_norm_contain_no_numbers(dtype):
-    """Rows of one norm are weights of words, even of few words. The same rows with other norms are numbers.
+    """Rows that all have the same norm count as weights of words, and as numbers if they are not normalised.
 
-    Rows of signs have one norm, but all their values have the same size, so they are not weights of words.
+    Rows of signs have the same norm too, but all their values have the same size, so they are not weights of words.
     """
     X = words(100, 20, d=40, values="counts")
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
@@ -129,7 +129,7 @@ def test_a_limited_number_of_rows_and_entries_is_kept():
     ("new", "kept"), [([], 16), ([7], 16), ([16], 16), ([8], 32), ([15], 32), ([8, 16], 64), ([15, 31], 64)]
 )
 def test_fewer_rows_are_kept_if_they_show_no_new_column(new, kept):
-    """The rows `new` have a column each that no earlier row has."""
+    """Each of the rows `new` has an entry in a column that is empty in all earlier rows."""
     X = np.ones((100, 3 + len(new)))
     X[:, 3:] = np.arange(100)[:, None] == new
     assert len(first_rows_of(sparse.csr_matrix(X))) == kept
@@ -148,8 +148,8 @@ def test_numbers_in_dicts_are_learned_nearly_as_well_as_dense_rows(engine):
     g = np.array([dicts.learn_one(row, bool(label), classes=[False, True]) for row, label in zip(rows, y, strict=True)])
     late = slice(n // 2, None)
     errors = [np.mean((margins[late] > 0) != y[late]) for margins in (f, g)]
-    # The boundary is a sphere around the mean. No linear model, and so no table of columns, does much better than
-    # always predicting the more frequent class.
+    # The boundary is an ellipsoid around the mean. Neither a linear model nor the hashed table alone does much better
+    # than always predicting the more frequent class.
     guess = min(np.mean(y[late]), 1 - np.mean(y[late]))
     assert errors[1] <= errors[0] + 0.05 and errors[1] < 0.7 * guess
     assert dicts.memory_bytes_ <= 200 * 1024
