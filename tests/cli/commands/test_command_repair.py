@@ -65,6 +65,22 @@ def test_verify_reports_intact_and_damaged_models(data, tmp_path):
     assert code == 2 and "which contains no model" in output
 
 
+def test_verify_names_repair_only_for_a_directory(tmp_path):
+    with Host.open(tmp_path / "model", learner) as host:
+        for seed in range(2):
+            host.learn(*block(seed), key=str(seed))
+            host.snapshot()
+        host.backup(tmp_path / "backup")
+    for path, file, remedy in (
+        (tmp_path / "model", tmp_path / "model" / "host.sqlite", f"budgetron repair {tmp_path / 'model'}"),
+        (tmp_path / "backup", tmp_path / "backup", "It can still be restored"),
+    ):
+        run_sql(file, "UPDATE snapshot SET content = x'00' WHERE number = (SELECT max(number) FROM snapshot)")
+        code, output = invoke("verify", path)
+        assert code == 0 and "Damaged, but not needed: snapshot 2" in output and remedy in output
+        assert ("budgetron repair" in output) == path.is_dir()
+
+
 def test_repair_needs_the_loss_to_be_accepted(data):
     # After this change the row does not match its checksum.
     run_sql(data / "other" / "host.sqlite", "UPDATE answer SET key = 'x' WHERE key = '1'")

@@ -17,7 +17,8 @@ def command(path: str) -> None:
 
     PATH is the data directory of a service, the directory of one model, a backup file, or the copy of a model (see
     serve --replicate-to). The command makes the same checks as a service at its start, of the log, its snapshots, and
-    the idempotency keys. The exit code is 1 if something is damaged; the message then names the command that helps.
+    the idempotency keys. The exit code is 1 if something is damaged, except a snapshot that is not needed; the message
+    says what to do.
     """
     from budgetron.durable.replication.store import is_copy
 
@@ -45,7 +46,7 @@ def _report(location: Path | str) -> list[str]:
     from budgetron.durable import verify
     from budgetron.service.model.pending import verify_pending
 
-    # A string is the URL of a copy, which has no shards and no pending predictions.
+    # A string is the path or URL of a copy, which has no shards and no pending predictions.
     checked = {"": verify(location)} if isinstance(location, str) else {}
     if isinstance(location, Path):
         checked = verify_sharded(location) if is_sharded(location) else {"": verify(location)}
@@ -56,8 +57,10 @@ def _report(location: Path | str) -> list[str]:
         counts = f"examples: {verified.examples}, idempotency keys: {verified.keys}, last record: {verified.position}"
         line = f"{name}intact ({counts})."
         if verified.unusable:
-            command = f"budgetron repair {location} --accept-loss"
-            line += f" Damaged, but not needed: {verified.unusable.rstrip('.')}. To replace it: {command}"
+            remedy = "It can still be restored: an older snapshot is intact."  # a backup or a copy cannot be repaired
+            if isinstance(location, Path) and location.is_dir():
+                remedy = f"To replace it: budgetron repair {location} --accept-loss"
+            line += f" Damaged, but not needed: {verified.unusable.rstrip('.')}. {remedy}"
         lines.append(line)
     return lines
 
