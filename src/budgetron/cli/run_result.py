@@ -90,5 +90,6 @@ def _column_notes(rows: list[Any]) -> Iterator[str]:
 
 def _column_words(row: Any) -> str:
     name = f"Column {row.column}" if row.column else "The rows"
-    parts = [row.role, row.kind, f"{row.output} in X" if row.output else "", row.note]
+    columns = "column" if row.output == "1" else "columns"
+    parts = [row.role, row.kind, f"{row.output} {columns} of X" if row.output else "", row.note]
     return f"{name}: {', '.join(part for part in parts if part)}."

@@ -5,7 +5,7 @@
 //
 // F is the block of the eliminated tasks, G that of the remaining ones.
 //
-// Eliminating all tasks of a random graph would fill in the factor: it would take tens of gigabytes for 100,000 tasks of degree 5. So only
+// Eliminating all tasks of a random graph would fill in the factor: it would take several gigabytes for 100,000 tasks of degree 5. So only
 // tasks with up to kDegree neighbours are eliminated, those with the fewest first, as long as the factor and G' fit into a memory limit.
 // G' has fewer tasks than A and is better conditioned. On a forest, every task is eliminated, except one per
 // tree if A is singular.

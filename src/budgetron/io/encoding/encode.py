@@ -73,7 +73,7 @@ def hashed_names(plan: Plan, texts: Mapping[str, CodedColumn]) -> dict[int, str]
 
 
 def _hashed_columns(column: Column, value: str, size: int) -> Iterator[tuple[int, str]]:
-    """Yield the columns of X that a value sets, each with the name of its feature."""
+    """Yield the hashed columns that a value sets, counted from 0, each with the name of its feature."""
     from sklearn.utils import murmurhash3_32
 
     if column.kind != "text":
@@ -185,7 +185,7 @@ def _hash_values(column: Column, values: list[str], size: int) -> sparse.csr_mat
 
 
 def _join(dense: Floats, parts: list[tuple[sparse.csr_matrix, NDArray[np.int32]]]) -> sparse.csr_matrix:
-    """Join dense columns with hashed ones. A part has one row per distinct value, and the value's index per row."""
+    """Join dense columns with hashed ones. A part has a column's hashed values, and the index of each row's value."""
     shape = (len(dense), dense.shape[1] + parts[0][0].shape[1])
     if native.joined_rows is not None:
         coded = [(np.asarray(part.indptr, dtype=np.int64), part.indices, part.data, codes) for part, codes in parts]

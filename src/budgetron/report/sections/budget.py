@@ -71,7 +71,7 @@ def is_budget_in_bytes(model: Any) -> bool:
 
 
 def memory_limit(model: Any) -> int | None:
-    """Return the memory that the model will never exceed, in bytes; None if it is unknown."""
+    """Return the bytes that the model, apart from task names, will never exceed; None if they are unknown."""
     try:
         size = budget_of(type(model).__name__, getattr(model, "budget", None)).bytes
         if size is not None:
@@ -104,7 +104,7 @@ def _share_chart(points: list[Point]) -> tuple[Chart, str, str]:
         series.append({"label": "all others", "values": [rounded(max(value, 0.0)) for value in rest]})
     x = [point.position for point in points]
     last = points[-1].budget_share
-    # None if nothing is stored at the end. A stream without tasks has one share, that of the task None.
+    # None if nothing is stored at the end, or if the stream has no tasks: then the only share is that of the task None.
     largest = max(last, key=lambda task: last[task], default=None)
     caption = "Each task's share of the stored examples over time"
     if largest is not None:
