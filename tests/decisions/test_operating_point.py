@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,16 @@ def test_the_chosen_thresholds_have_the_lowest_cost(rows: list, fp: float, fn: f
     cuts = sorted({0, BINS, *bins.tolist(), *(bins + 1).tolist()})
     pairs = [(a, b) for a in cuts for b in cuts if a <= b and (ask is not None or a == b)]
     assert cost(low, high) <= min(cost(a, b) for a, b in pairs) + 1e-9
+
+
+@pytest.mark.parametrize(("fp", "fn", "surprise"), [(1000, 1, 1e4), (1, 1000, -1e4)])
+def test_a_cut_beyond_all_margins_is_a_number(fp: int, fn: int, surprise: float) -> None:
+    """Some large margins are wrong, and such errors are expensive. So the same label is always decided."""
+    margins = np.linspace(-1, 1, 3000)
+    point = OperatingPoint(costs={"fp": fp, "fn": fn}, margins=True).update(margins, margins > 0)
+    point.update(np.full(100, surprise), np.full(100, surprise < 0))
+    assert (point.decide(np.append(margins, surprise)) == (surprise < 0)).all()
+    json.dumps(point.to_dict(), allow_nan=False)
 
 
 def test_with_few_labels_the_thresholds_are_those_of_calibrated_probabilities() -> None:

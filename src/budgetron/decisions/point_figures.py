@@ -51,7 +51,8 @@ class PointFigures:
         if self.threshold is not None and self.max_error is None:
             return self.threshold
         edge = float(edges(self.scale or 1.0)[cut]) if cut < BINS else np.inf
-        return float(expit(edge)) if self.log_odds else edge
+        # JSON has no infinity, so margins end at the largest number.
+        return float(expit(edge) if self.log_odds else np.nan_to_num(edge))
 
     @property
     def expected_cost(self) -> float | None:
