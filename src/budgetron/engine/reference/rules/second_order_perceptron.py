@@ -182,7 +182,7 @@ class SecondOrderPerceptron(MistakeDriven):
         while self.gram is not None and len(self.store) > 1:
             P = self.gram.inverse()
             r = int(np.argmax(np.diagonal(P)))
-            if P[r, r] * self.gram.noise < 1:  # K_rr is about 1
+            if P[r, r] * self.gram.noise < 1:  # the scale of K_rr is that of an instance of norm 1
                 break
             self.remove(r)
         H = recompute_gram(self.store.arrival, self.gram_row)
