@@ -27,6 +27,7 @@ class TaskNames:
         self.limit = limit
         self._names: dict[int, Hashable] = {}
         self._size = 0
+        self._n_refused = 0  # names that did not fit since names were last dropped
 
     def wanted(self, task_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of the task ids need a name: only hashes do. Integers and positions in a graph need none."""
@@ -41,9 +42,11 @@ class TaskNames:
             return
         task = plain(task)
         size = sys.getsizeof(task) + 104  # 104 bytes for the dict entry and its integer
+        if self.limit is not None and self._size + size > self.limit:
+            self._n_refused += 1
         # Evicted examples leave their names behind. Such names are dropped in bulk, once they outnumber the others or
-        # the limit is reached, so that the cost per stored example stays constant on average.
-        if len(self._names) > 2 * n_stored + 64 or (self.limit is not None and self._size + size > self.limit):
+        # more than n_stored / 16 names did not fit, so that the cost per stored example stays constant on average.
+        if len(self._names) > 2 * n_stored + 64 or self._n_refused > n_stored // 16:
             self.drop_all_but(stored_ids())
         if self.limit is None or self._size + size <= self.limit:
             self._names[task_id] = task
@@ -66,6 +69,7 @@ class TaskNames:
         stored = set(stored_ids.tolist())
         self._names = {task_id: name for task_id, name in self._names.items() if task_id in stored}
         self._size = sum(sys.getsizeof(name) + 104 for name in self._names.values())
+        self._n_refused = 0
 
     def of(self, task_ids: NDArray[np.int64]) -> list[Hashable]:
         """Return the tasks of many task ids."""
