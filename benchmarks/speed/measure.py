@@ -1,4 +1,4 @@
-"""Measure one row of the table of speeds, as a ratio of two times.
+"""Measure one row of the table of speeds, usually as a ratio of two times.
 
 *Work* is what a learner does; a *yardstick* is a reference computation, such as the bare arithmetic in BLAS. The two
 alternate, and the row has the median and the quartiles of the ratios of their times.
@@ -30,7 +30,7 @@ class Row:
     reach: float  # the target
     at_most: bool = True  # True: the ratio must be at most `reach`; False: at least `reach`
     ratio: float | None = None
-    in_0_1: float | None = None  # the ratio of version 0.1 (commit 1b9914b) to the same yardstick, measured once
+    in_0_1: float | None = None  # `ratio` in version 0.1 (commit 1b9914b), measured once
     quartiles: tuple[float, float] | None = None
     work_us: float | None = None  # microseconds per example (or update, or start), for orientation
     yardstick_us: float | None = None

@@ -93,7 +93,7 @@ def test_a_cut_beyond_all_margins_is_a_number(fp: int, fn: int, surprise: float)
     """Some large margins are wrong, and such errors are expensive. So the same label is always decided."""
     margins = np.linspace(-1, 1, 3000)
     point = OperatingPoint(costs={"fp": fp, "fn": fn}, margins=True).update(margins, margins > 0)
-    point.update(np.full(100, surprise), np.full(100, surprise < 0))
+    point.update(np.full(300, surprise), np.full(300, surprise < 0))
     assert (point.decide(np.append(margins, surprise)) == (surprise < 0)).all()
     json.dumps(point.to_dict(), allow_nan=False)
 

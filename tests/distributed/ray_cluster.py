@@ -1,7 +1,7 @@
 """Start a Ray cluster of two nodes on this machine, with token authentication, and kill parts of it.
 
-`ray_scenarios` uses it. The head node has no CPUs, so workers run only on the other nodes, and the tests kill only
-those.
+`ray_scenarios` uses it. The head node has no CPUs, so workers start on the other nodes; only spares, which reserve no
+CPU, may run on the head. The tests kill only other nodes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A `Budgetron` on sparse rows cannot know at its first row whether the rows are t
 memory plan that suits both, and keeps its first examples: up to `MAX_ROWS` of them, with up to `MAX_ENTRIES` entries,
 and fewer if the later ones have no new columns (`FEWER_ROWS`). Before the next example is learned, the rule makes
 another plan from the kept examples (`Declaration.planned_from`), and a new model with that plan learns them again. Both
-engines inherit this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks.
+engines inherit this from `BeginsTwice`. The result does not depend on how the stream is cut into blocks. Models with
+`kernel=None` or few bytes (`MIN_BYTES_FOR_ROWS`) keep no rows.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def verify(settings: Settings, arrays: Arrays) -> None:
     require(len(codes) <= most, "state.first_codes", f"at most {most}", str(len(codes)))
     require(len(indices) <= MAX_ENTRIES, "state.first_indices", f"at most {MAX_ENTRIES}", str(len(indices)))
     verify_csr("state.first_", arrays["first_indptr"], indices, settings.n_features)
-    # Larger values are rejected when a row is learned, because their squares would overflow.
+    # Rows with larger values are rejected before they are learned, so no model has kept one.
     require((np.abs(arrays["first_data"]) <= MAX_SIZE).all(), "state.first_data", f"at most {MAX_SIZE:g}")
     classes = max(2, settings.n_outputs)
     require(((codes >= 0) & (codes < classes)).all(), "state.first_codes", f"classes from 0 to {classes - 1}")

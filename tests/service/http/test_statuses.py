@@ -127,7 +127,7 @@ def test_an_internal_error_reveals_nothing_to_the_client():
 
 
 def _messages_of_learners():
-    """Errors of real calls that requests can cause."""
+    """Call learners with arguments that requests can contain, and yield the messages of the errors."""
     model = budgetron.RandomBudgetPerceptron(budget=5)
     for arguments in (
         {"X": [[1.0, 2.0]], "y": ["only"]}, {"X": [[1.0, float("nan")]], "y": [1]}, {"X": [[1.0, 2.0]], "y": [1.5]},

@@ -24,7 +24,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class Instance:
     """One row x in float64, rounded to the dtype of the store: all features, or those at `indices`.
 
-    `square` is ‖x‖². A dense store may subtract a reference point from all rows; `is_centred` says whether it did.
+    `square` is ‖x‖². A dense store may subtract a reference point from rows that are not `is_centred`.
     """
 
     values: Array
@@ -94,7 +94,7 @@ class DenseRows:
 
     @property
     def sizes(self) -> Integers:
-        """The non-zeros of each slot that count for the pool. Only sparse rows have a pool, so these are 0."""
+        """As `SparseRows.sizes`, but 0: `Settings.pool` does not limit dense rows."""
         return np.zeros(len(self.rows), dtype=np.int64)
 
     def instance(self, r: int) -> Instance:
@@ -183,7 +183,7 @@ class SparseRows:
 
     @property
     def sizes(self) -> Integers:
-        """The non-zeros of each slot, which count for the pool."""
+        """The number of non-zeros of each slot. `Settings.pool` limits their sum."""
         return np.diff(self.indptr)
 
     def instance(self, r: int) -> Instance:

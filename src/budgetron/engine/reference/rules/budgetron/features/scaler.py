@@ -7,8 +7,8 @@ x:
     z = (x̃ − μ)/σ, between −3 and 3,           μ, σ² running mean and variance of x̃
 
 x̃ limits the influence of outliers: a corrupt row, codes such as −999 and heavy tails leave μ and σ usable. A column of
-two values, or of mostly zeros, is standardised as usual. After t rows, the step size of the estimates is about 1/t, but
-at least 0.001, so that the estimates follow columns that drift.
+two values, or of mostly zeros, is standardised as usual. After t rows, the rate of the estimates is about 1/t (μ, σ²)
+or 2/t (m, s), but at least 0.001, so that they follow columns that drift.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from budgetron.engine.reference.examples.rows import Array
 BEND = 3.0  # ℓ is logarithmic beyond this many spreads
 CLIP = 3.0  # |z| is at most this
 MIN_RATE = 0.001
-"""The smallest step size of all running estimates."""
+"""The smallest rate of all running estimates."""
 NEAR = 0.02
 """A value closer to m than this, in units of s, changes neither m nor s. In a column of mostly zeros, s is then the
 spread of the other values."""
@@ -55,7 +55,7 @@ class Scaler:
             self._begin(x)
             return
         t = self.count - 1
-        # A column that was constant so far takes its spread from the first value that differs.
+        # If two of the first three values are equal, the spread is 0 until another value comes, and then its distance.
         self.spread = np.where(self.spread == 0, np.abs(x - self.centre), self.spread)
         deviation = self._compressed(x) - self.mean
         rate = max(1 / (t - 1), MIN_RATE)
