@@ -97,7 +97,7 @@ class HashedTable final : public Part {
   bool learn(const Seen& e, const double* f, std::size_t label, double omega) override {
     const bool any_steps = find_gradients(f, label, omega);
     const bool evicted = count_features(e);
-    width() == kUsualWidth ? take_steps<kUsualWidth>(e) : take_steps<0>(e);
+    width() == kUsualWidth ? update_cells<kUsualWidth>(e, label) : update_cells<0>(e, label);
     if (pairs_.any()) learn_pairs(*e.pairs, evicted);
     for (std::size_t b = 0; b < rates_.size(); ++b) {
       double bayes_gradient = 0;
@@ -108,7 +108,6 @@ class HashedTable final : public Part {
       }
       step_bayes(bayes_[b], bayes_squares_[b], bayes_gradient);
     }
-    update_statistics(e, label);
     return any_steps;
   }
 
@@ -122,6 +121,7 @@ class HashedTable final : public Part {
 
  private:
   using Cell = Cells::Cell;
+  static constexpr Cell kUnknown = Cells::kNone - 1;  // an own cell that may exist and was not looked up yet
 
   // How the current example changes the weights of one belief and output, except for its features.
   struct Move {
@@ -164,7 +164,8 @@ class HashedTable final : public Part {
   template <class Use>
   void for_each_cell(const Seen& e, const TableEntry& entry, Use use) const {
     if (shared_ && entry.cell != Cells::kNone) use(entry.cell, 1.0, kShared);
-    for (std::size_t j = 0; j < e.n_related && has_own(entry); ++j) {
+    if (entry.own != Cells::kNone) use(entry.own, e.related[0].coefficient, e.related[0].own ? kOwn : kRelated);
+    for (std::size_t j = 1; j < e.n_related && has_own(entry); ++j) {
       const Cell cell = own_cell(e, entry, j);
       if (cell != Cells::kNone) use(cell, e.related[j].coefficient, e.related[j].own ? kOwn : kRelated);
     }
@@ -201,13 +202,14 @@ class HashedTable final : public Part {
       entry.cell = cells_.find(entry.hash);
       if (entry.cell != Cells::kNone) cells_.prefetch_numbers(entry.cell);
       if (!e.n_related || !has_own(entry)) continue;
+      entry.own = kUnknown;
       cells_.prefetch_bucket(own_hash(entry.hash, first_task));
       for (std::size_t j = 1; j < e.n_related; ++j) cells_.prefetch_bucket(own_hash(entry.hash, e.related[j].id));
     }
     const double n = static_cast<double>(entries.size()), size_of_signs = 1.0 / std::sqrt(n);
     double squares = 0;
     for (TableEntry& entry : entries) {
-      if (e.n_related && has_own(entry)) {
+      if (entry.own == kUnknown) {
         entry.own = cells_.find(own_hash(entry.hash, first_task));
         if (entry.own != Cells::kNone) cells_.prefetch_numbers(entry.own);
       }
@@ -306,19 +308,27 @@ class HashedTable final : public Part {
     return sum / static_cast<double>(outputs_);
   }
 
-  // Takes a step of the weights of all entries. Width is width(), or 0 for any.
+  // Takes a step of the weights of all entries, and updates their typical sizes and masses. Width is width(), or 0 for any.
   template <std::size_t Width>
-  void take_steps(const Seen& e) {
+  void update_cells(const Seen& e, std::size_t label) {
     const std::size_t n = Width ? Width : width();
     Move usual[Width ? Width : 1];
     std::copy_n(moves_.data(), Width, usual);
     const Move* const moves = Width ? usual : moves_.data();
-    for (const TableEntry& entry : *e.entries)  // one after the other: two features may have the same cell
+    double total = evidence_.total()[label];
+    for (const TableEntry& entry : *e.entries) {  // one after the other: two features may have the same cell
       for_each_cell(e, entry, [&](Cell cell, double r, std::size_t source) {
         float* w = weights(cell);
         for (std::size_t k = 0; k < n; ++k)
           step(w[k], w[n + k], moves[k], static_cast<float>(r * entry.phi[moves[k].value]), source == kShared ? moves[k].shared_prior : moves[k].own_prior);
       });
+      if (entry.cell == Cells::kNone) continue;
+      typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
+      const double phi = std::abs(entry.phi[1]);
+      mass(entry.cell)[label] += static_cast<float>(phi);
+      total += phi;
+    }
+    evidence_.total()[label] = total;
   }
   static void step(float& w, float& squares, const Move& move, float phi, float prior) { step_weight(w, squares, phi, move.gradient, move.rate, move.keep, prior); }
   // The weights of a pair and their G are where the first belief has its own in the cells of features.
@@ -344,19 +354,6 @@ class HashedTable final : public Part {
                      static_cast<float>(own_prior * gradients_.mean_square(k)), pairs ? 0 : values_[k]};
     }
     return any_steps;
-  }
-
-  // Updates the typical sizes and the masses.
-  void update_statistics(const Seen& e, std::size_t label) {
-    double total = evidence_.total()[label];
-    for (const TableEntry& entry : *e.entries) {
-      if (entry.cell == Cells::kNone) continue;
-      typical(entry.cell) = static_cast<float>(next_typical(entry.cell, entry.size));
-      const double phi = std::abs(entry.phi[1]);
-      mass(entry.cell)[label] += static_cast<float>(phi);
-      total += phi;
-    }
-    evidence_.total()[label] = total;
   }
 
   std::vector<double> rates_, keeps_;
