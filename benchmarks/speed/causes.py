@@ -15,10 +15,9 @@ CAUSES: dict[str, str | list[str]] = {
         "Changing the rows and adding up their squares takes 21 %, and the rule itself, mostly choosing the "
         "example to evict, 9 %. The rows (560 KB) and the inverse Gram matrix (1 MB) together do not fit into the "
         "second cache (1 MB).",
-        "Processes of this version and of version 0.1 took turns, on a machine with other work. With 139 tasks, "
-        "version 0.1 takes 27.5 µs of processor time per row (1.30 to 1.33 × the time of four tasks), and this "
-        "version 26.8 µs (1.29 to 1.31 ×). So 139 tasks are 2 to 3 % faster than in 0.1, and the ratio is at the "
-        "target.",
+        "The ratio depends on the machine. Where processes of both versions took turns (the last table of RESULTS.md), "
+        "139 tasks took 1.32 × the time of four tasks in version 0.1 and 1.39 × in this version on one machine, and "
+        "1.30 to 1.33 × and 1.29 to 1.31 × on another one.",
         "With 1,000 tasks and more, evictions wait as one vector per evicted slot. They are applied to all rows "
         "in one blocked product when there are 48 of them, or when too many rows were updated since the last "
         "time. A slot that is evicted again needs no further vector: of 32 evictions, about 18 are of different "
@@ -41,15 +40,15 @@ CAUSES: dict[str, str | list[str]] = {
     ),
     "forgetron": "On a mistake it computes the kernel row of the evicted example, one row at a time.",
     "linear-text": [
-        "The ratio is one of wall-clock times. Vowpal Wabbit reads the file in a second thread, so it takes 3.4 µs per "
-        "row if both cores are free, and 6.7 to 8.0 µs of processor time. Budgetron learns in one thread, in 8.2 to "
-        "8.8 µs.",
+        "The ratio is one of wall-clock times. Vowpal Wabbit reads the file in a second thread: if both cores are "
+        "free, its processor time is about twice its wall-clock time. Budgetron learns in one thread, and its "
+        "processor time is about that of Vowpal Wabbit.",
         "A row has 126 non-zero features. Each has two cells in the table, one for its shared weight and one for its "
         "own weight. A cell has the weights of two beliefs, the typical size of the feature and its masses per class.",
-        "Where the time of the core goes (perf): finding the cells and computing the values of the features 53 %, the "
-        "steps of the weights and the statistics 23 %, the margins 12 %, counting the features 10 %.",
+        "Where the time of the core goes (perf): finding the cells and computing the values of the features 52 %, the "
+        "steps of the weights and the statistics 22 %, counting the features 12 %, the margins 9 %.",
         "The speed of the memory is not the reason. With 500 distinct features, whose cells fit into the second cache, "
-        "a row still takes 7.7 µs.",
+        "a row takes nearly as long.",
         "Tried without gain: prefetching the cells of the next row while this one is learned; computing the roots and "
         "quotients of both beliefs in one register.",
         "Not done: cells of 32 bytes instead of 28, none of which would lie in two cache lines. They would change "
@@ -72,15 +71,15 @@ CAUSES: dict[str, str | list[str]] = {
         "Each step reads all remaining entries of the matrix and, in random order, a vector that does not fit into the "
         "first cache.",
         "Version 0.1 had a solver in single precision with symmetric Gauss-Seidel as preconditioner, which also solved "
-        "several columns together. It was three times as fast, but was removed because it took 550 lines of code.",
+        "several columns together. It was three to ten times as fast, but was removed because it took 550 lines of code.",
     ],
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
     "run-csv": [
-        "Where the 6.1 µs per row go: learning in the core 43 %, reading and encoding columns 29 %, counting errors "
+        "Where the time goes: learning in the core 43 %, reading and encoding columns 29 %, counting errors "
         "15 %, checking and cutting blocks 6 %, inferring the types of the columns 4 %, the final figures 1 %.",
         "A row has 27 non-zero features. Of the time in the table of their weights, finding their cells takes 38 %, "
         "counting features and evicting cells 28 %, the steps 21 % and the margins 13 %.",
-        "The target leaves 4.5 µs per row for all of this. Learning alone takes 2.6 to 2.9 µs.",
+        "The target is 4.5 times the yardstick for all of this. Learning alone takes nearly three times the yardstick.",
         "Tried without gain: prefetching the cells of the next row.",
         "Not implemented: reading the next block in another thread while this one is learned. The means and deviations "
         "of the columns would then be ahead of the model, and a run that is stopped could not be continued bit for "
@@ -102,9 +101,9 @@ _SOLVER = (
     "lines of code."
 )
 _SPARSE = (
-    "By perf, most parts of the core take a few percent longer, and none takes much longer. A possible reason, which "
-    "we did not measure alone: the hash of the features now has a secret seed and one more round of mixing, so that "
-    "nobody can choose features that collide."
+    "The hash of the features has one more round of mixing. A build without it was measured against this one: without "
+    "it, these rows take 2 to 6 % less time, and the first rows of a new model 9 % less. But then, for one secret "
+    "factor in twenty, features in arithmetic progression need 5 to 500 probes on average; with it, at most 3."
 )
 # The beginning of a row's work in two_builds.json → why it is slower than in version 0.1.
 SLOWER = {
