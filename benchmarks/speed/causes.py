@@ -71,7 +71,7 @@ CAUSES: dict[str, str | list[str]] = {
         "Each step reads all remaining entries of the matrix and, in random order, a vector that does not fit into the "
         "first cache.",
         "Version 0.1 had a solver in single precision with symmetric Gauss-Seidel as preconditioner, which also solved "
-        "several columns together. It was three to ten times as fast, but was removed because it took 550 lines of code.",
+        "several columns together. It was three to ten times as fast, but took 550 lines of code.",
     ],
     "learn-one": "Most of one call is the interpreter around it: the call with keywords, and the model's lock.",
     "run-csv": [
