@@ -140,7 +140,7 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
       if (c.rule == "budgetron") {  // its queries may apply a pending update of a covariance
         const Rows rows = s.rows(c, 0, 6);  // few rows are enough, because every row allocates the same
         for (const char* name : {"variances", "linear_weights", "explain", "beliefs"}) {
-          const Query query{name, &rows, s.task_ids.data(), s.clusters.data(), {}};
+          const Query query{name, &rows, s.task_ids.data(), s.clusters.data()};
           with_every_failure(model, [&] { model.learner().query(query); });
           undisturbed.learner().query(query);
         }

@@ -81,7 +81,7 @@ void check_stream(const Config& c, bool by_cluster, unsigned seed, double offset
   for (double m : margins) expect(m == m && m - m == 0, "a margin is not finite");
   if (c.rule == "budgetron") {
     const Rows rows = s.rows(c, 0, s.n);
-    const State answer = model->learner().query({"variances", &rows, s.task_ids.data(), s.clusters.data(), {}});
+    const State answer = model->learner().query({"variances", &rows, s.task_ids.data(), s.clusters.data()});
     expect(answer.reals.at("variance").size() == s.n * c.n_outputs, "a variance is missing");
     for (double v : answer.reals.at("variance")) expect(v >= 0 && v - v == 0, "a variance is not finite");
   }
