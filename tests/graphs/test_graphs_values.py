@@ -110,7 +110,7 @@ def forged_sparse(**changes):
     return graphs.from_networkx(nx.path_graph(1100)).describe() | changes
 
 
-big = sp.csr_array(nx.laplacian_matrix(nx.path_graph(1100)).astype(float))
+laplacian = sp.csr_array(nx.laplacian_matrix(nx.path_graph(1100)).astype(float))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ big = sp.csr_array(nx.laplacian_matrix(nx.path_graph(1100)).astype(float))
         forged_sparse(indices=np.full(3298, 10**6)),
         forged_sparse(indptr=np.arange(5)),
         forged_sparse(data=-np.ones(3298)),
-        forged_sparse(data=big.data, indices=big.indices, indptr=big.indptr),
+        forged_sparse(data=laplacian.data, indices=laplacian.indices, indptr=laplacian.indptr),  # L, not I + L
     ],
 )
 def test_a_forged_description_is_refused(description):

@@ -36,7 +36,7 @@ inline void products_group(const T* group, size_t d, const T* const* x, T* const
 template <class T, size_t Queries>
 inline void products_of_queries(const T* store_blocks, size_t blocks, size_t d, const T* const* x, T* const* out) {
   constexpr size_t registers_per_block = kBlockBytes / BUDGETRON_VECTOR;
-  // Eight accumulators hide the latency of a fused multiply-add; more would not fit into the registers.
+  // Eight accumulators hide the latency of a fused multiply-add; sixteen would not fit into the 16 registers of AVX2.
   constexpr size_t n_registers = Queries == 1 ? (registers_per_block < 8 ? registers_per_block : 8) : 8 / Queries;
   constexpr size_t w = Pack<T>::lanes;
   for (size_t b = 0; b < blocks; ++b)
@@ -71,7 +71,7 @@ void products_lane(const T* block, size_t d, size_t lane, const T* const* x, siz
 }
 
 // Computes 4 · Groups sums at a time, because the additions of a single sum have to wait for each other. It uses vectors like products(), so
-// that the compiler fuses multiplication and addition in both or in neither.
+// that add_product() fuses multiplication and addition in both or in neither.
 template <class T, size_t Groups>
 inline void squares_of_rows(const T* const* x, size_t count, size_t d, double* out) {
   using Four = typename Pack<T>::four;

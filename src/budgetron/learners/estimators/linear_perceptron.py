@@ -3,7 +3,8 @@
     on a mistake of task i:   v_j ← v_j + y (A⁻¹)_ji x for every task j
     f_i(x) = v_i·x,   or with a p-norm   f_i(x) = Σ_j (A⁻¹)_ij w_j·x,   w = ∇½‖v‖_p²
 
-With a p-norm, A⁻¹ is in the update and in the prediction. So `norm=2` differs from None, unless A⁻¹ is the identity.
+A is the interaction matrix of the tasks. v_j are the weights of task j; with a p-norm, v_j are its dual weights and w_j
+its weights. Then A⁻¹ is in the update and in the prediction, so `norm=2` differs from None, unless A⁻¹ is the identity.
 
 The rule is in `src/core/rules/linear_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/linear_perceptron.py`.
@@ -26,7 +27,7 @@ from budgetron.learners.stored_weights import LinearWeights
 
 def _exemptions(model: LinearPerceptron) -> Mapping[str, str]:
     """Return the laws that the learner does not obey with these parameters, and why."""
-    reasons = {"ample_budget_is_perceptron": "it has no kernel; it agrees with a Perceptron that has a linear kernel"}
+    reasons = {"ample_budget_is_perceptron": "it has no kernel; without norm, it agrees with a linear Perceptron"}
     if model.norm is not None:
         reasons["disconnected_is_separate"] = "the norm is over the weights of all tasks"
     return reasons
@@ -43,7 +44,7 @@ class LinearPerceptron(LinearWeights, Learner):
     ----------
     norm : float, "auto" or None, default=None
         The p of the p-norm Perceptron, from 2 to 50. "auto" means 2 ln max(k, d), within these limits, for d columns
-        and k tasks, where k is 1 if the graph has no fixed list of tasks. None is the ordinary Perceptron.
+        and k tasks, where k is 1 if the graph has no fixed number of tasks. None is the ordinary Perceptron.
     graph : graphs.TaskGraph, default=complete()
         How strongly tasks are related.
     task_column : int or str, optional

@@ -1,6 +1,6 @@
 """The list of operations, with their paths, roles and types. Routing and /openapi.json are made from it.
 
-Paths below /v1 belong to the model named `default`; the same paths below /v1/models/NAME belong to the other models.
+The paths of a model begin with /v1/models/NAME. Those of the model named `default` may also begin with /v1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["DEFAULT", "MODEL_OPERATIONS", "NDJSON", "PROBES", "SERVICE_OPERATION
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path, relative to its model."""
+    """One method of one path. The path is relative to that of its model, or to /v1."""
 
     method: str
     path: str
@@ -49,12 +49,13 @@ class Operation:
 
     @property
     def is_audited(self) -> bool:
-        """Whether the audit log records it: an administrator changes something, or downloads the model."""
+        """Whether the audit log records every call: an administrator changes something, or downloads the model."""
         return self.role == "admin" and (self.method != "GET" or bool(self.binary))
 
 
 _LEARNING = {409: "The idempotency key was used with other examples.", 503: "Too many examples wait.",
              507: "The disk is full."}  # fmt: skip
+_DISK_FULL = {507: "The disk is full."}
 _SHARDS = "Not available for a model in shards."
 _VERSIONS = {404: "No such version, or no candidate.", 501: _SHARDS, 507: "The disk is full."}
 MODEL_OPERATIONS = [
@@ -78,11 +79,11 @@ MODEL_OPERATIONS = [
               wire.ModelAnswer),
     Operation("GET", "tasks/{task}", "predict", admin.task, "The statistics of one task", None, wire.TaskAnswer,
               {404: "Unknown task."}),
-    Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _LEARNING),
+    Operation("DELETE", "tasks/{task}", "admin", admin.forget, "Forget a task", None, wire.Done, _DISK_FULL),
     Operation("PUT", "operating-point", "admin", deciding.change, "Set how the model decides, by a threshold or costs",
-              admin_wire.OperatingPointRequest, admin_wire.OperatingPointAnswer, _LEARNING),
+              admin_wire.OperatingPointRequest, admin_wire.OperatingPointAnswer, _DISK_FULL),
     Operation("DELETE", "operating-point", "admin", deciding.remove, "Remove the operating point", None,
-              admin_wire.OperatingPointAnswer, _LEARNING),
+              admin_wire.OperatingPointAnswer, _DISK_FULL),
     Operation("GET", "live", "predict", admin.live, "The live state, as the live page shows it", None, dict[str, Any]),
     Operation("GET", "events", "predict", None, "The live state every second, as server-sent events", None, None),
     Operation("GET", "snapshot", "admin", admin.download, "Download the model file", None, None,
@@ -121,7 +122,7 @@ SERVICE_OPERATIONS = [
               admin_wire.LimitsAnswer),
     Operation("PUT", "limits", "admin", service_admin.set_limits, "Change limits until the service stops",
               admin_wire.LimitsRequest, admin_wire.LimitsAnswer, {507: "The disk is full."}),
-    Operation("GET", "audit", "admin", service_admin.audit, "The audit log: what administrators did", None,
+    Operation("GET", "audit", "admin", service_admin.audit, "The audit log: who changed or downloaded what", None,
               admin_wire.AuditAnswer),
 ]  # fmt: skip
 

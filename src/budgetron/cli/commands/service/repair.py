@@ -18,7 +18,7 @@ def command(directory: Path, accept_loss: bool) -> None:
 
     DIRECTORY is the data directory of a service, or the directory of one model. Rows that were learned after the damage
     are lost, and so are their idempotency keys: if clients send these rows again, they are learned. The damaged file is
-    kept. A backup may contain more: see budgetron restore.
+    kept, unless it is pending.sqlite. A backup may contain more: see budgetron restore.
     """
     if not accept_loss:
         click.echo("Nothing was changed. To see what is damaged: budgetron verify DIRECTORY. "

@@ -1,8 +1,8 @@
 """One row of weights per task, at most `max_rows` rows.
 
 A row holds the numbers that each part stores for a task, one part after the other. A task without a row has the prior
-of every part. A cluster of tasks has a row too; in model files, `row_common` is 1 for rows of clusters. Rows are in a
-queue: an updated row moves to the end.
+of every part, except of those that have a short row for it (`short_rows`). A cluster of tasks has a row too; in model
+files, `row_common` is 1 for rows of clusters. Rows are in a queue: an updated row moves to the end.
 
 If all rows are in use, those that were updated often are kept, because they have learned most. A row counts its
 updates, up to 15. A task that needs a row looks at the first row of the queue. If the count of that row is 0, it is
@@ -83,7 +83,7 @@ class TaskRows:
     def keep(self, rows: dict[RowKey, Array]) -> None:
         """Store the rows of one example if there is room, and move them to the end of the queue.
 
-        Parts with short rows keep there what they have learned of a task that gets no row.
+        What parts have learned of a task that gets no row may be kept in their short rows.
         """
         if self.width == 0:
             return
