@@ -145,7 +145,7 @@ def ten_of_each(*values: str) -> dict[str, int]:
     ({"a": ten_of_each("1.234", "3"), "b": ten_of_each("0,5")}, {"a": COMMA, "b": COMMA}),
     ({"a": ten_of_each("1.234", "3.1"), "b": ten_of_each("0,5")}, {"b": COMMA}),
     ({"a": ten_of_each("1.234", "3")}, {}), ({"a": ten_of_each("a, b", "c, d")}, {}),
-    ({"a": ten_of_each("1,2,3", "4,5,6")}, {}),
+    ({"a": ten_of_each("1,2,3", "4,5,6")}, {}), ({"a": ten_of_each("12,5", "n.a.", "1.#QNAN")}, {"a": COMMA}),
 ])  # fmt: skip
 def test_the_number_format_is_inferred_from_all_columns(columns, expected):
     assert infer_formats(columns, None, typed=False) == expected

@@ -107,9 +107,7 @@ def infer_formats(columns: Mapping[str, Mapping[str, int]], decimal: str | None,
     separator that the caller named. `typed` says that the file format has numbers (JSON, Parquet), which are always
     plain.
     """
-    # The first test is quick and true for most values: no common word for a missing value begins with a digit.
-    values_of = {name: {value: n for value, n in values.items()
-                        if value[:1].isdigit() or value.strip().casefold() not in NA_LIKE}
+    values_of = {name: {value: n for value, n in values.items() if value.strip().casefold() not in NA_LIKE}
                  for name, values in columns.items()}  # fmt: skip
     if decimal is not None:
         stated = COMMA if decimal == "," else POINT
