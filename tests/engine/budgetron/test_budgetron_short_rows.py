@@ -19,6 +19,7 @@ ENGINES = [
 D = 4
 PART = "filter1"  # the filter with short rows; its prior variance of own weights is 3 · 10
 PRIOR = 30.0
+FLOOR = 3.0  # its variances never fall below a tenth of the prior
 
 
 def only_filters(graph="complete", **more):
@@ -64,9 +65,9 @@ def test_an_evicted_row_is_kept_in_a_short_row_and_comes_back(kind):
     np.testing.assert_array_equal(kept[0], weights.astype(np.float32))
     np.testing.assert_array_equal(kept[1], variances.astype(np.float32))
     learn_rows(engine, *one_task(7, 40, seed=1))
-    # Variances only fall. In a row that began at the prior again, they would be between its floor and the prior.
     assert 7 in engine.state()["row_id"]
-    assert (row_of(engine.state(), 7)[1] <= kept[1]).all()
+    # Variances only fall, here to the floor. In a row that began at the prior again, most would still be above it.
+    np.testing.assert_allclose(row_of(engine.state(), 7)[1], FLOOR)
 
 
 @pytest.mark.parametrize("kind", ENGINES)
@@ -158,10 +159,11 @@ def test_a_few_tasks_have_own_weights_in_32_kib(n_tasks, d):
 
 
 def test_more_tasks_than_rows_learn_their_own_weights():
-    """In 256 KiB, about 150 of the 300 tasks have a row. Without short rows, every third prediction would be wrong."""
-    model, stream = Budgetron(budget="256 KiB"), different_tasks(300, 6, 24_000, seed=2)
+    """In 160 KiB, about 140 of the 300 tasks have a row. Without short rows, 39 % of the predictions would be wrong."""
+    model, stream = Budgetron(budget="160 KiB"), different_tasks(300, 6, 24_000, seed=2)
     assert errors_at_the_end(model, *stream) < 0.3
-    assert model.memory_bytes_ <= 256 * 2**10
+    assert len(model._engine.state()["row_id"]) < 200
+    assert model.memory_bytes_ <= 160 * 2**10
 
 
 def test_resizing_moves_rows_to_short_rows():
@@ -181,7 +183,7 @@ def test_resizing_moves_rows_to_short_rows():
 
 
 def test_resizing_uses_the_bytes_of_dropped_parts_for_rows():
-    """Few beliefs are left, so all 300 rows fit into the smaller budget, which was planned for 200."""
+    """Few beliefs are left, so all 300 rows fit into the smaller budget, whose plan has fewer than 200."""
     X, y, tasks = different_tasks(300, 6, 24_000, seed=2)
     model = Budgetron(budget="512 KiB").partial_fit(X, y, tasks=tasks)
     assert len(model.beliefs_) <= 2
