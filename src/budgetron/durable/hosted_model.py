@@ -72,7 +72,7 @@ class HostedModel:
         return blocks.hashed(X, self.width)
 
     def checked(self, X: Sequence[Mapping[str, Any]]) -> Any:
-        """Flatten records for the log. If the model has columns, each record must have at least one of them."""
+        """Flatten records for the log. If the model has columns, reject a record that has only unknown ones."""
         return list(map(flattened, X)) if self.columns is None else self.columns.checked(X)
 
     def explain(self, X: Any, task: Any, offset: Any = None) -> Explanation:

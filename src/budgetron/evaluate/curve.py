@@ -1,6 +1,6 @@
 """Record error and memory over time. The number of points is bounded, because a stream may be endless.
 
-If there are too many points, neighbours are merged in pairs, which doubles the window.
+If there are too many points, neighbours are merged in pairs, so early points have longer windows than late ones.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ A = I + L, L is the graph's Laplacian, and e_i is the unit vector of task i.
 A Gauss quadrature rule for the measure s dν, with one node (from ν₁, ν₂) or two nodes (up to ν₄), never exceeds the
 last integral, and so gives an upper bound of (A⁻¹)_ii.
 
-*A ball B around a task.* B is the task with its nearest neighbours. With X = (A_BB)⁻¹, and r = e_i − A x the residual
-of column i of X, padded by zeros,
+*A ball B around a task.* B is the task with its nearest neighbours. With X = (A_BB)⁻¹, its column i padded by zeros to
+a vector x, and the residual r = e_i − A x,
     (A⁻¹)_ii = X_ii + rᵀA⁻¹r,  so  X_ii ≤ (A⁻¹)_ii ≤ X_ii + ‖r‖²  (no eigenvalue of A is below 1).
 
 Each step takes the task with the largest upper bound. The first time a task is taken, a ball improves the bounds of the

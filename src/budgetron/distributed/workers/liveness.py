@@ -6,7 +6,7 @@ network between worker and coordinator was cut. `RayPool` replaces the worker in
 the shards' logs reject its old epoch, and it cannot write.
 
 A worker sends its token, 32 random bytes, and neither side sends anything else. If no connection can be made, or a node
-loses power without closing its connections, only Ray's own report tells that a worker is lost.
+loses power without closing its connections, a lost worker is noticed by Ray's own report, or when a call times out.
 """
 
 from __future__ import annotations
