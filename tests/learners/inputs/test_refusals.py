@@ -294,6 +294,22 @@ def test_row_ends_that_contradict_the_values_are_refused(engine, ends):
         assert "indptr" in refused(call, model)
 
 
+@pytest.mark.parametrize("kind", ["bsr", "coo"])
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_contradictory_arrays_of_other_sparse_formats_are_refused(engine, kind):
+    rows = sparse.csr_matrix(np.abs(X) + 1)
+    model = Budgetron("64 KiB", engine=engine).fit(rows, Y, tasks=TASKS)
+    bad = rows.tobsr((2, 1)) if kind == "bsr" else rows.tocoo()
+    columns = bad.indices if kind == "bsr" else bad.col
+    columns[2] = 3
+    assert "column numbers from 0 to 2" in refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
+    columns[2] = 2
+    ends_or_rows = bad.indptr if kind == "bsr" else bad.row
+    ends_or_rows[1] = 10**6  # SciPy's conversion would write out of bounds
+    message = refused(lambda: model.partial_fit(bad, Y, tasks=TASKS), model)
+    assert ("indptr" if kind == "bsr" else "row numbers from 0 to 39") in message
+
+
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 def test_columns_that_were_changed_in_place_are_sorted(engine):
     """SciPy keeps the flag that the columns are sorted, even if someone changes the array."""

@@ -1,6 +1,6 @@
 """Validation of the structure of sparse matrices, with messages that users understand.
 
-SciPy does not check the arrays of a matrix that is built from them, and its own conversions write outside of their
+SciPy does not fully check the arrays that a matrix is built from, and its own conversions write outside of their
 memory if the arrays contradict each other. So the structure is checked before SciPy converts anything. The compiled
 core checks the columns once more when it reads them, because nothing may make it write out of bounds.
 """
@@ -44,22 +44,31 @@ def canonical_csr(who: str, X: Any) -> sparse.csr_matrix:
 
 def as_format(who: str, X: Any, name: str) -> Any:
     """Convert a sparse matrix to the format "csr" or "csc", after a check of its structure."""
-    if X.format in ("csr", "csc"):
+    if X.format in ("csr", "csc", "bsr"):
         _check_structure(who, X)
+    elif X.format == "coo":
+        _check_numbers(who, "row", X.row, X.shape[0], "")
+        _check_numbers(who, "column", X.col, X.shape[1], "")
     return X.asformat(name)
 
 
 def _check_structure(who: str, X: Any) -> None:
-    """Reject a CSR or CSC matrix whose arrays contradict each other or its shape."""
-    outer, inner = X.shape if X.format == "csr" else X.shape[::-1]
+    """Reject a CSR, CSC or BSR matrix whose arrays contradict each other or its shape."""
+    outer, inner = X.shape[::-1] if X.format == "csc" else X.shape
+    if X.format == "bsr":
+        outer, inner = outer // X.blocksize[0], inner // X.blocksize[1]
     ends, numbers = X.indptr, X.indices
     are_ends = len(ends) == outer + 1 and ends[0] == 0 and ends[-1] <= len(numbers) == len(X.data)
     if not are_ends or (np.diff(ends) < 0).any():
         accepted = "a sparse matrix whose indptr ascends from 0 to at most the number of stored values"
         raise input_error(who, "X", accepted, "another indptr", _REMEDY)
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < inner:
-        what = "column" if X.format == "csr" else "row"
+    _check_numbers(who, {"csr": "column", "csc": "row", "bsr": "block column"}[X.format], numbers, inner, _REMEDY)
+
+
+def _check_numbers(who: str, what: str, numbers: Any, limit: int, remedy: str) -> None:
+    """Reject row or column numbers that are negative or not below the limit."""
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < limit:
         raise input_error(
-            who, "X", f"a sparse matrix with {what} numbers from 0 to {inner - 1}",
-            f"numbers from {numbers.min()} to {numbers.max()}", _REMEDY,
+            who, "X", f"a sparse matrix with {what} numbers from 0 to {limit - 1}",
+            f"numbers from {numbers.min()} to {numbers.max()}", remedy,
         )  # fmt: skip
