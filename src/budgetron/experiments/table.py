@@ -48,7 +48,7 @@ class Table:
         return max((len(orders) for orders in self.cells.values()), default=0)
 
     def rows(self, block: TableBlock) -> list[str]:
-        """Return the algorithms with cells in a block."""
+        """Return the algorithms with cells in a block, without the baseline."""
         return [name for name in ROWS if any(key[:2] == (block.name, name) for key in self.cells)]
 
     def values(self, key: Key, figure: str) -> dict[int, float]:
@@ -61,7 +61,7 @@ class Table:
         return _estimate(np.array(values)) if values else None
 
     def paired(self, first: Key, second: Key, figure: str = "f_measure") -> Estimate | None:
-        """Return the mean of first minus second over the orders. Noise that affects both on an order cancels."""
+        """Return mean and standard error of first minus second. Effects of an order on both cancel."""
         first_values, second_values = self.values(first, figure), self.values(second, figure)
         # Only orders that both rows were run on.
         differences = [first_values[seed] - second_values[seed] for seed in first_values if seed in second_values]
@@ -76,7 +76,7 @@ class Table:
         return printed(block.set_name, key[1], key[2], key[3])
 
     def median(self, key: Key, figure: str) -> float | None:
-        """Return the median of a count over the orders."""
+        """Return the median of a figure over the orders, in its own unit."""
         cells = self.cells.get(key, {}).values()
         values = [cell[figure] for cell in cells if cell.get(figure) is not None]
         return float(np.median(values)) if values else None

@@ -261,8 +261,7 @@ class Day:
 class _SendersPaused:
     """A context in which the senders and the probe send nothing.
 
-    Every example of the senders is acknowledged. The probe may have one example without an acknowledgement, which it
-    sends again later.
+    No request is in progress. A thread keeps examples without an acknowledgement in its queue, and sends them later.
     """
 
     def __init__(self, day):
@@ -271,7 +270,7 @@ class _SendersPaused:
     def __enter__(self):
         threads = (*self._day.senders, self._day.probe)
         self._day.paused.set()
-        for thread in threads:  # a thread that has not seen `paused` yet sets `is_paused` after its request
+        for thread in threads:  # may be set from the pause before; a thread sets it again after its request
             thread.is_paused.clear()
         until(lambda: self._day._errors() or all(thread.is_paused.is_set() for thread in threads))
 

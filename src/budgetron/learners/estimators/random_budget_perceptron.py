@@ -3,8 +3,8 @@
     f_i(x) = Σ_j β_j (A⁻¹)_{i_j, i} K'(x_j, x)
     on a mistake:  if |S| = B remove a uniformly random member;  S ← S ∪ {t},  β_t = y_t
 
-S are the stored examples and B is the budget; β_j is the weight and i_j the task of the stored example x_j. K' is the
-kernel of rows, A⁻¹ the graph's coupling of tasks (`budgetron.graphs`).
+S are the stored examples, B is the budget, and t the new example with label y_t = ±1. β_j is the weight and i_j the
+task of the stored example x_j. K' is the kernel of rows, A⁻¹ the similarity of tasks (`budgetron.graphs`).
 The rule is in `src/core/rules/random_budget_perceptron.cpp`, and in NumPy in
 `budgetron/engine/reference/rules/random_budget_perceptron.py`.
 """
@@ -23,8 +23,8 @@ from budgetron.learners.parameters import checked_seed
 class RandomBudgetPerceptron(Learner):
     """Randomized Budget Perceptron on the multitask kernel (mtrbp).
 
-    Every mistake is stored. When the budget is full, a random stored example is evicted. It is the fastest rule, and
-    its bound on the expected number of mistakes is optimal.
+    Every mistake is stored. When the budget is full, a random stored example is evicted. Its update is the cheapest.
+    Its bound on the expected number of mistakes holds for comparators with norms up to the largest possible order, √B.
 
     Parameters
     ----------

@@ -12,9 +12,9 @@
 // of different tasks may overlap: with few cells, unrelated tasks share weights, which costs less accuracy than having no own weights. A run
 // has cells for the planned frequencies; frequencies that are added later have no own weights.
 //
-// When the part starts to use more frequencies, shared weights are scaled so that their part of f does not change. G of a new weight begins
-// with a quarter of the mean G of the other Fourier weights. If it began with 0, thousands of new weights would all take a step of size lambda at
-// once. Own weights are not scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
+// When the part starts to use more frequencies, the shared Fourier weights are scaled so that the shared part of f does not change. G of a
+// new weight begins with a quarter of the mean G of the other Fourier weights. If it began with 0, thousands of new weights would all take a step
+// of size lambda at once. Own weights are not scaled, because a cell may belong to a column for one task and to a Fourier feature for another.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class FourierAdaGrad final : public Part {
     }
   }
 
-  // AdaGrad has no posterior variance. Instead, this returns how far a step with g = 1 would move f. It decreases as squared gradients add up.
+  // AdaGrad has no posterior variance. Instead, this returns about how far a step with g = 1 would move f. It decreases as squared gradients add up.
   void variances(const Seen& e, double* v) override {
     v[0] = shared_ ? step_size(shared_run(), squares_.data(), width(), e) : 0.0;
     for_each_run(e, [&](double r, std::size_t run, bool) { v[0] += r * r * step_size(own_run(), own_squares_.data() + run, own_cells_, e); });
