@@ -17,6 +17,9 @@ from budgetron.durable.repairs.verify import Verification, verify
 from budgetron.durable.storage.log_schema import NAME as LOG
 from budgetron.durable.storage.sqlite_file import copy_database
 
+JOURNAL = "journal: "
+"""The journal's name in the results of `repair_sharded`, in front of what was done."""
+
 
 def verify_sharded(directory: Path) -> dict[str, Verification]:
     """Check the journal and every shard. Raises `DamagedLog` at the first damage."""
@@ -40,12 +43,12 @@ def _shard_folders(directory: Path) -> list[Path]:
 
 def repair_sharded(directory: Path) -> dict[str, Replacement | None]:
     """Repair the journal and every shard. The value of an intact one is None."""
-    done: dict[str, Replacement | None] = {"journal: ": None}
+    done: dict[str, Replacement | None] = {JOURNAL: None}
     with locked_stage(directory) as stage:
         try:
             folders = _shard_folders(directory)
         except DamagedLog as damage:
-            done["journal: "] = _repair_journal(directory, stage, damage)
+            done[JOURNAL] = _repair_journal(directory, stage, damage)
             folders = _shard_folders(directory)
         for folder in folders:
             done[f"{folder.name}: "] = repair(folder)

@@ -30,7 +30,7 @@ def progressive(
     model : a learner of this library, new or already fitted; it is updated.
     stream : (X, y, tasks), a data set, or an iterable of blocks (X, y, tasks) or examples (x, y, task).
     delay : how many further examples are predicted before a label arrives.
-    window : examples per point of the curve. It is doubled as needed to stay within 512 points.
+    window : examples per point of the curve. Early points are merged in pairs as needed, to stay within 512 points.
     classes : all labels, if the first block may lack some. For arrays they are found automatically.
     max_tasks : how many tasks are reported separately, in order of appearance; all others are counted together. Memory
         grows with this number and not with the length of the stream.

@@ -128,6 +128,8 @@ def test_verify_and_repair_a_model_in_shards(tmp_path, file):
     assert code == 2 and "a model in shards" in output
     code, output = invoke("repair", tmp_path, "--accept-loss")
     assert code == 0 and output.count("repaired") == 1, output
+    says_what_is_lost = "requests that were not finished and cannot be read are lost" in " ".join(output.split())
+    assert says_what_is_lost == (file == "requests.sqlite")
     assert invoke("verify", tmp_path)[0] == 0
     host = sharded(directory)
     X, y, tasks = block(0)

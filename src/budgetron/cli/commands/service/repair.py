@@ -31,7 +31,7 @@ def command(directory: Path, accept_loss: bool) -> None:
 
 def _repair_model(directory: Path) -> list[str]:
     """Repair one model, and return lines that say what was done."""
-    from budgetron.distributed.sharded_repair import repair_sharded
+    from budgetron.distributed.sharded_repair import JOURNAL, repair_sharded
     from budgetron.durable import repair
     from budgetron.service.model.pending import repair_pending
 
@@ -43,9 +43,11 @@ def _repair_model(directory: Path) -> list[str]:
         # `last_known` is the last record that is known to have been written, `last_good` the last one that is kept.
         lost = outcome.last_known - outcome.last_good
         records = f"the last {lost} record(s) lost, after record {outcome.last_good}" if lost else "no record lost"
-        lines.append(f"{name}repaired: {outcome.examples} examples learned, {records}. The damaged file is "
-                     f"{outcome.old_database}; "
-                     "delete it when you no longer need it.")  # fmt: skip
+        done = f"{outcome.examples} examples learned, {records}"
+        if name == JOURNAL:
+            done = "requests that were not finished and cannot be read are lost; a caller without an answer repeats them"
+        lines.append(f"{name}repaired: {done}. The damaged file is {outcome.old_database}; delete it when you no longer "
+                     "need it.")  # fmt: skip
     if repair_pending(directory):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")
     return lines
