@@ -45,9 +45,9 @@ def _repair_model(directory: Path) -> list[str]:
         records = f"the last {lost} record(s) lost, after record {outcome.last_good}" if lost else "no record lost"
         done = f"{outcome.examples} examples learned, {records}"
         if name == JOURNAL:
-            done = "requests that were not finished and cannot be read are lost; a caller without an answer repeats them"
-        lines.append(f"{name}repaired: {done}. The damaged file is {outcome.old_database}; delete it when you no longer "
-                     "need it.")  # fmt: skip
+            done = "requests that were not finished and cannot be read are lost; repeat those that got no answer"
+        damaged = f"The damaged file is {outcome.old_database}; delete it when you no longer need it."
+        lines.append(f"{name}repaired: {done}. {damaged}")
     if repair_pending(directory):
         lines.append("pending.sqlite was damaged and is deleted: earlier predictions cannot be labelled by their id.")
     return lines
