@@ -27,6 +27,7 @@ from budgetron.file_errors import invalid
 from budgetron.graphs import Clique, Explicit, TaskGraph, complete
 from budgetron.kernels import Gaussian, Kernel, Linear
 from budgetron.learners.input import validation
+from budgetron.learners.input.classes import Classes
 from budgetron.learners.learner import Learner, Margins
 from budgetron.learners.parameters import checked_rows
 from budgetron.learners.stored_weights import ComparableTasks, cosines
@@ -321,28 +322,30 @@ class Budgetron(ComparableTasks, Learner):
     def _balanced(self) -> bool:
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
-    def _weighted(self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def _weighted(
+        self, codes: NDArray[np.int32], weights: NDArray[np.float64] | None, classes: Classes
+    ) -> NDArray[np.float64] | None:
         """Multiply the weights of examples by the weights of their classes."""
-        by_class = self._class_weights()
+        by_class = self._class_weights(classes)
         if by_class is None:
             return weights
         return by_class[codes] if weights is None else by_class[codes] * weights
 
     def _weight_of(self, code: int, weight: float) -> float:
-        by_class = self._class_weights()
+        by_class = self._class_weights(self._classes)
         return weight if by_class is None else weight * float(by_class[code])
 
-    def _class_weights(self) -> NDArray[np.float64] | None:
+    def _class_weights(self, classes: Classes) -> NDArray[np.float64] | None:
         """Return one weight per class, 1 for classes without a weight; None if no weights are fixed."""
         if self.class_weight is None or self._balanced:
             return None
         if not isinstance(self.class_weight, Mapping):
             raise input_type_error(self._who, "class_weight", 'a dict, "balanced" or None', shown(self.class_weight))
-        values = [1.0] * len(self._classes.values)
+        values = [1.0] * len(classes.values)
         for label, weight in self.class_weight.items():
-            code = self._classes.find(label)
+            code = classes.find(label)
             if code is None:
-                known = shown(self._classes.values.tolist())
+                known = shown(classes.values.tolist())
                 accepted = f"a dict with the classes {known} as keys"
                 raise input_error(self._who, "class_weight", accepted, f"the key {shown(label)}")
             values[code] = weight
