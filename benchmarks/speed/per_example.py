@@ -8,9 +8,9 @@ shows the picture.
 
 All learners get the same stream: d = 28, related tasks, a tenth of the labels flipped. The kernel is
 Gaussian with γ = 0.02; `Budgetron` has its default kernel, and the linear learners have none. Budgets are full before
-the measurement, except 2 MiB: about 5,000 examples fit into it, of which most learners that evict or merge examples
-have 2,000 to 4,700. Learners take turns, block by block; a point is the median of the thread's processor time over the
-turns.
+the measurement, except 2 MiB: about 5,000 examples fit into it, and most learners that evict or merge examples
+have stored 2,000 to 4,700 by then. Learners take turns, block by block; a point is the median of the thread's processor
+time over the turns.
 """
 
 from __future__ import annotations

@@ -164,8 +164,8 @@ def false_alarms(cluster, folder):
             finally:
                 os.kill(pids[-1], signal.SIGCONT)
             pids.append(model.workers_[0]["pid"])
-            link.note_opened()  # the worker connects again
-            link.n_open -= 1
+            link.note_opened()  # as if the worker had connected again
+            link.n_open -= 1  # the real connection never ended, and must not count twice
         cutter = threading.Timer(0.02, cut_connections, [pool._links.address[1]])
         cutter.start()
         margins.append(learn(model, X, y, tasks, 1800, 2400))

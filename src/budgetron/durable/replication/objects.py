@@ -1,7 +1,7 @@
 """The objects of a copy: their names, and their bytes, which end with a SHA-256.
 
 A run is a folder with a base, which is a copy of the database, and the segments of the log that follow it. To find a
-point in time, a reader only lists the names of the objects, because they contain all that is needed:
+point in time, a reader needs only the heads of the epochs and the names of the objects:
 
     log/00000003/00000002/00000007-00000006-log-000000000501-000000000520-1700000000000
         epoch    run      number   previous kind  first      last         time of the copy, in milliseconds since 1970
@@ -12,7 +12,7 @@ object is missing.
 
 A base has the kind "start" if the records of the run before do not lead to it. This is the case for the first base of
 an epoch, after a correction or a restore, and if the log was trimmed before it was copied. Other bases have the kind
-"base". The first record in the name of a base is that of its older snapshot, the oldest state that the base can be cut
+"base". In the name of a base, `first` is the number of its older snapshot, the earliest state that the base can be cut
 back to. The byte layout is a file format: it must not change without a new version.
 """
 
@@ -88,7 +88,7 @@ class CopiedRecord(msgspec.Struct, array_like=True):
     block: bytes | None
     key: str | None = None
     digest: bytes = b""  # the hash of the request, if the key names a single request
-    first: int | None = None  # the first position; this and the following fields are set if the key names a stream
+    first: int | None = None  # the first position; this and the following fields are only for a key that names a stream
     last: int = 0
     places: bytes | None = None
     digests: bytes | None = None
@@ -97,8 +97,8 @@ class CopiedRecord(msgspec.Struct, array_like=True):
 class Segment(msgspec.Struct, array_like=True):
     """Consecutive records of the log.
 
-    `rejected` are numbers of records of earlier segments. The host noticed only after copying them that its model
-    rejects them. Readers do not need these numbers, because their model rejects the same records.
+    `rejected` has the numbers of earlier records that the model rejected; when they were copied, the log did not say so
+    yet. Readers do not need these numbers, because their model rejects the same records.
     """
 
     version: int
@@ -126,7 +126,7 @@ def encode_object(value: msgspec.Struct) -> bytes:
 
 
 def decode_object(content: bytes | None, kind: type[Any], url: str, name: str) -> Any:
-    """Decode an object. Raises `DamagedLog` if it is missing, or does not match its checksum."""
+    """Decode an object. Raises `DamagedLog` if it is missing, does not match its checksum, or has another version."""
     what = "it is missing"
     if content is not None:
         what = "it does not match its checksum"

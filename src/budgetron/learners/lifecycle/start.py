@@ -1,7 +1,8 @@
 """`Start`: creates a model's engine from its first block of examples. Base class of `Learner`.
 
-The first block fixes the dtype, whether rows are sparse, the number of outputs and the memory plan. Called once per
-model. A rejected first block must leave the model without an engine.
+The first block fixes the dtype, whether rows are sparse, the number of outputs and the memory plan. `BlockLearner` and
+the input validation of sharded models call `_begin` with it. A rejected first block must leave the model without an
+engine.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def engine_kind(who: str, engine: Any, rule: str, kernel: Kernel | None) -> type
         raise input_error(who, "engine", '"auto" or "numpy" here', '"core"', f"The compiled engine cannot run: {why}.")
     if engine == "auto" and not native.available:
         _warn_once()
-    from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron
+    from budgetron.engine import reference  # imported here: most learners can be imported without it
 
     return reference.Engine
 
