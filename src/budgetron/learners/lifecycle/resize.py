@@ -62,7 +62,7 @@ def _with_capacity(who: str, engine: Engine, capacity: Any) -> Engine:
     rule_class(settings.rule).check_resize(who, settings, capacity)
     state = engine.state()
     if engine.n_stored > capacity:
-        from budgetron.engine import reference  # imported here: it takes half of the import time of budgetron
+        from budgetron.engine import reference  # imported here: only a smaller budget needs it
 
         # Evict with the NumPy engine; the compiled engine is restored from the resulting state.
         smaller = reference.Engine.restore(settings, state)
