@@ -196,7 +196,7 @@ class BlockLearner(Deciding, Start):
             self._check_point(self._point, seen)
         codes = seen.codes(self._who, examples.labels)
         self._check_rows(rows)
-        weights = self._weighted(codes, examples.weights, self._classes)
+        weights = examples.weights if self.class_weight is None else self._weighted(codes, examples.weights, seen)
         return Block(rows, task_ids, clusters, tasks, examples.labels, codes, weights, seen, offsets)
 
     def _check_first(self, examples: Examples, classes: Any) -> Block | None:
@@ -216,7 +216,7 @@ class BlockLearner(Deciding, Start):
             graph = self._checked_graph()
             task_ids, clusters = validation.located(who, tasks, len(examples), graph, self._tasked)
             _warn_of_unknown_tasks(who, graph, task_ids, clusters)
-            weights = self._weighted(codes, examples.weights, chosen)
+            weights = examples.weights if self.class_weight is None else self._weighted(codes, examples.weights, chosen)
             self._begin(rows, chosen, graph, examples.source, has_tasks=tasks is not None)
         return Block(rows, task_ids, clusters, tasks, labels, codes, weights, chosen, offsets)
 
