@@ -263,6 +263,30 @@ void check_levels() {
   expect(level_named(simd().name).has_value(), "the table of loops does not have the name of a level");
 }
 
+// Adds dense columns of integers for every number of slots, so that each kind of loop end occurs, and compares with plain sums.
+void check_columns() {
+  std::mt19937 rng(2);
+  std::uniform_int_distribution<std::int32_t> entry(-50, 50), factor(-20, 20), before(-1000000, 1000000);
+  for (std::size_t n = 0; n < 300; ++n) {
+    const std::size_t count = n % 33;  // at most 32 * 20 * 50 = 32,000 per slot, which fits into 16 bits
+    std::vector<std::vector<std::int16_t>> values(count, std::vector<std::int16_t>(n));
+    std::vector<IntegerRun> columns;
+    std::vector<std::int32_t> sums(n), expected;
+    for (auto& sum : sums) sum = before(rng);
+    expected = sums;
+    for (auto& column : values) {
+      for (auto& value : column) value = static_cast<std::int16_t>(entry(rng));
+      columns.push_back({nullptr, column.data(), n, factor(rng)});
+      for (std::size_t j = 0; j < n; ++j) expected[j] += columns.back().x * column[j];
+    }
+    simd().columns_integers(columns.data(), count, n, sums.data());
+    expect(sums == expected, "columns of integers are added wrongly");
+    std::vector<double> doubles(n);
+    simd().to_doubles(sums.data(), n, doubles.data());
+    expect(std::equal(sums.begin(), sums.end(), doubles.begin()), "integers are converted wrongly");
+  }
+}
+
 // Numbers for each code path of the parser, compared with the compiler's values.
 void check_numbers() {
   const struct {
@@ -358,6 +382,7 @@ int main(int count, char** arguments) {
   check_levels();
   check_numbers();
   check_intrinsics();
+  check_columns();
   for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) check_lock_order(arrivals);
   check_shared_lock();
 

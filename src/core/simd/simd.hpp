@@ -85,6 +85,7 @@ struct Simd {
   // The same for integers. columns_integers adds several dense columns at once; in every slot, Σ |x| · |value| must be at most 32767.
   void (*scatter_integers)(const IntegerRun* runs, std::size_t count, std::int32_t* sum);
   void (*columns_integers)(const IntegerRun* columns, std::size_t count, std::size_t n, std::int32_t* sum);
+  void (*to_doubles)(const std::int32_t* x, std::size_t n, double* out);
   // Σ|x|, or −1 if some x is not an integer from −32767 to 32767.
   double (*integer_sum_f32)(const float* x, std::size_t n);
   double (*integer_sum_f64)(const double* x, std::size_t n);

@@ -48,24 +48,39 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
   }
 }
 
-// Processes all columns for a few slots at a time, so that the 16-bit sums of these slots stay in registers.
-void columns_integers(const IntegerRun* columns, size_t count, size_t n, int32_t* __restrict sum) {
+// Adds the columns in `registers` registers of slots, which begin at slot `at`, to the sums of these slots, leaving out the first `skipped`
+// ones. The 16-bit sums stay in registers.
+template <size_t registers>
+void add_columns(const IntegerRun* columns, size_t count, size_t at, size_t skipped, int32_t* __restrict sum) {
   using V = Pack<int16_t>::type;
+  constexpr size_t w = Pack<int16_t>::lanes;
+  V total[registers] = {};
+  for (size_t c = 0; c < count; ++c) {
+    const int16_t x = static_cast<int16_t>(columns[c].x);
+    for (size_t g = 0; g < registers; ++g) add_product(total[g], x, load(columns[c].values + at + g * w));
+  }
+  int16_t added[registers * w];
+  for (size_t g = 0; g < registers; ++g) store(added + g * w, total[g]);
+#pragma omp simd
+  for (size_t i = skipped; i < registers * w; ++i) sum[at + i] += added[i];
+}
+
+void columns_integers(const IntegerRun* columns, size_t count, size_t n, int32_t* __restrict sum) {
   constexpr size_t w = Pack<int16_t>::lanes, wide = 4;
   size_t j = 0;
-  for (; j + wide * w <= n; j += wide * w) {
-    V total[wide] = {};
-    for (size_t c = 0; c < count; ++c) {
-      const int16_t x = static_cast<int16_t>(columns[c].x);
-      for (size_t g = 0; g < wide; ++g) add_product(total[g], x, load(columns[c].values + j + g * w));
-    }
-    int16_t added[wide * w];
-    for (size_t g = 0; g < wide; ++g) store(added + g * w, total[g]);
-#pragma omp simd
-    for (size_t i = 0; i < wide * w; ++i) sum[j + i] += added[i];
+  for (; j + wide * w <= n; j += wide * w) add_columns<wide>(columns, count, j, 0, sum);
+  for (; j + w <= n; j += w) add_columns<1>(columns, count, j, 0, sum);
+  if (j < n && n >= w) {  // the last slots, in a register that overlaps the one before
+    add_columns<1>(columns, count, n - w, j - (n - w), sum);
+    return;
   }
   for (; j < n; ++j)
     for (size_t c = 0; c < count; ++c) sum[j] += columns[c].x * columns[c].values[j];
+}
+
+void to_doubles(const int32_t* __restrict x, size_t n, double* __restrict out) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) out[i] = x[i];
 }
 
 template <class T>

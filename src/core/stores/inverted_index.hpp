@@ -218,7 +218,7 @@ class InvertedIndex {
       simd().scatter_integers(runs, filled, temporary);
     });
     simd().columns_integers(columns, dense, size, temporary);
-    for (std::size_t j = 0; j < size; ++j) sums[j] = temporary[j];
+    simd().to_doubles(temporary, size, sums);
   }
 
   // Allocates first: if it throws, nothing has changed.
