@@ -62,6 +62,17 @@ def test_budgets_are_kept_and_used(make_stream, budget):
     assert model.memory_bytes_ >= 0.9 * limit
 
 
+@pytest.mark.parametrize("count", [60, 100, 250])
+@pytest.mark.parametrize("d, classes", [(4, 2), (25, 3), (120, 2)])
+def test_a_number_of_examples_limits_everything_but_the_rows_of_tasks(d, classes, count):
+    rng, model = np.random.default_rng(count), Budgetron(budget=count)
+    for _ in range(4):
+        X = rng.normal(size=(1500, d))
+        radius = (X[:, :4] ** 2).sum(axis=1)  # a curved boundary, so that the model grows
+        model.partial_fit(X, np.digitize(radius, [2, 5][: classes - 1]), classes=range(classes))
+        assert model.memory_bytes_ <= 8 * count * (d + 2 * count)
+
+
 @pytest.mark.parametrize("graph", ["complete", "disconnected", "pooled", "edges"])
 @pytest.mark.parametrize("budget", ["32 KiB", "96 KiB", "5 MiB"])
 @pytest.mark.parametrize("shape", [(3, 2), (40, 9), (400, 2)], ids=str)

@@ -25,8 +25,7 @@ FIRST_CELLS = 4096
 MIN_BYTES_FOR_ROWS = 48 * 1024
 """With fewer bytes, a model on sparse rows keeps no first rows, and has a table only."""
 TABLE_BYTES = 4 * 2**20
-"""The most bytes of a model on sparse rows if the budget is a number of examples, beyond those of the smallest model.
-Rows of tasks are not counted."""
+"""The most bytes of a model on sparse rows if the budget is a number of examples. Rows of tasks are not counted."""
 UNLIMITED = 64 * 2**20
 """Bytes for everything except the rows of tasks, if there is no budget; the number of these rows is then unlimited. It
 is also the most for dense rows if the budget is a number of examples."""
@@ -124,9 +123,8 @@ def _compiled(limit: int, compiled: bool) -> int:
 def of_count(settings: Settings, count: int | None, rows: int | None) -> Settings:
     """Return the settings for a budget of `count` examples, or without a limit if `count` is None.
 
-    The model gets `limit_of_count` bytes of the compiled core, about what other learners need for `count` stored rows
-    and two count × count matrices. It has the same sizes in either engine. The rows of tasks, at most `rows` of them,
-    are not counted.
+    The model gets `limit_of_count` bytes of the compiled core: what `count` rows and two count × count matrices need in
+    float64. It has the same sizes in either engine. The rows of tasks, at most `rows` of them, are not counted.
     """
     wanted = settings.parameters.max_task_rows
     tasks = belief_sets.has_tasks(settings)
@@ -147,12 +145,12 @@ def _may_have_rows(settings: Settings) -> bool:
 def limit_of_count(settings: Settings, count: int | None) -> int:
     """Return the bytes of a budget of `count` examples, for everything except the rows of tasks.
 
-    They include the smallest possible model, so that every count is enough for a model.
+    There are at least those of the smallest possible model, so that every count is enough for a model.
     """
     limit = UNLIMITED
     if count is not None:
-        limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (2 * settings.n_features + 2 * count))
-    return limit + bytes_of(smallest(settings), compiled=True)
+        limit = min(TABLE_BYTES if settings.sparse else UNLIMITED, 8 * count * (settings.n_features + 2 * count))
+    return max(limit, bytes_of(smallest(settings), compiled=True))
 
 
 def resized_to_count(settings: Settings, count: int) -> Settings | None:
