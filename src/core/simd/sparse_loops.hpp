@@ -39,7 +39,10 @@ void scatter_integers(const IntegerRun* runs, size_t count, int32_t* sum) {
     const int32_t x = runs[r].x;
     const size_t n = runs[r].length;
     if (slots) {
-      for (size_t i = 0; i < n; ++i) sum[slots[i]] += x * values[i];
+      size_t i = 0;
+      for (; i + 4 <= n; i += 4)  // one posting at a time, the speed would depend on where in memory the compiler puts the loop
+        for (size_t k = i; k < i + 4; ++k) sum[slots[k]] += x * values[k];
+      for (; i < n; ++i) sum[slots[i]] += x * values[i];
     } else {
       int32_t* __restrict all = sum;
 #pragma omp simd
