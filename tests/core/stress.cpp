@@ -28,6 +28,7 @@
 #include "readers/sparse_lines.hpp"
 #include "simd/levels.hpp"
 #include "simd/simd.hpp"
+#include "stores/row_table.hpp"
 #include "streams.hpp"
 
 using namespace budgetron;
@@ -287,6 +288,22 @@ void check_columns() {
   }
 }
 
+// Rows that are added after narrow(), from memory that was reserved before it, must take no more bytes than rows of a table that was always
+// narrow.
+void check_narrowed_rows() {
+  const auto bytes_of = [](std::size_t width_before) {
+    Bytes bytes;
+    RowTable rows(bytes, width_before, 0, 1);
+    rows.reserve(8);
+    rows.add({0, false}, 0);
+    rows.narrow(10, [](double*) {});
+    for (std::int64_t id = 1; id < 8; ++id) rows.add({id, false}, 0);
+    rows.end_reserve();
+    return bytes.used;
+  };
+  expect(bytes_of(100) == bytes_of(10), "rows that were reserved before narrow() take too many bytes");
+}
+
 // Numbers for each code path of the parser, compared with the compiler's values.
 void check_numbers() {
   const struct {
@@ -383,6 +400,7 @@ int main(int count, char** arguments) {
   check_numbers();
   check_intrinsics();
   check_columns();
+  check_narrowed_rows();
   for (const char* arrivals : {"w", "wr", "wrw", "wrrw", "wwr", "wrwrwr"}) check_lock_order(arrivals);
   check_shared_lock();
 

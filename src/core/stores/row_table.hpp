@@ -136,6 +136,11 @@ class RowTable {
       row.resize(width);
       shrink(row);
     }
+    for (auto& row : spare_) {  // otherwise rows that are added later would keep the memory of the old width
+      row.resize(width);
+      shrink(row);
+      row.clear();
+    }
   }
 
   // Makes every row wider. Allocates first: if it throws, the rows are as wide as before.

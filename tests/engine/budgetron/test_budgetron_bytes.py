@@ -62,6 +62,18 @@ def test_budgets_are_kept_and_used(make_stream, budget):
     assert model.memory_bytes_ >= 0.9 * limit
 
 
+def test_a_budget_is_kept_if_beliefs_are_dropped_within_a_call():
+    """The rows of new tasks are reserved before the call, for all beliefs that there are then."""
+    rng, model = np.random.default_rng(1), Budgetron(budget="512 KiB")
+    X, users = rng.normal(size=(300_000, 20)), rng.integers(100_000, size=300_000)
+    own = np.random.default_rng(1001).normal(size=(100_000, 20))
+    y = (X * (rng.normal(size=20) + 0.5 * own[users])).sum(1) + 0.5 * rng.normal(size=len(X)) > 0
+    for start in range(0, 12_000, 1000):
+        block = slice(start, start + 1000)
+        model.partial_fit(X[block], y[block], tasks=users[block], classes=[False, True])
+        assert model.memory_bytes_ <= 512 * 2**10
+
+
 @pytest.mark.parametrize("count", [60, 100, 250])
 @pytest.mark.parametrize("d, classes", [(4, 2), (25, 3), (120, 2)])
 def test_a_number_of_examples_limits_everything_but_the_rows_of_tasks(d, classes, count):
